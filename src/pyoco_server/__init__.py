@@ -1,0 +1,1 @@
+"""pyoco-server: runs Python workflows on a fleet of workers."""

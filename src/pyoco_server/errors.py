@@ -1,0 +1,247 @@
+"""The error catalogue: every error a user can meet, with its ids, its kind and its words in English and Japanese.
+
+Nothing here knows HTTP, queues or exit codes: the edges map `Kind` to what they speak. An error class is the only place
+where its id and its words stand; `docs/errors.md` is generated from this module.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Kind(Enum):
+    """What sort of trouble it is; each edge maps kinds, never classes."""
+
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+class PyocoError(Exception):
+    """something went wrong"""
+
+    err_id: ClassVar[str] = "ERR-PYOCO-0000"
+    msg_id: ClassVar[str] = "MSG-PYOCO-0000"
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    message_ja: ClassVar[str] = "問題が発生しました"
+    hint: ClassVar[str] = "See the server's log for the request id."
+    hint_ja: ClassVar[str] = "サーバーのログで request id を確認してください。"
+
+    def __init__(self, detail: str | None = None, **facts: object) -> None:
+        self.detail = detail or self.message()
+        self.facts = facts
+        super().__init__(self.detail)
+
+    @classmethod
+    def message(cls) -> str:
+        """The catalogue's English sentence for this error."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+class GatewayUnreachable(PyocoError):
+    """the gateway cannot be reached"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0001", "MSG-PYOCO-0001", Kind.UNAVAILABLE
+    message_ja = "稼働確認に失敗しました"
+    hint = "Start the gateway (pyoco-server up) and check the address."
+    hint_ja = "Gateway を起動し（pyoco-server up）、アドレスを確認してください。"
+
+
+class InvalidRequest(PyocoError):
+    """invalid request"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0002", "MSG-PYOCO-0002", Kind.INVALID
+    message_ja = "リクエストが不正です"
+    hint = "Correct the input as the detail says and send it again."
+    hint_ja = "detail に従って入力を修正し、再送してください。"
+
+
+class RequestTooLarge(PyocoError):
+    """request too large"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0002", "MSG-PYOCO-0002", Kind.TOO_LARGE
+    message_ja = "リクエストが大きすぎます"
+    hint = "Send less: put large data into a file or an object store and pass its address."
+    hint_ja = "データを減らすか、大きなデータは別の場所に置いて参照を渡してください。"
+
+
+class NatsUnavailable(PyocoError):
+    """nats unavailable"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0003", "MSG-PYOCO-0003", Kind.UNAVAILABLE
+    message_ja = "NATSが利用できません"
+    hint = "Try again in a moment; if it lasts, check that NATS is running and reachable."
+    hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
+
+
+class OrphanRunPossible(PyocoError):
+    """a run that was not accepted may have been left behind (best-effort cleanup failed)"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0004", "MSG-PYOCO-0004", Kind.UNAVAILABLE
+    message_ja = "孤児runが残っている可能性があります（best-effort cleanup失敗）"
+    hint = "Look the run up by its id once NATS is back; cancel it if it is there."
+    hint_ja = "NATS 復旧後に run_id を確認し、残っていれば取消してください。"
+
+
+class RunNotFound(PyocoError):
+    """run not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0005", "MSG-PYOCO-0005", Kind.NOT_FOUND
+    message_ja = "runが見つかりません"
+    hint = "Check the run id; finished runs are removed after PYOCO_RUN_RETENTION_SEC."
+    hint_ja = "run_id を確認してください。終了した run は PYOCO_RUN_RETENTION_SEC 経過後に削除されます。"
+
+
+class FlowNotFound(PyocoError):
+    """flow not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0006", "MSG-PYOCO-0006", Kind.NOT_FOUND
+    message_ja = "flowが見つかりません"
+    hint = "Check flow_name, and that the workers of this tag serve it."
+    hint_ja = "flow_name と、その tag の worker が該当 flow を持つことを確認してください。"
+
+
+class ExecutionFailedError(PyocoError):
+    """execution failed"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0007", "MSG-PYOCO-0007", Kind.INTERNAL
+    message_ja = "実行に失敗しました"
+    hint = "Check input, code and dependencies of the flow, then submit it again."
+    hint_ja = "入力・コード・依存を確認し、再投入してください。"
+
+
+class TerminalNotRecorded(PyocoError):
+    """the final state could not be recorded"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0008", "MSG-PYOCO-0008", Kind.UNAVAILABLE
+    message_ja = "terminal状態の記録に失敗しました"
+    hint = "Nothing to do: the job is delivered again once NATS is back."
+    hint_ja = "対応は不要です。NATS 復旧後に再配送されます。"
+
+
+class InProgressFailed(PyocoError):
+    """in_progress could not be sent"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0009", "MSG-PYOCO-0009", Kind.UNAVAILABLE
+    message_ja = "in_progress ACK の送信に失敗しました"
+    hint = "Check the worker's connection to NATS; the job may be delivered again."
+    hint_ja = "worker と NATS の接続を確認してください。再配送される可能性があります。"
+
+
+class SnapshotTooLarge(PyocoError):
+    """snapshot too large"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0010", "MSG-PYOCO-0010", Kind.TOO_LARGE
+    message_ja = "スナップショットが大きすぎます"
+    hint = "Raise PYOCO_MAX_RUN_SNAPSHOT_BYTES, or use fewer tasks or smaller params."
+    hint_ja = "PYOCO_MAX_RUN_SNAPSHOT_BYTES を上げるか、タスク数や params を減らしてください。"
+
+
+class DeadLetterFailed(PyocoError):
+    """the dead letter could not be published (best-effort)"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0011", "MSG-PYOCO-0011", Kind.UNAVAILABLE
+    message_ja = "DLQへのpublishに失敗しました（best-effort）"
+    hint = "The run's snapshot names the cause."
+    hint_ja = "run スナップショットで原因を確認してください。"
+
+
+class InvalidJob(PyocoError):
+    """invalid job received"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0012", "MSG-PYOCO-0012", Kind.INVALID
+    message_ja = "不正なジョブを受信しました"
+    hint = "Check the program that published the job."
+    hint_ja = "ジョブの producer と subject を確認してください。"
+
+
+class LoggingFailed(PyocoError):
+    """logging failed (best-effort)"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0013", "MSG-PYOCO-0013", Kind.INVALID
+    message_ja = "ログ出力に失敗しました（best-effort）"
+    hint = "Check PYOCO_LOG_LEVEL and PYOCO_LOG_FORMAT."
+    hint_ja = "PYOCO_LOG_LEVEL と PYOCO_LOG_FORMAT を確認してください。"
+
+
+class InvalidListQuery(PyocoError):
+    """invalid list query"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0017", "MSG-PYOCO-0017", Kind.INVALID
+    message_ja = "一覧クエリが不正です"
+    hint = "Correct the query parameter that the detail names."
+    hint_ja = "detail が示すクエリパラメータを修正してください。"
+
+
+class InvalidUsage(PyocoError):
+    """invalid command line or setting"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0018", "MSG-PYOCO-0018", Kind.INVALID
+    message_ja = "コマンドライン引数または設定が不正です"
+    hint = "See --help for the options and docs/settings.md for the settings."
+    hint_ja = "--help と docs/settings.md を確認してください。"
+
+
+class CancelTimedOut(PyocoError):
+    """the run did not stop within the cancel grace period"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0021", "MSG-PYOCO-0021", Kind.INTERNAL
+    message_ja = "cancel が猶予時間内に収束しませんでした"
+    hint = "The runner was killed; check ctx.is_cancelled in long tasks to stop sooner."
+    hint_ja = "runner は強制終了されました。長いタスクでは ctx.is_cancelled を確認してください。"
+
+
+class CommandRejected(PyocoError):
+    """the command does not fit the present state"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0030", "MSG-PYOCO-0030", Kind.CONFLICT
+    message_ja = "現在の状態ではこの操作を受け付けられません"
+    hint = "Read the present state and decide again."
+    hint_ja = "現在の状態を確認してから操作してください。"
+
+
+class AppendConflict(PyocoError):
+    """too many writers at once"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0031", "MSG-PYOCO-0031", Kind.UNAVAILABLE
+    message_ja = "同時書き込みが多すぎます"
+    hint = "Try again in a moment."
+    hint_ja = "少し待って再試行してください。"
+
+
+class DataFolderInUse(PyocoError):
+    """the data folder is in use"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0032", "MSG-PYOCO-0032", Kind.CONFLICT
+    message_ja = "データフォルダは使用中です"
+    hint = "Stop the other process, or choose another --data-dir."
+    hint_ja = "もう一方のプロセスを停止するか、別の --data-dir を指定してください。"
+
+
+class RouteNotFound(PyocoError):
+    """no such path"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0033", "MSG-PYOCO-0033", Kind.NOT_FOUND
+    message_ja = "パスが存在しません"
+    hint = "See /docs for the paths there are."
+    hint_ja = "利用できるパスは /docs を参照してください。"
+
+
+class InternalError(PyocoError):
+    """internal error"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0034", "MSG-PYOCO-0034", Kind.INTERNAL
+    message_ja = "内部エラーが発生しました"
+    hint = "Report it with the request id; the server's log has the traceback."
+    hint_ja = "request id を添えて報告してください。トレースバックはサーバーのログにあります。"
+
+
+def catalogue() -> list[type[PyocoError]]:
+    """Every error there is, by id."""
+    return sorted(PyocoError.__subclasses__(), key=lambda error: (error.err_id, error.__name__))
