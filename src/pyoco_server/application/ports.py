@@ -48,8 +48,15 @@ class EventLog(Protocol):
     async def purge(self, run_id: RunId) -> None:
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
 
-    def follow(self, run_id: RunId) -> AsyncIterator[StoredCommit]:
-        """Commits of this run as they are stored, live, starting now. A hint: after a gap, read the log."""
+
+class Signals(Protocol):
+    """A tap on the shoulder of one worker instance, lost when nobody listens: a hint, never the truth."""
+
+    async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
+        """Say that something happened to the run which its holder should look at now."""
+
+    async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
+        """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +77,12 @@ class SnapshotStore(Protocol):
     async def advance(self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False) -> None:
         """Make the snapshot show at least this version; an older version never replaces a newer one.
 
-        `known` saves a read when it is still current. A missing key is created only with `create` (a new run): otherwise
-        retention has removed it, and it stays removed.
+        `known` saves a read when it is still current. A missing key is created only with `create` (a new run):
+        otherwise retention has removed it, and it stays removed.
         """
 
-    async def touch(self, run_id: RunId, heartbeat_at: float) -> None:
-        """Renew `heartbeat_at` and nothing else; a lost race or a missing key changes nothing."""
+    async def touch(self, run_id: RunId, heartbeat_at: float) -> LoadedSnapshot | None:
+        """Renew `heartbeat_at` and nothing else; a lost race or a missing key changes nothing. Returns what it read."""
 
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         """Remove the snapshot (if it still has that revision); False when it was changed meanwhile."""
@@ -114,15 +121,31 @@ class Delivery(Protocol):
     async def in_progress(self) -> None: ...
 
 
+class TagQueue(Protocol):
+    """One tag's jobs, as one worker pulls them."""
+
+    @property
+    def ack_wait_sec(self) -> float:
+        """What the real consumer has, which may be older than our settings."""
+
+    async def receive(self, credit: int) -> Sequence[Delivery]:
+        """Ask for up to `credit` jobs in all that were not handed out yet, wait for at least one, return those here.
+
+        Safe to cancel: a job that arrives meanwhile waits for the next call.
+        """
+
+    async def close(self) -> None:
+        """Ask for no more, and give back what arrived and was not handed out."""
+
+
 class JobQueue(Protocol):
     """Work waiting for workers, by tag."""
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
-        """Put the job in; `nth` rises with each deliberate re-publish of the same run, a repeat of an nth is swallowed."""
+        """Put the job in; `nth` rises with each deliberate re-publish of a run, the repeat of one is swallowed."""
 
-    async def deliveries(self, tag: str, *, want: Callable[[], int], idle: float = 1.0) -> AsyncIterator[Delivery]:
-        """Jobs of a tag for as long as the caller iterates, at most `want()` beyond those already handed out."""
-        yield  # type: ignore[misc]
+    async def open(self, tag: str) -> TagQueue:
+        """Start to pull a tag (makes its durable consumer where there is none, respects one that is there)."""
 
     async def depth(self, tag: str) -> int:
         """How many jobs of the tag are stored: waiting or in work."""
@@ -195,8 +218,32 @@ class SnapshotSeen:
     plain: Mapping[str, Any] | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSeen:
+    """One commit of any run, seen passing by: its run and its sequence, not its content."""
+
+    sequence: int
+    run_id: RunId
+
+
+class Feed(Protocol):
+    """Everything that is stored, in order, without gaps, across reconnects and broker restarts; for gateways."""
+
+    async def snapshot_stream(self) -> tuple[str, int]:
+        """When the snapshot stream was created, and its last sequence."""
+
+    async def snapshot_key_at(self, sequence: int) -> str | None:
+        """The key stored under this sequence, None when it was replaced since."""
+
+    def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
+        """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
+
+    def commits(self) -> AsyncIterator[Sequence[LogSeen]]:
+        """Batches of commits of all runs from now on."""
+
+
 class RunIndex(Protocol):
-    """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous and local."""
+    """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous, local."""
 
     def position(self) -> IndexPosition | None: ...
     def reset(self) -> None:
