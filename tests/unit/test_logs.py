@@ -24,15 +24,17 @@ Configure = Callable[..., Callable[[], list[str]]]
 def configure(capsys: pytest.CaptureFixture[str]) -> Iterator[Configure]:
     """Configures logging with the given settings; what it returns reads the lines written since."""
     root = logging.getLogger()
-    before = root.handlers[:], root.level
-    root.handlers.clear()  # pytest's own raise where ours must not
+    level = root.level
 
     def configure(service: str = "pyoco-server:http", **settings: Any) -> Callable[[], list[str]]:
+        for stranger in [one for one in root.handlers if not isinstance(one, LineHandler)]:
+            root.removeHandler(stranger)  # pytest's raise where ours must not, and come back with the next test
         configure_logging(service, NatsBackendConfig(**settings))
         return lambda: capsys.readouterr().out.splitlines()
 
     yield configure
-    root.handlers[:], level = before
+    for ours in [one for one in root.handlers if isinstance(one, LineHandler)]:
+        root.removeHandler(ours)
     root.setLevel(level)
 
 
