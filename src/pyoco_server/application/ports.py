@@ -74,8 +74,12 @@ class SnapshotStore(Protocol):
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
         """The stored snapshot, or None."""
 
-    async def advance(self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False) -> None:
+    async def advance(
+        self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False
+    ) -> LoadedSnapshot | None:
         """Make the snapshot show at least this version; an older version never replaces a newer one.
+
+        Returns what is stored now, for the next call's `known`; None when the key was removed.
 
         `known` saves a read when it is still current. A missing key is created only with `create` (a new run):
         otherwise retention has removed it, and it stays removed.
@@ -238,8 +242,8 @@ class Feed(Protocol):
     def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
         """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
 
-    def commits(self) -> AsyncIterator[Sequence[LogSeen]]:
-        """Batches of commits of all runs from now on."""
+    def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
+        """Batches of commits of all runs behind the sequence `after`, then live, for ever."""
 
 
 class RunIndex(Protocol):
@@ -256,6 +260,13 @@ class RunIndex(Protocol):
         """The rows' JSON summaries, newest `updated_at` first."""
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
+    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+        """The version each of these runs has here; runs it does not know are left out."""
+
+    def mark(self, name: str) -> int:
+        """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
+
+    def set_mark(self, name: str, value: int) -> None: ...
     def counts(self) -> Mapping[str, int]:
         """How many runs per status."""
 
