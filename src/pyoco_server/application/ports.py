@@ -274,8 +274,8 @@ class RunIndex(Protocol):
         """The rows' JSON summaries, newest `updated_at` first."""
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
-        """The version each of these runs has here; runs it does not know are left out."""
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        """Version and status that each of these runs has here; runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
@@ -287,8 +287,8 @@ class RunIndex(Protocol):
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
-        """Runs (id, status) that are not finished and have not changed since then, oldest first."""
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        """Runs of an unfinished status that have not changed since then, oldest first."""
 
     def close(self) -> None: ...
 

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.ports import RunQuery
-from pyoco_server.application.submit import submit
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
@@ -44,8 +43,8 @@ async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     gateway = gateway_of(request)
     asked, labels = translate.submit_request(await request.body(), gateway.config)
-    accepted = await submit(gateway.stores, asked, labels, origin_of(request))
-    return _json(translate.accepted_out(accepted.execution, gateway.stores.durability))
+    execution = await gateway.submit(asked, labels, origin_of(request))
+    return _json(translate.accepted_out(execution, gateway.stores.durability))
 
 
 @router.get(
