@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from pyoco.core.models import Flow, Task
-from pyoco.dsl.syntax import TaskWrapper, task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.trace import MESSAGE_CAP_BYTES, TRACEBACK_CAP_BYTES
 from pyoco_server.worker.flow_run import CancelSwitch, run_flow, run_job
@@ -42,6 +42,10 @@ def job(**params: Any) -> RunJob:
 
 def named(name: str, func: Callable[..., Any], **settings: Any) -> TaskWrapper:
     return TaskWrapper(Task(func=func, name=name, **settings))
+
+
+def task(func: Callable[..., Any]) -> TaskWrapper:
+    return named(func.__name__, func)
 
 
 def flow_of(*tasks: Any) -> Flow:
@@ -384,7 +388,7 @@ def test_the_standard_streams_are_the_originals_again() -> None:
 
 
 def test_a_flow_that_nobody_knows_is_not_found() -> None:
-    ended = run_job({}.__getitem__, job(), lambda step: None, CancelSwitch())
+    ended = run_job(dict[str, Flow]().__getitem__, job(), lambda step: None, CancelSwitch())
 
     assert (ended.how, ended.error_type) == ("flow_not_found", "FlowNotFound")
     assert ended.message == "no flow named 'main' is served here"

@@ -8,6 +8,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from pyoco_server.worker.fork_link import ForkLink
@@ -38,6 +39,8 @@ class Runner(asyncio.Protocol):
         self._exit = link.exit_of(pid)
         self._log = LogPipe(log_descriptor, lambda line: on_output(self._run_id, line))
         self._run_id = ""
+        self._job_may_lie_unread = False
+        self._job_lay_unread = False
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
         self._hung_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,12 +56,14 @@ class Runner(asyncio.Protocol):
         self._inbox.clear()
         self._run_id = job.run_id
         self.is_busy = self.has_served = True
+        self._job_may_lie_unread = True
         self._log.begin_run()
         self._write(frame)
 
     def cancel(self) -> None:
         """Ask the present run to stop: the engine starts nothing more, tasks see `ctx.is_cancelled`."""
         if self.is_busy:
+            self._job_may_lie_unread = False  # from now on what lies unread may be this word instead
             self._write(encode(["cancel", self._run_id]))
 
     def kill(self) -> None:
@@ -87,7 +92,7 @@ class Runner(asyncio.Protocol):
             self.is_alive = False
             self.close()
             self._link.forget(self.pid)
-        self._died = _died(status, self._log.last_lines)
+        self._died = replace(_died(status, self._log.last_lines), never_began=self._job_lay_unread)
         self._wake()
         return self._died
 
@@ -143,12 +148,15 @@ class Runner(asyncio.Protocol):
                 self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # A socket that is closed before all was read says so (ECONNRESET; EPIPE to the writer); otherwise it just ends.
+        self._job_lay_unread = self._job_may_lie_unread and isinstance(exc, ConnectionResetError | BrokenPipeError)
         if not self._hung_up.done():
             self._hung_up.set_result(None)
 
     def _take_in(self, message: Any) -> None:
         match message:
             case ["steps", steps, ended]:
+                self._job_may_lie_unread = False
                 if steps:
                     self._inbox.append(tuple([step_from_wire(step) for step in steps]))
                 if ended is not None:

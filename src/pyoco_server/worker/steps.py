@@ -54,12 +54,14 @@ class Died:
     """The runner's process is gone, and the run with it.
 
     Exactly one of `exit_code` and `signal_name` is known; neither, when the fork server was lost too and nobody saw how
-    the process ended.
+    the process ended. `never_began` is certain when it is true: the process had gone before it read the job, so
+    nothing of the run has happened and another runner may have it.
     """
 
     exit_code: int | None
     signal_name: str | None
     last_lines: tuple[str, ...]
+    never_began: bool = False
 
 
 def job_to_wire(job: RunJob) -> list[Any]:
