@@ -1,4 +1,4 @@
-"""How the command lines end and what they say: people read stderr, programs read stdout, exit codes follow the contract."""
+"""How the command lines end and what they say: people read stderr, programs stdout; exit codes follow the contract."""
 
 from __future__ import annotations
 

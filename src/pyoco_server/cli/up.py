@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import uvicorn
 
@@ -119,7 +120,7 @@ class Up:
             say(f"try: curl -s {address}/runs -H 'Content-Type: application/json' -d '{body}'")
             say(f"then: curl -s {address}/runs")
         else:
-            say(f"next: start a worker with pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
+            say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
 
     # --- the worker beside it -----------------------------------------------------------------------------------------
 
@@ -142,7 +143,9 @@ class Up:
         assert self.worker is not None  # noqa: S101 - only called when there is one
         where = ["--data-dir", self.config.data_dir] if self.embedded else ["--nats-url", self.config.nats_url]
         command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *self.worker.arguments()]
-        environment = {key: value for key, value in os.environ.items() if not (self.embedded and key == "PYOCO_NATS_URL")}
+        environment = {
+            key: value for key, value in os.environ.items() if not (self.embedded and key == "PYOCO_NATS_URL")
+        }
         return await asyncio.create_subprocess_exec(
             *tied_command(*command), stdin=asyncio.subprocess.DEVNULL, env=environment, start_new_session=True
         )
@@ -185,7 +188,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-async def _first(*awaited: asyncio.Future[object] | None) -> None:
+async def _first(*awaited: asyncio.Future[Any] | None) -> None:
     await asyncio.wait([one for one in awaited if one is not None], return_when=asyncio.FIRST_COMPLETED)
 
 

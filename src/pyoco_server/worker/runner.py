@@ -14,7 +14,7 @@ from typing import Any, cast
 from pyoco_server.worker.fork_link import ForkLink
 from pyoco_server.worker.log_pipe import LogPipe
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
-from pyoco_server.worker.steps import Died, Ended, RunJob, Step, ended_from_wire, job_to_wire, step_from_wire
+from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step, ended_from_wire, job_to_wire, step_from_wire
 
 Message = tuple[Step, ...] | Ended | Died
 OnOutput = Callable[[str, str], None]
@@ -79,6 +79,18 @@ class Runner(asyncio.Protocol):
             yield message
             if not isinstance(message, tuple):
                 return
+
+    async def reports(self) -> AsyncIterator[Report]:
+        """The messages of the present run, those that are here already taken together: a short run is one report."""
+        steps: tuple[Step, ...] = ()
+        async for message in self.messages():
+            if not isinstance(message, tuple):
+                yield Report(steps=steps, end=message)
+                return
+            steps += message
+            if not self._inbox:
+                yield Report(steps=steps)
+                steps = ()
 
     async def gone(self) -> Died:
         """Wait until the process is gone, collect its last words, and say how it ended."""

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.execution.state import StopHow
 from pyoco_server.worker.fork_link import ForkLink, ForkServerLost
 from pyoco_server.worker.runner import OnOutput, Runner
 from pyoco_server.worker.steps import Died
@@ -36,6 +37,8 @@ class RunnerPool:
     `on_output(run_id, line)` is called in the loop for every line a runner writes, with an empty run id between runs;
     it must neither wait nor raise.
     """
+
+    stopped_by_kill = StopHow.KILLED
 
     def __init__(self, resolver: str, size: int, on_output: OnOutput) -> None:
         self._resolver = resolver

@@ -15,6 +15,7 @@ __all__ = [
     "NodeFailed",
     "NodeSucceeded",
     "NodesDeclared",
+    "Report",
     "RunJob",
     "Step",
     "ended_from_wire",
@@ -62,6 +63,14 @@ class Died:
     signal_name: str | None
     last_lines: tuple[str, ...]
     never_began: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is known of a run at one moment: the steps since the last report and, in the last one, its end."""
+
+    steps: tuple[Step, ...] = ()
+    end: Ended | Died | None = None
 
 
 def job_to_wire(job: RunJob) -> list[Any]:

@@ -27,6 +27,7 @@ from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.settle import (
     Ack,
     Finished,
+    HandedBack,
     HeldElsewhere,
     Invalid,
     Nak,
@@ -42,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 # A broker that does not answer is asked again after this; the queue's own waiting does the rest.
 PULL_PAUSE_SEC = 0.5
+# What is given back takes a kill and a word to the queue; a broker that is away must not keep a worker from stopping.
+HAND_BACK_SEC = 5.0
 
 
 class Supervisor:
@@ -63,7 +66,7 @@ class Supervisor:
         self._config = config
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts: dict[RunId, Attempt] = {}
-        self._in_hand: set[Delivery] = set()
+        self._in_hand: dict[Delivery, asyncio.Task[None]] = {}
         self._room = asyncio.Event()
         self._room.set()
         self._ack_wait_sec = config.consumer_ack_wait_sec
@@ -79,8 +82,8 @@ class Supervisor:
         )
         self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then finish within the grace, and hand back the rest."""
+    async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
+        """Work until `stop` is set; then finish within the grace, and hand back the rest: sooner with `at_once`."""
         await self._executor.start()
         try:
             await self._voice.enter()
@@ -92,7 +95,7 @@ class Supervisor:
                 await stop.wait()
                 for task in pulling:
                     task.cancel()
-                await self._drain()
+                await self._drain(at_once)
                 ticking.cancel()
             await self._goodbye()
         finally:
@@ -123,16 +126,18 @@ class Supervisor:
         return max(1, (2 * self.slots - len(self._in_hand)) // len(self.tags))
 
     def _take(self, delivery: Delivery) -> None:
-        self._in_hand.add(delivery)
+        self._in_hand[delivery] = self._spawn(self._work(delivery))
         self._note_room()
-        self._spawn(self._work(delivery))
 
     async def _work(self, delivery: Delivery) -> None:
         try:
             outcome = await self.attempt(delivery)
             await self.tell_queue(delivery, outcome)
+        except asyncio.CancelledError:
+            await self.tell_queue(delivery, HandedBack())
+            raise
         finally:
-            self._in_hand.discard(delivery)
+            self._in_hand.pop(delivery, None)
             self._note_room()
 
     async def attempt(self, delivery: Delivery) -> Outcome:
@@ -243,22 +248,27 @@ class Supervisor:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 
-    async def _drain(self) -> None:
-        """Let what runs finish within the grace; what has not begun is given back at once, the rest at the end of it."""
-        for attempt in self._attempts.values():
-            if not attempt.is_running:
-                attempt.hand_back()
+    async def _drain(self, at_once: asyncio.Event) -> None:
+        """Let what runs finish within the grace; what has not begun is given back at once, the rest afterwards."""
+        running = {attempt.delivery for attempt in self._attempts.values() if attempt.is_running}
+        for delivery, task in self._in_hand.items():
+            if delivery not in running:
+                task.cancel()
         grace_sec = self._config.worker_stop_grace_period_sec
         if self._attempts:
             logger.info("finishing runs", extra=self._facts() | {"runs": len(self._attempts), "seconds": grace_sec})
-        await self._settled(grace_sec)
+        hurry = asyncio.ensure_future(at_once.wait())
+        finished = asyncio.ensure_future(self._all_settled())
+        await asyncio.wait([hurry, finished], timeout=grace_sec, return_when=asyncio.FIRST_COMPLETED)
         for attempt in list(self._attempts.values()):
             attempt.hand_back()
-        await self._settled(grace_sec)
+        await asyncio.wait([finished], timeout=HAND_BACK_SEC)
+        hurry.cancel()
+        finished.cancel()
 
-    async def _settled(self, timeout_sec: float) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=timeout_sec)
+    async def _all_settled(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _goodbye(self) -> None:
         try:
@@ -269,10 +279,11 @@ class Supervisor:
 
     # --- small things -------------------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
