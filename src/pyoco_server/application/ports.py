@@ -14,6 +14,9 @@ from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.readmodel.query import IndexPosition as IndexPosition
+from pyoco_server.readmodel.query import RunQuery as RunQuery
+from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -204,36 +207,6 @@ class WorkerRegistry(Protocol):
 
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
     async def all(self) -> Sequence[WorkerRecord]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
-    """Which runs to list; None means any."""
-
-    limit: int = 50
-    status: str | None = None
-    flow: str | None = None
-    tag: str | None = None
-    tenant_id: str | None = None
-    archived: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexPosition:
-    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
-
-    stream_created: str
-    sequence: int
-    last_key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSeen:
-    """One change of the snapshot bucket; `plain` is None when the key was removed."""
-
-    sequence: int
-    run_id: RunId
-    plain: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
