@@ -21,7 +21,7 @@ Include = Annotated[list[str] | None, Query(description="`records` adds task_rec
 
 
 def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}} | {status: {"model": schemas.Problem} for status in problems}
+    return {200: {"model": model}, **{status: {"model": schemas.Problem} for status in problems}}
 
 
 def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
