@@ -50,4 +50,6 @@ class Bucket:
 
 def is_marker(message: StoredMessage) -> bool:
     """The key was deleted or purged."""
-    return message.header(subjects.KV_OPERATION) in ("DEL", "PURGE") or message.header("Nats-Marker-Reason") is not None
+    return (
+        message.header(subjects.KV_OPERATION) in ("DEL", "PURGE") or message.header(subjects.MARKER_REASON) is not None
+    )

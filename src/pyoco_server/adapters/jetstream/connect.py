@@ -162,6 +162,11 @@ class Connection:
             await self.ready()
         self._client.write(_command(subject, reply.encode(), b"", payload))
 
+    def send(self, subject: str, payload: bytes = b"") -> None:
+        """Send now or not at all: for hints."""
+        if self._client.is_connected:
+            self._client.write(_command(subject, b"", b"", payload))
+
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
         """Call the listener for every message from now on, across reconnects."""
         await self.ready()

@@ -12,7 +12,7 @@ from pyoco_server.adapters.jetstream import subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
 from pyoco_server.adapters.jetstream.failures import acknowledged
-from pyoco_server.adapters.jetstream.messages import Message, headers
+from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.application.ports import Job
@@ -68,7 +68,7 @@ class JetStreamDelivery:
 
     @property
     def num_delivered(self) -> int:
-        return int(self._reply.split(".")[_place_of_count(self._reply)])
+        return delivered_at(self._message.reply).num_delivered
 
     @property
     def created_sequence(self) -> int | None:
@@ -98,6 +98,7 @@ class JetStreamTagQueue:
         self._consumer = consumer
         self._checked = True
         self._pull = Pull(connection, config.work_stream, consumer["name"])
+        self._keeping = asyncio.get_running_loop().call_later(self.ack_wait_sec / 3, self._keep)
 
     @property
     def ack_wait_sec(self) -> float:
@@ -105,7 +106,7 @@ class JetStreamTagQueue:
 
     async def receive(self, credit: int) -> Sequence[JetStreamDelivery]:
         while True:
-            messages = self._pull.take(credit)
+            messages = self._pull.take()
             if messages:
                 return [JetStreamDelivery(self._connection, message, self._tag) for message in messages]
             try:
@@ -117,17 +118,24 @@ class JetStreamTagQueue:
                 await asyncio.sleep(PAUSE_SEC)
 
     async def close(self) -> None:
+        self._keeping.cancel()
         self._pull.stop()
         try:
             # An answer to this comes behind whatever the broker had sent before it heard that we stop.
             await self._connection.api(subjects.consumer_info(self._config.work_stream, self._consumer["name"]))
-            for message in self._pull.take(len(self._pull)):
+            for message in self._pull.take():
                 await self._connection.publish(message.reply.decode(), b"-NAK")
         except NatsUnavailable as error:
             # The broker hands them out again after AckWait.
             logger.warning("jobs could not be given back", extra={"tag": self._tag, "error": error.detail})
         finally:
             self._pull.close()
+
+    def _keep(self) -> None:
+        # A job that arrived while nobody asked waits here for the next call; the broker must not give it to another.
+        for message in self._pull.waiting():
+            self._connection.send(message.reply.decode(), b"+WPI")
+        self._keeping = asyncio.get_running_loop().call_later(self.ack_wait_sec / 3, self._keep)
 
     async def _look_after_consumer(self) -> None:
         if not self._checked:
@@ -146,8 +154,3 @@ def job_to_plain(job: Job) -> dict[str, object]:
         "params": job.params,
         "submitted_at": job.submitted_at,
     }
-
-
-def _place_of_count(reply: str) -> int:
-    # $JS.ACK.<stream>.<consumer>.<delivered>.… , or with domain and account in front of the stream.
-    return 4 if reply.count(".") == 8 else 6

@@ -49,3 +49,22 @@ def headers(*pairs: tuple[str, object]) -> bytes:
     """A header block; names and values are ours, so nothing in them needs escaping."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in pairs)
     return b"%b\r\n%b\r\n" % (_LINE, lines.encode())
+
+
+class DeliveredAt(NamedTuple):
+    """What the reply subject of a delivered message says of it."""
+
+    consumer: bytes
+    num_delivered: int
+    sequence: int
+    place: int  # counted by the consumer: without gaps while nothing is lost on the way
+    pending: int
+
+
+def delivered_at(reply: bytes) -> DeliveredAt:
+    """$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<place>.<time>.<pending>, or with domain and account first."""
+    parts = reply.split(b".")
+    first = 2 if len(parts) == 9 else 4
+    return DeliveredAt(
+        parts[first + 1], int(parts[first + 2]), int(parts[first + 3]), int(parts[first + 4]), int(parts[first + 6])
+    )

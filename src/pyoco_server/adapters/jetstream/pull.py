@@ -51,10 +51,6 @@ class Pull:
         self.stale = True
         self._remove_hook = connection.on_reconnect(self._go_stale)
 
-    def __len__(self) -> int:
-        """How many have arrived and were not taken."""
-        return len(self._buffer)
-
     async def renew(self, consumer_next: str | None = None) -> None:
         """Begin anew, asking for nothing yet; perhaps at another consumer."""
         inbox = self._connection.new_inbox()
@@ -69,12 +65,15 @@ class Pull:
         self._asked = 0
         self.stale = False
 
-    async def wait(self, credit: int) -> None:
-        """Bring what is asked for and not taken up to `credit`, and wait until there is news (or none for a while)."""
-        missing = credit - self._asked - len(self._buffer)
-        if missing > 0:
-            await self._ask(missing)
-        if self._buffer:
+    async def wait(self, credit: int, *, low: int | None = None) -> None:
+        """Have `credit` in all asked for or here, and wait until something is here (or nothing for a while).
+
+        With `low` more is asked for only when no more than that is left: fewer and larger requests.
+        """
+        left = self._asked + len(self._buffer)
+        if left < credit and (low is None or left <= low):
+            await self._ask(credit - left)
+        if self._buffer or self.stale:
             return
         self._arrived.clear()
         try:
@@ -84,20 +83,15 @@ class Pull:
             if self._asked and self._loop.time() - self._heard_at > SILENCE_SEC:
                 self.stale = True
 
-    async def top_up(self, credit: int, low: int) -> None:
-        """Ask for more before it runs out: back to `credit` once no more than `low` are left."""
-        left = self._asked + len(self._buffer)
-        if left <= low and not self.stale:
-            await self._ask(credit - left)
-
-    def take(self, most: int) -> list[Message]:
-        """What has arrived, up to so many."""
+    def take(self, most: int | None = None) -> list[Message]:
+        """What has arrived, all or up to so many."""
         buffer = self._buffer
-        return [buffer.popleft() for _ in range(min(most, len(buffer)))]
+        count = len(buffer) if most is None else min(most, len(buffer))
+        return [buffer.popleft() for _ in range(count)]
 
-    def drop(self) -> None:
-        """Forget what has arrived."""
-        self._buffer.clear()
+    def waiting(self) -> list[Message]:
+        """What has arrived and was not taken."""
+        return list(self._buffer)
 
     def stop(self) -> None:
         """Ask for no more, but take in what is on its way."""

@@ -22,6 +22,7 @@ SUBJECT = "Nats-Subject"
 NUM_PENDING = "Nats-Num-Pending"
 LAST_SEQUENCE = "Nats-Last-Sequence"
 PENDING_MESSAGES = "Nats-Pending-Messages"
+MARKER_REASON = "Nats-Marker-Reason"
 
 # Our own: the sequence of EXECUTION_CREATED, so that a worker can tell a run that was removed from a foreign job.
 CREATED = "Pyoco-Created"
