@@ -52,11 +52,21 @@ class EventLog(Protocol):
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
 
 
+class Broker(Protocol):
+    """Whether the stores can be reached at all."""
+
+    @property
+    def connected(self) -> bool: ...
+
+
 class Signals(Protocol):
     """A tap on the shoulder of one worker instance, lost when nobody listens: a hint, never the truth."""
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
         """Say that something happened to the run which its holder should look at now."""
+
+    async def answers(self, instance_id: InstanceId) -> bool:
+        """Whether that instance listens right now."""
 
     async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
         """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
@@ -73,6 +83,10 @@ class LoadedSnapshot:
 
 class SnapshotStore(Protocol):
     """The latest state of each run, a projection of its log."""
+
+    @property
+    def last_revision(self) -> int:
+        """The newest revision that this process has written; 0 before the first."""
 
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
         """The stored snapshot, or None."""
@@ -237,8 +251,8 @@ class RunIndex(Protocol):
         """The rows' JSON summaries, newest `updated_at` first."""
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
-        """The version each of these runs has here; runs it does not know are left out."""
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        """Version and status that each of these runs has here; runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
@@ -250,8 +264,8 @@ class RunIndex(Protocol):
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
-        """Runs (id, status) that are not finished and have not changed since then, oldest first."""
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        """Runs of an unfinished status that have not changed since then, oldest first."""
 
     def close(self) -> None: ...
 
