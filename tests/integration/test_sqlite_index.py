@@ -36,17 +36,19 @@ def fill(index: SqliteRunIndex, sequence: int, *run_ids: RunId) -> None:
 @contextmanager
 def kept(path: Path, *run_ids: RunId) -> Iterator[None]:
     """A closed file with these runs in it."""
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         fill(index, 1, *run_ids)
+        index.set_mark("commits", 7)
     yield
 
 
 def test_a_closed_file_is_taken_up_again(tmp_path: Path) -> None:
     path = tmp_path / "data" / "runs.db"
-    with kept(path, A, B), closing(SqliteRunIndex(path)) as index:
+    with kept(path, A, B), closing(SqliteRunIndex.open(path)) as index:
         assert index.path == path
         assert sorted(index.run_ids(RunQuery())) == [A, B]
         assert index.position() == IndexPosition(stream_created="s", sequence=2, last_key=B)
+        assert index.mark("commits") == 7
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_file_of_garbage_is_replaced(tmp_path: Path, garbage: bytes) -> None:
     path.write_bytes(garbage)
     path.with_name("runs.db-wal").write_bytes(garbage)
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
         fill(index, 1, A)
         assert index.run_ids(RunQuery()) == [A]
@@ -74,7 +76,7 @@ def test_a_folder_in_place_of_the_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     path.mkdir()
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         fill(index, 1, A)
 
         assert index.run_ids(RunQuery()) == [A]
@@ -85,7 +87,7 @@ def test_a_deleted_file_starts_empty(tmp_path: Path) -> None:
     with kept(path, A):
         path.unlink()
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
         assert index.run_ids(RunQuery()) == []
 
@@ -96,7 +98,7 @@ def test_a_file_of_another_schema_is_replaced(tmp_path: Path, version: int) -> N
     with kept(path, A), closing(sqlite3.connect(path)) as other:
         other.execute(f"PRAGMA user_version = {version}")
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
 
 
@@ -107,7 +109,7 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
         file.seek(8192)
         file.write(os.urandom(size - 8192))
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         with pytest.raises(NatsUnavailable):
             index.run_ids(RunQuery(limit=200))
         with pytest.raises(NatsUnavailable):
@@ -122,20 +124,20 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
 
 def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with closing(SqliteRunIndex(path)) as first, closing(SqliteRunIndex(path)) as second:
+    with closing(SqliteRunIndex.open(path)) as first, closing(SqliteRunIndex.open(path)) as second:
         fill(first, 1, A)
         fill(second, 1, B)
 
         assert (first.path.name, second.path.name) == ("runs.db", "runs-2.db")
         assert (first.run_ids(RunQuery()), second.run_ids(RunQuery())) == ([A], [B])
 
-    with closing(SqliteRunIndex(path)) as again:
+    with closing(SqliteRunIndex.open(path)) as again:
         assert again.run_ids(RunQuery()) == [A]
 
 
 def test_a_file_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with writer_process(path) as writer, closing(SqliteRunIndex(path)) as mine:
+    with writer_process(path) as writer, closing(SqliteRunIndex.open(path)) as mine:
         assert mine.path.name == "runs-2.db"
         assert writer.poll() is None
 
@@ -143,7 +145,7 @@ def test_a_file_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_does_not_stop_the_gateway(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
 
-    with closing(SqliteRunIndex(tmp_path / "data" / "runs.db")) as index:
+    with closing(SqliteRunIndex.open(tmp_path / "data" / "runs.db")) as index:
         fill(index, 1, A)
         assert index.run_ids(RunQuery()) == [A]
         folder = index.path.parent
@@ -152,7 +154,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_gateway(tmp_path: Pat
 
 
 def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
-    with closing(SqliteRunIndex(tmp_path / "runs.db")) as index:
+    with closing(SqliteRunIndex.open(tmp_path / "runs.db")) as index:
         fill(index, 1, *(RunId(f"run-{n}") for n in range(100)))
         wrote = threading.Event()
 
@@ -190,7 +192,7 @@ from pathlib import Path
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.readmodel.query import IndexPosition, SnapshotSeen
 
-index = SqliteRunIndex(Path(sys.argv[1]))
+index = SqliteRunIndex.open(Path(sys.argv[1]))
 statuses = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
 sequence = 0
 while True:
@@ -228,13 +230,15 @@ def test_a_writer_killed_in_the_middle_leaves_whole_batches(tmp_path: Path, batc
         assert writer.stdout is not None
         told = [int(writer.stdout.readline()) for _ in range(batches)][-1]
 
-    with closing(SqliteRunIndex(path)) as index:
+    with closing(SqliteRunIndex.open(path)) as index:
         position = index.position()
-        rows = index.versions([RunId(f"run-{n}") for n in range(3000)])
+        rows = index.known([RunId(f"run-{n}") for n in range(3000)])
         counts = index.counts()
 
     assert position is not None
     assert position.sequence >= told
     assert position.sequence % 50 == 0
-    assert rows == {RunId(f"run-{(n * 7) % 3000}"): n for n in range(1, position.sequence + 1)}
+    assert {run_id: version for run_id, (version, _) in rows.items()} == {
+        RunId(f"run-{(n * 7) % 3000}"): n for n in range(1, position.sequence + 1)
+    }
     assert sum(counts.values()) == len(rows)

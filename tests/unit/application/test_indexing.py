@@ -127,7 +127,7 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
         assert listed(index) == [A]
 
         assert await follower.reached(feed.put(B), SOON_SEC)
@@ -140,7 +140,7 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
 
 async def test_an_empty_bucket_is_caught_up_with_at_once() -> None:
     async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
         assert follower.sequence == 0
 
@@ -148,6 +148,15 @@ async def test_an_empty_bucket_is_caught_up_with_at_once() -> None:
 async def test_a_sequence_that_does_not_come_is_waited_for_no_longer_than_asked() -> None:
     async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
         assert not await follower.reached(1, 0.01)
+        assert await follower.wait_caught_up(SOON_SEC)
+
+
+async def test_a_follower_that_cannot_catch_up_says_so_in_time() -> None:
+    feed = BucketFeed()
+    feed.away = True
+
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        assert not await follower.wait_caught_up(0.01)
 
 
 async def test_the_follower_resumes_behind_its_position() -> None:
@@ -155,11 +164,11 @@ async def test_the_follower_resumes_behind_its_position() -> None:
     feed.put(A)
     feed.put(B)
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
     feed.put(C)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert feed.asked_after == [0, 2]
     assert listed(index) == [A, B, C]
@@ -169,13 +178,13 @@ async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_be
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
     feed.recreate()
     feed.put(B)
     feed.put(C)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert listed(index) == [B, C]
 
@@ -186,7 +195,7 @@ async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_begi
     feed.put(B)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert listed(index) == [B]
 
@@ -198,7 +207,7 @@ async def test_a_bucket_with_another_key_at_the_position_is_read_from_its_beginn
     feed.put(C)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert listed(index) == [B, C]
 
@@ -208,13 +217,13 @@ async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
     feed.put(A)
     feed.put(B)
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
         feed.recreate()
         feed.put(C)
 
         await feed.asked(times=2)
-        await follower.caught_up.wait()
+        await follower.caught_up()
         assert listed(index) == [C]
         assert follower.failures == 0
 
@@ -227,7 +236,7 @@ async def test_a_last_sequence_that_has_expired_does_not_keep_the_follower_from_
     feed.expire(B)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert listed(index) == [A]
 
@@ -236,17 +245,17 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
     feed, index, clock = BucketFeed(), MemoryRunIndex(), StoppedClock()
     feed.put(A)
     async with running(follower_of(feed, index, clock)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
         feed.away = True
         await clock.looked_at.wait()
         assert follower.failing is not None
         assert (follower.failing.since, follower.failing.error) == (1000.0, "NatsUnavailable: the broker is away")
-        assert not follower.caught_up.is_set()
+        assert not follower.is_caught_up
 
         feed.away = False
         feed.put(B)
-        await follower.caught_up.wait()
+        await follower.caught_up()
         assert listed(index) == [A, B]
         assert follower.failing is None
         assert follower.failures > 0
@@ -272,7 +281,7 @@ async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(cap
     feed.put(A)
 
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
     assert listed(index) == [A]
     assert follower.failures == 1
@@ -302,26 +311,26 @@ async def test_a_kept_file_is_not_filled_again(tmp_path: Path) -> None:
 
 
 async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp_path: Path) -> None:
-    feed, index = BucketFeed(), SqliteRunIndex(tmp_path / "runs.db")
+    feed, index = BucketFeed(), SqliteRunIndex.open(tmp_path / "runs.db")
     feed.put(A)
     async with running(follower_of(feed, index)) as follower:
-        await follower.caught_up.wait()
+        await follower.caught_up()
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
         with pytest.raises(NatsUnavailable):
             index.run_ids(RunQuery())
 
         await feed.asked(times=2)
-        await follower.caught_up.wait()
+        await follower.caught_up()
         assert listed(index) == [A]
     index.close()
 
 
 async def filled(feed: BucketFeed, path: Path) -> list[Any]:
-    index = SqliteRunIndex(path)
+    index = SqliteRunIndex.open(path)
     try:
         async with running(follower_of(feed, index)) as follower:
-            await follower.caught_up.wait()
+            await follower.caught_up()
         return [orjson.loads(summary) for summary in index.summaries(RunQuery())]
     finally:
         index.close()
