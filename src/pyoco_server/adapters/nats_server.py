@@ -168,9 +168,9 @@ class EmbeddedNats:
             return
         try:
             await self._launch()
-        except (InvalidUsage, NatsUnavailable) as error:
+        except (InvalidUsage, NatsUnavailable, OSError) as error:
             # Not fatal: the port may be a stranger's for a moment, the disk may be full until somebody clears it.
-            logger.warning("nats-server did not start again", extra={"reason": error.detail})
+            logger.warning("nats-server did not start again", extra={"reason": str(error)})
         else:
             logger.info("nats-server runs again", extra={"nats_url": self.url, "nats_pid": self.pid})
 
