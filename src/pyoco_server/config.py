@@ -160,6 +160,9 @@ class NatsBackendConfig:
     worker_disconnect_timeout_sec: float = _setting(
         20.0, ABOVE_ZERO, "Silence after which a worker is shown as DISCONNECTED.", unit="s"
     )
+    worker_stop_grace_period_sec: float = _setting(
+        10.0, ZERO_OR_MORE, "How long a worker that stops lets its runs finish before it hands them back.", unit="s"
+    )
 
     # Job consumers (an existing consumer keeps what it was made with)
     consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.", unit="s")
@@ -305,6 +308,11 @@ def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, st
                 f"{BY_NAME[other].variable} is {getattr(config, other)!r}; "
                 f"accepted: a name outside that of {BY_NAME[one].variable}, which is {getattr(config, one)!r}"
             )
+
+
+def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether somebody chose a broker; otherwise the one in the data folder is meant, if it runs."""
+    return bool(environ.get(BY_NAME["nats_url"].variable, "").strip())
 
 
 def load_dotenv(environ: MutableMapping[str, str]) -> None:

@@ -14,6 +14,9 @@ from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.readmodel.query import IndexPosition as IndexPosition
+from pyoco_server.readmodel.query import RunQuery as RunQuery
+from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -49,11 +52,21 @@ class EventLog(Protocol):
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
 
 
+class Broker(Protocol):
+    """Whether the stores can be reached at all."""
+
+    @property
+    def connected(self) -> bool: ...
+
+
 class Signals(Protocol):
     """A tap on the shoulder of one worker instance, lost when nobody listens: a hint, never the truth."""
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
         """Say that something happened to the run which its holder should look at now."""
+
+    async def answers(self, instance_id: InstanceId) -> bool:
+        """Whether that instance listens right now."""
 
     async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
         """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
@@ -70,6 +83,10 @@ class LoadedSnapshot:
 
 class SnapshotStore(Protocol):
     """The latest state of each run, a projection of its log."""
+
+    @property
+    def last_revision(self) -> int:
+        """The newest revision that this process has written; 0 before the first."""
 
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
         """The stored snapshot, or None."""
@@ -193,36 +210,6 @@ class WorkerRegistry(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
-    """Which runs to list; None means any."""
-
-    limit: int = 50
-    status: str | None = None
-    flow: str | None = None
-    tag: str | None = None
-    tenant_id: str | None = None
-    archived: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexPosition:
-    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
-
-    stream_created: str
-    sequence: int
-    last_key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSeen:
-    """One change of the snapshot bucket; `plain` is None when the key was removed."""
-
-    sequence: int
-    run_id: RunId
-    plain: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSeen:
     """One commit of any run, seen passing by: its run and its sequence, not its content."""
 
@@ -240,7 +227,14 @@ class Feed(Protocol):
         """The key stored under this sequence, None when it was replaced since."""
 
     def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
-        """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
+        """Batches of changes of the snapshot bucket behind `after`, then live, for ever.
+
+        An empty batch says that nothing is pending: the last sequence of a stream may be one that nobody will ever see
+        (the marker of a removal expires), so a follower cannot tell from sequences alone that it has caught up.
+        """
+
+    async def last_commit(self) -> int:
+        """The last sequence of the event log."""
 
     def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         """Batches of commits of all runs behind the sequence `after`, then live, for ever."""
@@ -260,8 +254,8 @@ class RunIndex(Protocol):
         """The rows' JSON summaries, newest `updated_at` first."""
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
-        """The version each of these runs has here; runs it does not know are left out."""
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        """Version and status that each of these runs has here; runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
@@ -273,8 +267,8 @@ class RunIndex(Protocol):
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
-        """Runs (id, status) that are not finished and have not changed since then, oldest first."""
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        """Runs of an unfinished status that have not changed since then, oldest first."""
 
     def close(self) -> None: ...
 
