@@ -1,0 +1,1 @@
+"""The use cases: the only place where the core and the ports meet."""

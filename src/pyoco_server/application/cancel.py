@@ -1,0 +1,40 @@
+"""Ask for a cancel and see it through: tell the holder at once; where nobody holds the run, confirm it on the spot."""
+
+from __future__ import annotations
+
+from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.stores import GATEWAY, Origin, Stores
+from pyoco_server.execution.commands import CancelExecution, ConfirmCanceled
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, StopHow
+
+# A holder that does not answer a cancel for so long after its grace period is taken for gone.
+UNCONFIRMED_AFTER_GRACE_SEC = 10.0
+
+
+async def cancel(
+    stores: Stores, run_id: RunId, reason: str | None, requested_by: str | None, origin: Origin
+) -> Handled:
+    """Request the cancel. The answer shows the request; the end may already be stored when it arrives."""
+    command = CancelExecution(at=stores.clock.now(), reason=reason, requested_by=requested_by)
+    handled = await handle(stores, run_id, command, origin)
+    if handled.refused is None:
+        await see_through(stores, handled.execution, grace_sec=None)
+    return handled
+
+
+async def see_through(stores: Stores, execution: Execution, grace_sec: float | None) -> None:
+    """Do what can be done now for a requested cancel; with `grace_sec`, end it when its holder has had its time."""
+    if execution.cancel is None or execution.status.is_terminal:
+        return
+    now = stores.clock.now()
+    if not execution.is_held:
+        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.BEFORE_START), GATEWAY)
+        return
+    patience_over = (
+        grace_sec is not None and now > execution.cancel.requested_at + grace_sec + UNCONFIRMED_AFTER_GRACE_SEC
+    )
+    if patience_over:
+        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.UNCONFIRMED), GATEWAY)
+    elif execution.holder is not None and execution.holder.instance_id is not None:
+        await stores.signals.tell(execution.holder.instance_id, execution.execution_id)

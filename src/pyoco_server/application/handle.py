@@ -1,0 +1,84 @@
+"""The one way in which an execution changes: decide, append behind what we have seen, advance the snapshot.
+
+Nobody else appends. A conflict means that somebody was faster: read what they wrote and decide again on what is true
+now. Nothing is refused on the word of a snapshot alone, because another writer may stand between append and advance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyoco_server.application.ports import Stored
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.errors import AppendConflict, CommandRejected, RunNotFound
+from pyoco_server.execution.commands import Command
+from pyoco_server.execution.decide import Refused, Why, decide
+from pyoco_server.execution.events import Commit, Events
+from pyoco_server.execution.evolve import fold, fold_commits
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, nothing
+
+# Each conflict is somebody else's success, so many in a row mean a crowd, not a fault.
+MAX_CONFLICTS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handled:
+    """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal."""
+
+    execution: Execution
+    events: Events = ()
+    refused: Refused | None = None
+
+    def accepted(self) -> Execution:
+        """The execution, or the refusal as an error."""
+        if self.refused is None:
+            return self.execution
+        if self.refused.why is Why.NOT_FOUND:
+            raise RunNotFound(run_id=self.execution.execution_id)
+        raise CommandRejected(self.refused.detail, why=self.refused.why.name, run_id=self.execution.execution_id)
+
+
+async def handle(stores: Stores, run_id: RunId, command: Command, origin: Origin) -> Handled:
+    """Carry out a command on a run; when it returns, log and snapshot both have it."""
+    loaded = await stores.snapshots.load(run_id)
+    known = loaded.execution if loaded else nothing(run_id)
+    handled = await commit(stores, known, command, origin)
+    if handled.execution.version > known.version:
+        await stores.snapshots.advance(handled.execution, known=loaded, create=loaded is None)
+    return handled
+
+
+async def commit(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
+    """Decide and append, starting from an execution we know; the snapshot is left to the caller."""
+    commit_id = stores.ids.commit_id()
+    for _ in range(MAX_CONFLICTS):
+        verdict = decide(execution, command)
+        if verdict and not isinstance(verdict, Refused):
+            ours = Commit(
+                commit_id=commit_id,
+                occurred_at=stores.clock.now(),
+                command=type(command).__name__,
+                actor=origin.actor,
+                events=verdict,
+                correlation_id=origin.correlation_id,
+                idempotency_key=origin.idempotency_key,
+            )
+            appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
+            if isinstance(appended, Stored):
+                after = replace(fold(verdict, execution), version=appended.version)
+                return Handled(execution=after, events=verdict)
+        newer = await stores.log.read(execution.execution_id, after=execution.version)
+        if not newer:
+            return _answer(execution, verdict)
+        execution = fold_commits(newer, execution)
+    raise AppendConflict(run_id=execution.execution_id)
+
+
+def _answer(execution: Execution, verdict: Events | Refused) -> Handled:
+    if isinstance(verdict, Refused):
+        return Handled(execution=execution, refused=verdict)
+    if not verdict:
+        return Handled(execution=execution)
+    # We wanted to append behind something that the log no longer has: retention removed the run under us.
+    raise RunNotFound(run_id=execution.execution_id)

@@ -1,0 +1,296 @@
+"""The promises that adapters keep. Each has one contract suite, run against memory and the real thing.
+
+Adapters raise errors of our catalogue only: `NatsUnavailable` when the store does not answer in time, and whatever a
+method's docstring names. Nothing else may come out of a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pyoco_server.execution.events import Commit, StoredCommit
+from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
+from pyoco_server.execution.state import Execution
+from pyoco_server.fleet.records import WorkerRecord
+
+Durability = Literal["fsynced", "replicated", "buffered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The commit is in the log under this sequence: now, or since a try whose ack was lost."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Somebody else wrote first; nothing of ours is in the log. `missing`: there is no log of this run at all."""
+
+    missing: bool = False
+
+
+class EventLog(Protocol):
+    """The truth: per run, an ordered list of commits."""
+
+    async def append(self, run_id: RunId, commit: Commit, *, after: int) -> Stored | Conflict:
+        """Add a commit behind the one with sequence `after` (0: as the first).
+
+        On a lost ack or a conflict the log is searched for our own commit id before the answer is given: whatever comes
+        back is about the truth.
+        """
+
+    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
+        """The commits behind `after`, in order; empty when there are none."""
+
+    async def purge(self, run_id: RunId) -> None:
+        """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
+
+
+class Signals(Protocol):
+    """A tap on the shoulder of one worker instance, lost when nobody listens: a hint, never the truth."""
+
+    async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
+        """Say that something happened to the run which its holder should look at now."""
+
+    async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
+        """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSnapshot:
+    """A snapshot as stored: the execution it shows, the revision to compare-and-set on, and the bytes."""
+
+    execution: Execution
+    revision: int
+    plain: Mapping[str, Any]
+
+
+class SnapshotStore(Protocol):
+    """The latest state of each run, a projection of its log."""
+
+    async def load(self, run_id: RunId) -> LoadedSnapshot | None:
+        """The stored snapshot, or None."""
+
+    async def advance(
+        self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False
+    ) -> LoadedSnapshot | None:
+        """Make the snapshot show at least this version; an older version never replaces a newer one.
+
+        Returns what is stored now, for the next call's `known`; None when the key was removed.
+
+        `known` saves a read when it is still current. A missing key is created only with `create` (a new run):
+        otherwise retention has removed it, and it stays removed.
+        """
+
+    async def touch(self, run_id: RunId, heartbeat_at: float) -> LoadedSnapshot | None:
+        """Renew `heartbeat_at` and nothing else; a lost race or a missing key changes nothing. Returns what it read."""
+
+    async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
+        """Remove the snapshot (if it still has that revision); False when it was changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is put into the queue for a worker (contract, appendix E)."""
+
+    run_id: RunId
+    flow_name: str
+    tag: str
+    submitted_at: float
+    tags: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Delivery(Protocol):
+    """One job in a worker's hands. Exactly one of ack, nak, term — or nothing, when it is somebody else's now."""
+
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def num_delivered(self) -> int: ...
+    @property
+    def created_sequence(self) -> int | None:
+        """The sequence of EXECUTION_CREATED as the submitter saw it; None for a foreign producer's job."""
+
+    async def ack(self) -> None: ...
+    async def nak(self, delay_sec: float) -> None: ...
+    async def term(self) -> None: ...
+    async def in_progress(self) -> None: ...
+
+
+class TagQueue(Protocol):
+    """One tag's jobs, as one worker pulls them."""
+
+    @property
+    def ack_wait_sec(self) -> float:
+        """What the real consumer has, which may be older than our settings."""
+
+    async def receive(self, credit: int) -> Sequence[Delivery]:
+        """Ask for up to `credit` jobs in all that were not handed out yet, wait for at least one, return those here.
+
+        Safe to cancel: a job that arrives meanwhile waits for the next call.
+        """
+
+    async def close(self) -> None:
+        """Ask for no more, and give back what arrived and was not handed out."""
+
+
+class JobQueue(Protocol):
+    """Work waiting for workers, by tag."""
+
+    async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
+        """Put the job in; `nth` rises with each deliberate re-publish of a run, the repeat of one is swallowed."""
+
+    async def open(self, tag: str) -> TagQueue:
+        """Start to pull a tag (makes its durable consumer where there is none, respects one that is there)."""
+
+    async def depth(self, tag: str) -> int:
+        """How many jobs of the tag are stored: waiting or in work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A job that went wrong, for diagnosis (contract: DlqMessage)."""
+
+    timestamp: float
+    reason: str
+    error: str | None = None
+    run_id: str | None = None
+    flow_name: str | None = None
+    tag: str | None = None
+    tags: tuple[str, ...] | None = None
+    worker_id: str | None = None
+    num_delivered: int | None = None
+    subject: str | None = None
+
+
+class DeadLetters(Protocol):
+    """Where jobs that went wrong are told of. The truth about a run is in its log, not here."""
+
+    async def publish(self, letter: DeadLetter) -> None: ...
+    async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
+        """The last letters, newest first."""
+
+
+class WorkerRegistry(Protocol):
+    """What the workers last said of themselves."""
+
+    async def put(self, record: WorkerRecord) -> None:
+        """Store the worker's own word; `hidden`, which is an operator's, is kept as it is stored."""
+
+    async def claim(self, record: WorkerRecord, *, silent_sec: float) -> WorkerRecord | None:
+        """Enter a worker; the record of another instance that spoke within `silent_sec` is returned and stays."""
+
+    async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
+    async def all(self) -> Sequence[WorkerRecord]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Which runs to list; None means any."""
+
+    limit: int = 50
+    status: str | None = None
+    flow: str | None = None
+    tag: str | None = None
+    tenant_id: str | None = None
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPosition:
+    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
+
+    stream_created: str
+    sequence: int
+    last_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSeen:
+    """One change of the snapshot bucket; `plain` is None when the key was removed."""
+
+    sequence: int
+    run_id: RunId
+    plain: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSeen:
+    """One commit of any run, seen passing by: its run and its sequence, not its content."""
+
+    sequence: int
+    run_id: RunId
+
+
+class Feed(Protocol):
+    """Everything that is stored, in order, without gaps, across reconnects and broker restarts; for gateways."""
+
+    async def snapshot_stream(self) -> tuple[str, int]:
+        """When the snapshot stream was created, and its last sequence."""
+
+    async def snapshot_key_at(self, sequence: int) -> str | None:
+        """The key stored under this sequence, None when it was replaced since."""
+
+    def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
+        """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
+
+    def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
+        """Batches of commits of all runs behind the sequence `after`, then live, for ever."""
+
+
+class RunIndex(Protocol):
+    """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous, local."""
+
+    def position(self) -> IndexPosition | None: ...
+    def reset(self) -> None:
+        """Forget everything."""
+
+    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        """Take in changes and the position behind them in one transaction; older positions of a run change nothing."""
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        """The rows' JSON summaries, newest `updated_at` first."""
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
+    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+        """The version each of these runs has here; runs it does not know are left out."""
+
+    def mark(self, name: str) -> int:
+        """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
+
+    def set_mark(self, name: str, value: int) -> None: ...
+    def counts(self) -> Mapping[str, int]:
+        """How many runs per status."""
+
+    def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
+        """Finished runs whose end is older, oldest first: what retention removes."""
+
+    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+        """Runs (id, status) that are not finished and have not changed since then, oldest first."""
+
+    def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    def monotonic(self) -> float: ...
+
+
+class Ids(Protocol):
+    """The only source of names for new things."""
+
+    def run_id(self) -> RunId: ...
+    def commit_id(self) -> CommitId: ...
+    def instance_id(self) -> InstanceId: ...

@@ -1,0 +1,71 @@
+"""Accept a run: it is accepted when log, snapshot and queue all have it, and undone when one of them has not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from pyoco_server.application.handle import commit, handle
+from pyoco_server.application.ports import Job
+from pyoco_server.application.stores import GATEWAY, Origin, Stores
+from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError
+from pyoco_server.execution.commands import ConfirmCanceled, CreateExecution
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, Request, StopHow, nothing
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A run that is stored and queued."""
+
+    execution: Execution
+
+
+async def submit(stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin) -> Accepted:
+    """Create a run and queue it; when this returns, no kill of any process can lose it."""
+    run_id = stores.ids.run_id()
+    create = CreateExecution(at=stores.clock.now(), request=request, labels=labels)
+    created = (await commit(stores, nothing(run_id), create, origin)).accepted()
+    # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
+    # there reads the log.
+    outcomes = await asyncio.gather(
+        stores.snapshots.advance(created, create=True),
+        stores.queue.publish(job_of(created), created_sequence=created.version),
+        return_exceptions=True,
+    )
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if not failures:
+        return Accepted(execution=created)
+    unexpected = [failure for failure in failures if not isinstance(failure, PyocoError)]
+    await _undo(stores, run_id)
+    raise unexpected[0] if unexpected else NatsUnavailable(run_id=run_id) from failures[0]
+
+
+def job_of(execution: Execution) -> Job:
+    """The message that asks a worker to run this execution."""
+    request = execution.request
+    return Job(
+        run_id=execution.execution_id,
+        flow_name=request.flow_name,
+        tag=request.tag,
+        tags=execution.labels,
+        params=request.input,
+        submitted_at=execution.created_at or execution.updated_at,
+    )
+
+
+async def _undo(stores: Stores, run_id: RunId) -> None:
+    """Take a half-submitted run back: by an event, because a purged log would let a job in the queue revive it."""
+    command = ConfirmCanceled(at=stores.clock.now(), how=StopHow.SUBMIT_FAILED)
+    try:
+        await handle(stores, run_id, command, GATEWAY)
+        await stores.snapshots.remove(run_id)
+    except PyocoError as error:
+        logger.exception(
+            "a run that was not accepted could not be undone",
+            extra={"run_id": run_id, "err_id": OrphanRunPossible.err_id, "msg_id": OrphanRunPossible.msg_id},
+        )
+        raise OrphanRunPossible(f"run {run_id} was not accepted and may have been left behind") from error

@@ -1,0 +1,341 @@
+"""Every setting there is: its default, its meaning, what it accepts; read once, at the edge, into a frozen object.
+
+The table is data: a field of `NatsBackendConfig` is the only place where a setting stands, its variable is `PYOCO_` and
+the field's name, and `docs/settings.md` is generated from it. Nothing here opens a connection, looks for a file that a
+setting names (but the dotenv file), or shows a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
+from itertools import permutations
+from math import isfinite
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from pyoco_server.errors import InvalidUsage
+
+T = TypeVar("T")
+
+# A hundred years: far more than anybody means, far less than what overflows the broker's nanoseconds.
+MAX_SECONDS = 100 * 365 * 86400.0
+MIB = 1024 * 1024
+WORDS_FOR_YES = ("1", "true", "yes", "on")
+WORDS_FOR_NO = ("0", "false", "no", "off")
+NATS_SCHEMES = ("nats", "tls", "ws", "wss")
+DOTENV_LINE = re.compile(
+    r"""(?:export\s+)?(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*=
+    (?:\s*(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)")|(?P<bare>(?!\s*['"]).*?))
+    (?:\s+\#.*)?""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepts(Generic[T]):
+    """What a setting may be: in words, as text from the environment, and as a value given by a program."""
+
+    words: str
+    read: Callable[[str], T]
+    allows: Callable[[T], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the table of settings, as a reader of the documentation wants it."""
+
+    name: str
+    variable: str
+    default: Any
+    accepts: Accepts[Any]
+    about: str
+    unit: str
+    secret: bool
+
+
+def _read_bool(text: str) -> bool:
+    word = text.lower()
+    if word not in WORDS_FOR_YES + WORDS_FOR_NO:
+        raise ValueError(text)
+    return word in WORDS_FOR_YES
+
+
+def _whole(low: int, high: int | None = None) -> Accepts[int]:
+    words = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+    return Accepts(words, int, lambda value: value >= low and (high is None or value <= high))
+
+
+def _one_of(*choices: str, read: Callable[[str], str] = str.lower) -> Accepts[str]:
+    return Accepts(" | ".join(choices), read, lambda value: value in choices)
+
+
+def _matching(pattern: str, words: str) -> Accepts[str]:
+    compiled = re.compile(pattern, re.ASCII)
+    return Accepts(words, str, lambda value: compiled.fullmatch(value) is not None)
+
+
+def _are_nats_urls(value: str) -> bool:
+    try:
+        parts = [urlsplit(url) for url in value.split(",")]
+        # Asking for the port is what finds a bad one.
+        return all(part.scheme in NATS_SCHEMES and part.hostname and part.port != 0 for part in parts)
+    except ValueError:
+        return False
+
+
+ABOVE_ZERO = Accepts("a number above 0", float, lambda value: isfinite(value) and 0 < value <= MAX_SECONDS)
+ZERO_OR_MORE = Accepts("a number from 0", float, lambda value: isfinite(value) and 0 <= value <= MAX_SECONDS)
+YES_OR_NO = Accepts("0 | 1 | true | false | yes | no | on | off", _read_bool, lambda value: isinstance(value, bool))
+ANY_TEXT: Accepts[str] = Accepts("any text", str, lambda value: True)
+A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
+# One token of a NATS subject; streams and buckets keep to it too: the broker makes subjects and folders of them.
+NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
+SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
+HEADER = _matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header")
+NATS_URL = Accepts("nats://host:port (also tls://, ws://, wss://), several joined by commas", str, _are_nats_urls)
+LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
+
+
+def _setting(default: T, accepts: Accepts[T], about: str, *, unit: str = "", secret: bool = False) -> T:
+    told = {"accepts": accepts, "about": about, "unit": unit, "secret": secret}
+    declared: T = field(default=default, metadata=told)
+    return declared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NatsBackendConfig:
+    """The settings of one process; made by `from_env` at the edge, handed down, never changed.
+
+    Whoever constructs it gets a configuration that can work, or `InvalidUsage` with the variable to correct.
+    """
+
+    # Broker
+    nats_url: str = _setting("nats://127.0.0.1:4222", NATS_URL, "Where NATS is. User and password may stand in it.")
+    nats_token: str = _setting("", ANY_TEXT, "Token to show to NATS.", secret=True)
+    nats_creds_file: str = _setting("", A_PATH, "Credentials file (JWT and seed) to show to NATS.")
+    nats_tls_ca_file: str = _setting("", A_PATH, "Certificates of the authority that signed the broker's certificate.")
+    nats_replicas: int = _setting(1, _whole(1, 5), "Copies of every stream and bucket in a cluster.")
+    nats_storage: str = _setting("file", _one_of("file", "memory"), "Where streams and buckets are kept.")
+    nats_sync: str = _setting(
+        "always",
+        _one_of("always", "interval"),
+        "The embedded broker's fsync: before each acknowledgement, or every two minutes (faster; a power cut loses "
+        "acknowledged writes).",
+    )
+    data_dir: str = _setting(".pyoco", A_PATH, "Folder of the embedded broker, its log, its token and its lock.")
+    index_path: str = _setting("", A_PATH, "The gateway's SQLite index, a cache. Empty: in the data folder.")
+
+    # Names of streams, buckets and subjects
+    events_stream: str = _setting("PYOCO_EVENTS", NAME, "Stream of events: the truth about every run.")
+    events_subject_prefix: str = _setting("pyoco.events", SUBJECT, "Subjects of events: prefix and run id.")
+    stored_subject_prefix: str = _setting("pyoco.stored", SUBJECT, "Where stored events are republished for listeners.")
+    work_stream: str = _setting("PYOCO_WORK", NAME, "Stream of jobs (a work queue).")
+    work_subject_prefix: str = _setting("pyoco.work", SUBJECT, "Subjects of jobs: prefix and tag.")
+    logs_stream: str = _setting("PYOCO_LOGS", NAME, "Stream of what runs print.")
+    logs_subject_prefix: str = _setting("pyoco.logs", SUBJECT, "Subjects of log chunks: prefix and run id.")
+    runs_kv_bucket: str = _setting("pyoco_runs", NAME, "Bucket of run snapshots.")
+    workers_kv_bucket: str = _setting("pyoco_workers", NAME, "Bucket of worker records.")
+    default_tag: str = _setting("default", NAME, "Tag of a run that names none, and of a worker that names none.")
+
+    # Runs
+    run_retention_sec: float = _setting(
+        2_592_000.0, ZERO_OR_MORE, "Finished runs, their events and logs leave after this. 0 keeps them.", unit="s"
+    )
+    max_run_snapshot_bytes: int = _setting(
+        262_144, _whole(1024), "Largest snapshot; task_records are dropped first, tasks never.", unit="bytes"
+    )
+    workflow_yaml_max_bytes: int = _setting(262_144, _whole(1), "Largest flow.yaml accepted.", unit="bytes")
+    cancel_grace_period_sec: float = _setting(
+        30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed.", unit="s"
+    )
+
+    # Workers
+    run_heartbeat_interval_sec: float = _setting(1.0, ABOVE_ZERO, "How often a running run shows life.", unit="s")
+    worker_heartbeat_interval_sec: float = _setting(5.0, ABOVE_ZERO, "How often a worker shows life.", unit="s")
+    workers_kv_ttl_sec: float = _setting(15.0, ABOVE_ZERO, "Silence after which worker_alive is false.", unit="s")
+    worker_disconnect_timeout_sec: float = _setting(
+        20.0, ABOVE_ZERO, "Silence after which a worker is shown as DISCONNECTED.", unit="s"
+    )
+
+    # Job consumers (an existing consumer keeps what it was made with)
+    consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.", unit="s")
+    consumer_max_deliver: int = _setting(20, _whole(1), "MaxDeliver: attempts before a job is given up.")
+    consumer_max_ack_pending: int = _setting(200, _whole(1), "MaxAckPending: jobs of one tag in hand at a time.")
+    ack_progress_interval_sec: float = _setting(
+        10.0, ABOVE_ZERO, "How often a worker tells the queue that it is still busy; must be below AckWait.", unit="s"
+    )
+
+    # Dead letters
+    dlq_stream: str = _setting("PYOCO_DLQ", NAME, "Stream of dead letters, for diagnosis.")
+    dlq_subject_prefix: str = _setting("pyoco.dlq", SUBJECT, "Subjects of dead letters: prefix and tag.")
+    dlq_publish_execution_error: bool = _setting(True, YES_OR_NO, "Whether a failed run leaves a dead letter.")
+    dlq_max_age_sec: float = _setting(604_800.0, ZERO_OR_MORE, "Dead letters leave after this. 0 keeps them.", unit="s")
+    dlq_max_msgs: int = _setting(100_000, _whole(0), "Most dead letters kept. 0: no limit.")
+    dlq_max_bytes: int = _setting(536_870_912, _whole(0), "Most bytes of dead letters kept. 0: no limit.", unit="bytes")
+
+    # HTTP
+    http_max_body_bytes: int = _setting(
+        MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
+    )
+    http_auth_mode: str = _setting("none", _one_of("none", "api_key"), "Who may call: everybody, or holders of a key.")
+    http_api_key_header: str = _setting("X-API-Key", HEADER, "Request header that carries the API key.")
+    auth_kv_bucket: str = _setting("pyoco_auth", NAME, "Bucket of API key records; keys are never stored in clear.")
+    auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
+    dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
+
+    # Wheels
+    wheel_object_store_bucket: str = _setting("pyoco_wheels", NAME, "Object store of wheels.")
+    wheel_max_bytes: int = _setting(536_870_912, _whole(1), "Largest wheel accepted.", unit="bytes")
+    wheel_history_kv_bucket: str = _setting("pyoco_wheel_history", NAME, "Bucket of the wheels' history.")
+    wheel_history_ttl_sec: float = _setting(7_776_000.0, ZERO_OR_MORE, "History kept. 0: for ever.", unit="s")
+    wheel_sync_enabled: bool = _setting(False, YES_OR_NO, "Whether a worker installs the wheels meant for its tags.")
+    wheel_sync_dir: str = _setting(".pyoco/wheels", A_PATH, "Where a worker keeps the wheels it installed.")
+    wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.", unit="s")
+    wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.", unit="s")
+
+    # Environment and logs
+    load_dotenv: bool = _setting(True, YES_OR_NO, "Whether the dotenv file is read at start.")
+    env_file: str = _setting(".env", A_PATH, "The dotenv file; it never overrides a variable that is set.")
+    log_level: str = _setting("INFO", LOG_LEVEL, "Least severe level that is written.")
+    log_format: str = _setting("json", _one_of("json", "text"), "One JSON object per line, or lines for people.")
+    log_utc: bool = _setting(True, YES_OR_NO, "Times in UTC; otherwise local time with its offset.")
+    log_include_traceback: bool = _setting(True, YES_OR_NO, "Whether errors carry their traceback.")
+
+    def __post_init__(self) -> None:
+        for setting in SETTINGS:
+            value = getattr(self, setting.name)
+            if not setting.accepts.allows(value):
+                raise _refused(setting, value)
+        for problem in _contradictions(self):
+            raise InvalidUsage(problem)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> NatsBackendConfig:
+        """The settings in `environ`; overrides that are not None (command line options) win.
+
+        Without `environ` it is that of the process, to which the dotenv file is added first. An empty variable is an
+        unset one.
+        """
+        if environ is None:
+            load_dotenv(os.environ)
+            environ = os.environ
+        values = {s.name: _read(s, environ) for s in SETTINGS if overrides.get(s.name) is None}
+        return cls(**values, **{name: value for name, value in overrides.items() if value is not None})
+
+    @property
+    def nats_servers(self) -> list[str]:
+        """The addresses in `nats_url`, one by one."""
+        return self.nats_url.split(",")
+
+    @property
+    def nats_url_without_secrets(self) -> str:
+        """`nats_url` as it may be shown to people and logs."""
+        return _without_userinfo(self.nats_url)
+
+    def __repr__(self) -> str:
+        shown = (f"{s.name}={_shown(s, getattr(self, s.name))}" for s in SETTINGS)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(
+        name=declared.name, variable=f"PYOCO_{declared.name.upper()}", default=declared.default, **declared.metadata
+    )
+    for declared in fields(NatsBackendConfig)
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def _read(setting: Setting, environ: Mapping[str, str]) -> Any:
+    text = environ.get(setting.variable, "").strip()
+    if not text:
+        return setting.default
+    try:
+        value = setting.accepts.read(text)
+    except ValueError:
+        raise _refused(setting, text) from None  # the cause would repeat the value, and it may be a secret
+    if not setting.accepts.allows(value):
+        raise _refused(setting, text)
+    return value
+
+
+def _refused(setting: Setting, value: object) -> InvalidUsage:
+    return InvalidUsage(
+        f"{setting.variable} is {_shown(setting, value)}; accepted: {setting.accepts.words}", setting=setting.variable
+    )
+
+
+def _shown(setting: Setting, value: object) -> str:
+    if setting.secret:
+        return "'***'" if value else "''"
+    return repr(_without_userinfo(value) if setting.name == "nats_url" and isinstance(value, str) else value)
+
+
+def _without_userinfo(url: str) -> str:
+    # Greedy on purpose: a password may hold commas, slashes and at-signs; losing a host's name is the lesser evil.
+    return re.sub(r"^(\w+://)?.*@", r"\1***@", url, flags=re.DOTALL)
+
+
+def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
+    """What no single setting can know: pairs that cannot work together."""
+    for lower, upper in (
+        ("ack_progress_interval_sec", "consumer_ack_wait_sec"),
+        ("run_heartbeat_interval_sec", "worker_disconnect_timeout_sec"),
+        ("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec"),
+        ("worker_heartbeat_interval_sec", "workers_kv_ttl_sec"),
+    ):
+        low, high = getattr(config, lower), getattr(config, upper)
+        if low >= high:
+            yield f"{BY_NAME[lower].variable} is {low}; accepted: below {BY_NAME[upper].variable}, which is {high}"
+    for ending in ("_stream", "_bucket"):
+        yield from _overlaps(config, ending, lambda one, other: one == other)
+    # Streams with overlapping subjects are refused by the broker, and a republish into its own stream never ends.
+    yield from _overlaps(config, "_subject_prefix", lambda one, other: f"{other}.".startswith(f"{one}."))
+
+
+def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, str], bool]) -> Iterator[str]:
+    names = [name for name in BY_NAME if name.endswith(ending)]
+    for one, other in permutations(names, 2):
+        if collide(getattr(config, one), getattr(config, other)):
+            yield (
+                f"{BY_NAME[other].variable} is {getattr(config, other)!r}; "
+                f"accepted: a name outside that of {BY_NAME[one].variable}, which is {getattr(config, one)!r}"
+            )
+
+
+def load_dotenv(environ: MutableMapping[str, str]) -> None:
+    """Adds the variables of the dotenv file to `environ`; those that are set already stay as they are.
+
+    Lines are `KEY=VALUE`, perhaps with `export` before and a comment after; quotes are taken off, and nothing between
+    them is interpreted. No default file is fine; a file that was asked for must be there.
+    """
+    if not _read(BY_NAME["load_dotenv"], environ):
+        return
+    setting = BY_NAME["env_file"]
+    path = Path(_read(setting, environ))
+    if not path.is_file():
+        if environ.get(setting.variable, "").strip():
+            raise InvalidUsage(f"{setting.variable} is {str(path)!r}; accepted: a file that exists")
+        return
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidUsage(f"{path}: cannot be read as UTF-8 text ({type(error).__name__})") from error
+    found = dict(_parse_dotenv(text, path))
+    for key, value in found.items():
+        environ.setdefault(key, value)
+
+
+def _parse_dotenv(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        match = DOTENV_LINE.fullmatch(stripped)
+        if match is None:  # the line itself is not shown: it may hold a secret
+            raise InvalidUsage(f"{path}, line {number}: accepted: KEY=VALUE, # comment", file=str(path), line=number)
+        yield match["key"], match["single"] or match["double"] or (match["bare"] or "").strip()

@@ -1,0 +1,249 @@
+"""What an event makes of an execution. Total: the log is the truth even when it is odd, so nothing here raises.
+
+`decide` and compare-and-set see to it that logs are not odd; should one be all the same, the higher rank wins, whatever
+the order, and what comes after a cancel request or after the end changes nothing but the end itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from pyoco_server.execution.events import (
+    Event,
+    ExecutionArchived,
+    ExecutionCanceled,
+    ExecutionCancelRequested,
+    ExecutionCompleted,
+    ExecutionCreated,
+    ExecutionFailed,
+    ExecutionStarted,
+    ExecutionTagAdded,
+    ExecutionTagRemoved,
+    NodeCanceled,
+    NodeCreated,
+    NodeFailed,
+    NodeProgressReported,
+    NodeReady,
+    NodeResumed,
+    NodeStarted,
+    NodeSucceeded,
+    NodeWaiting,
+    StoredCommit,
+)
+from pyoco_server.execution.state import (
+    CancelReceipt,
+    Execution,
+    Failure,
+    Holder,
+    Node,
+    NodeStatus,
+    Status,
+    stronger,
+)
+
+_NodeEvent = (
+    NodeCreated
+    | NodeReady
+    | NodeStarted
+    | NodeProgressReported
+    | NodeWaiting
+    | NodeResumed
+    | NodeSucceeded
+    | NodeFailed
+    | NodeCanceled
+)
+
+
+def evolve(execution: Execution, event: Event) -> Execution:
+    """The execution after one more event."""
+    changed = _apply(execution, event)
+    if changed is execution or changed.updated_at >= event.at:
+        return changed
+    return replace(changed, updated_at=event.at)
+
+
+def fold(events: Iterable[Event], execution: Execution) -> Execution:
+    """The execution after all these events; its version is the caller's to set."""
+    for event in events:
+        execution = evolve(execution, event)
+    return execution
+
+
+def fold_commits(commits: Iterable[StoredCommit], execution: Execution) -> Execution:
+    """The execution after these stored commits, at the version of the last one."""
+    for stored in commits:
+        execution = replace(fold(stored.commit.events, execution), version=stored.sequence)
+    return execution
+
+
+def _apply(execution: Execution, event: Event) -> Execution:
+    match event:
+        case ExecutionCreated():
+            return _created(execution, event)
+        case ExecutionStarted():
+            return _started(execution, event)
+        case ExecutionCancelRequested():
+            return _cancel_requested(execution, event)
+        case ExecutionCanceled():
+            return _canceled(execution, event)
+        case ExecutionCompleted():
+            return _ended(execution, Status.COMPLETED, event.at, None)
+        case ExecutionFailed(error=error):
+            return _ended(execution, Status.FAILED, event.at, error)
+        case ExecutionArchived():
+            return execution if execution.archived_at is not None else replace(execution, archived_at=event.at)
+        case ExecutionTagAdded(tag=tag):
+            return execution if tag in execution.labels else replace(execution, labels=(*execution.labels, tag))
+        case ExecutionTagRemoved(tag=tag):
+            kept = tuple(label for label in execution.labels if label != tag)
+            return execution if kept == execution.labels else replace(execution, labels=kept)
+        case _:
+            return _node_event(execution, event)
+
+
+def _created(execution: Execution, event: ExecutionCreated) -> Execution:
+    if execution.exists:
+        return execution
+    labels = event.labels + tuple(label for label in execution.labels if label not in event.labels)
+    return replace(execution, request=event.request, labels=labels, graph=event.graph, created_at=event.at)
+
+
+def _started(execution: Execution, event: ExecutionStarted) -> Execution:
+    if event.attempt <= execution.attempt or execution.status.is_terminal or execution.cancel is not None:
+        return execution
+    holder = Holder(attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id)
+    started_at = event.at if execution.started_at is None else min(execution.started_at, event.at)
+    return replace(execution, holder=holder, started_at=started_at)
+
+
+def _cancel_requested(execution: Execution, event: ExecutionCancelRequested) -> Execution:
+    if execution.cancel is not None or execution.status.is_terminal:
+        return execution
+    receipt = CancelReceipt(requested_at=event.at, requested_by=event.requested_by, reason=event.reason)
+    return replace(execution, cancel=receipt)
+
+
+def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
+    if execution.status is Status.CANCELED:
+        return execution
+    receipt = replace(
+        execution.cancel or CancelReceipt(requested_at=event.at),
+        how=event.how,
+        delivered_at=event.delivered_at,
+        stopped_at=event.stopped_at if event.stopped_at is not None else event.at,
+    )
+    nodes = {
+        node_id: node if node.status.is_terminal else _end(node, NodeStatus.CANCELED, event.at, by_execution=True)
+        for node_id, node in execution.nodes.items()
+    }
+    return replace(
+        execution,
+        status=Status.CANCELED,
+        cancel=receipt,
+        nodes=nodes,
+        ended_at=execution.ended_at if execution.ended_at is not None else event.at,
+    )
+
+
+def _ended(execution: Execution, status: Status, at: float, error: Failure | None) -> Execution:
+    # Cancel wins: once a cancel is in the log, the verdict comes too late. Asking which came first would make the
+    # answer depend on whose clock we believe.
+    if execution.cancel is not None or stronger(execution.status, status) is execution.status:
+        return execution
+    ended_at = execution.ended_at if execution.ended_at is not None else at
+    return replace(execution, status=status, error=execution.error or error, ended_at=ended_at)
+
+
+def _node_event(execution: Execution, event: _NodeEvent) -> Execution:
+    if execution.status.is_terminal:
+        return execution
+    if execution.cancel is not None and not isinstance(event, NodeCanceled):
+        return execution
+    before = execution.nodes.get(event.node_id)
+    after = _evolve_node(before or Node(node_id=event.node_id), event)
+    if after is before:
+        return execution
+    return replace(execution, nodes={**execution.nodes, event.node_id: after})
+
+
+def _evolve_node(node: Node, event: _NodeEvent) -> Node:
+    match event:
+        case NodeCreated():
+            return node
+        case NodeReady():
+            return _raised(node, NodeStatus.READY)
+        case NodeCanceled(by_execution=by_execution):
+            return node if node.status.is_terminal else _end(node, NodeStatus.CANCELED, event.at, by_execution)
+        case NodeStarted():
+            return _node_started(node, event)
+        case _:
+            if event.attempt < node.attempt:
+                return node
+            # An attempt whose start is not in the log: believe the later word, begin anew.
+            current = node if event.attempt == node.attempt else Node(node_id=node.node_id, attempt=event.attempt)
+            return _evolve_attempt(current, event)
+
+
+def _node_started(node: Node, event: NodeStarted) -> Node:
+    if event.attempt > node.attempt:
+        return Node(
+            node_id=node.node_id,
+            status=NodeStatus.RUNNING,
+            attempt=event.attempt,
+            worker_id=event.worker_id,
+            started_at=event.at,
+            lease_until=event.lease_until,
+        )
+    if event.attempt == node.attempt and node.started_at is None:
+        return replace(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
+    return node
+
+
+def _evolve_attempt(
+    node: Node, event: NodeProgressReported | NodeWaiting | NodeResumed | NodeSucceeded | NodeFailed
+) -> Node:
+    match event:
+        case NodeProgressReported():
+            if node.status.is_terminal:
+                return node
+            return replace(
+                _raised(node, NodeStatus.RUNNING),
+                progress=event.progress if event.progress is not None else node.progress,
+                message=event.message if event.message is not None else node.message,
+                lease_until=event.lease_until if event.lease_until is not None else node.lease_until,
+            )
+        case NodeWaiting():
+            if node.status.rank >= NodeStatus.WAITING.rank:
+                return node
+            return replace(
+                node,
+                status=NodeStatus.WAITING,
+                wait_key=event.wait_key,
+                prompt=event.prompt,
+                deadline_at=event.deadline_at,
+                lease_until=None,
+            )
+        case NodeResumed():
+            if node.status is not NodeStatus.WAITING:
+                return node
+            return replace(node, status=NodeStatus.RUNNING, wait_key=None, prompt=None, deadline_at=None)
+        case NodeSucceeded(output=output):
+            if node.status.rank >= NodeStatus.SUCCEEDED.rank:
+                return node
+            return replace(_end(node, NodeStatus.SUCCEEDED, event.at), output=output)
+        case NodeFailed(error=error):
+            if node.status.rank >= NodeStatus.FAILED.rank:
+                return node
+            return replace(_end(node, NodeStatus.FAILED, event.at), error=error)
+        case _:
+            assert_never(event)
+
+
+def _raised(node: Node, status: NodeStatus) -> Node:
+    return node if node.status.rank >= status.rank else replace(node, status=status)
+
+
+def _end(node: Node, status: NodeStatus, at: float, by_execution: bool = False) -> Node:
+    return replace(node, status=status, ended_at=at, lease_until=None, canceled_by_execution=by_execution)

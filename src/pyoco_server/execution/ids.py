@@ -1,0 +1,50 @@
+"""Names of things, parsed once at the edge and trusted inside; refuses what could not be a subject token or a key."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from pyoco_server.errors import InvalidRequest, RunNotFound
+
+RunId = NewType("RunId", str)
+NodeId = NewType("NodeId", str)
+WorkerId = NewType("WorkerId", str)
+InstanceId = NewType("InstanceId", str)
+CommitId = NewType("CommitId", str)
+
+MAX_NODE_ID_CHARS = 128
+MAX_LABEL_CHARS = 128
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORKER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+
+
+def parse_run_id(text: str) -> RunId:
+    """A run id as we make them; whatever else it is, there is no such run."""
+    lowered = text.lower()
+    if not _UUID.fullmatch(lowered):
+        raise RunNotFound(run_id=text[:64])
+    return RunId(lowered)
+
+
+def parse_tag(text: str) -> str:
+    """A routing tag: one token of a subject."""
+    if not _TOKEN.fullmatch(text):
+        raise InvalidRequest("tag must be 1 to 64 of the characters A-Z a-z 0-9 _ -")
+    return text
+
+
+def parse_label(text: str) -> str:
+    """A label of a run: free text that can be shown on one line."""
+    if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable():
+        raise InvalidRequest(f"a tag in tags must be 1 to {MAX_LABEL_CHARS} printable characters")
+    return text
+
+
+def parse_worker_id(text: str) -> WorkerId:
+    """A worker id: it is a key of the registry, so no dots at its ends and no spaces."""
+    if not _WORKER.fullmatch(text) or text.endswith(".") or ".." in text:
+        raise InvalidRequest("worker id must be 1 to 128 of the characters A-Z a-z 0-9 _ - and single dots inside")
+    return WorkerId(text)

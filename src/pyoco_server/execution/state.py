@@ -1,0 +1,201 @@
+"""What an execution is at one moment: frozen values, their statuses, and the ranks by which the stronger one wins.
+
+    execution   ACTIVE 100 ──▶ COMPLETED 200 ──▶ FAILED 300 ──▶ CANCELED 400
+    node        IDLE 100 ▶ READY 200 ▶ RUNNING 300 ▶ WAITING 400 ▶ SUCCEEDED 500 ▶ FAILED 600 ▶ CANCELED 700
+
+A status only moves up in rank. Two exceptions: a resume takes a node from WAITING to RUNNING, and a start with a higher
+attempt begins a node anew while the execution is not finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from pyoco_server.execution.graph import Graph
+from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
+
+MAX_NODES = 2_000
+MAX_LABELS = 64
+
+
+class Status(Enum):
+    """Where an execution stands."""
+
+    ACTIVE = "ACTIVE"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def rank(self) -> int:
+        return _EXECUTION_RANKS[self]
+
+    @property
+    def is_terminal(self) -> bool:
+        return self is not Status.ACTIVE
+
+
+class NodeStatus(Enum):
+    """Where a node stands."""
+
+    IDLE = "IDLE"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def rank(self) -> int:
+        return _NODE_RANKS[self]
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.rank >= _NODE_RANKS[NodeStatus.SUCCEEDED]
+
+    @property
+    def is_held(self) -> bool:
+        return self in (NodeStatus.RUNNING, NodeStatus.WAITING)
+
+
+_EXECUTION_RANKS = {status: 100 * (place + 1) for place, status in enumerate(Status)}
+_NODE_RANKS = {status: 100 * (place + 1) for place, status in enumerate(NodeStatus)}
+
+
+class StopHow(Enum):
+    """How a cancelled execution came to its end: the receipt that a cancel gives."""
+
+    COOPERATIVE = "cooperative"
+    KILLED = "killed"
+    BEFORE_START = "before_start"
+    ABANDONED = "abandoned"
+    UNCONFIRMED = "unconfirmed"
+    SUBMIT_FAILED = "submit_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why something failed, in a form a person can act on."""
+
+    code: str
+    message: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who works on an execution now; `attempt` is the fence that later commands of this holder must carry."""
+
+    attempt: int
+    worker_id: WorkerId | None
+    instance_id: InstanceId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One step. `attempt` counts its starts from 1; 0 means it was never started."""
+
+    node_id: NodeId
+    status: NodeStatus = NodeStatus.IDLE
+    attempt: int = 0
+    worker_id: WorkerId | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    progress: float | None = None
+    message: str | None = None
+    wait_key: str | None = None
+    prompt: Any = None
+    deadline_at: float | None = None
+    lease_until: float | None = None
+    output: Any = None
+    error: Failure | None = None
+    canceled_by_execution: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelReceipt:
+    """What is known of a cancel: asked, told to the holder, stopped, and by which means."""
+
+    requested_at: float
+    requested_by: str | None = None
+    reason: str | None = None
+    delivered_at: float | None = None
+    stopped_at: float | None = None
+    how: StopHow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for when the execution was created; it never changes."""
+
+    flow_name: str = ""
+    tag: str = ""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    timeout_sec: float | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    replay_of: RunId | None = None
+
+
+NO_NODES: Mapping[NodeId, Node] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One piece of work, as its events so far have made it. `version` is the sequence of its last commit."""
+
+    execution_id: RunId
+    version: int = 0
+    status: Status = Status.ACTIVE
+    request: Request = Request()
+    labels: tuple[str, ...] = ()
+    graph: Graph | None = None
+    nodes: Mapping[NodeId, Node] = NO_NODES
+    created_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    updated_at: float = 0.0
+    archived_at: float | None = None
+    holder: Holder | None = None
+    cancel: CancelReceipt | None = None
+    error: Failure | None = None
+    # Set when it was read from a snapshot that had to give up records; no event sets it, the log still has them.
+    records_truncated: bool = False
+
+    @property
+    def exists(self) -> bool:
+        return self.created_at is not None
+
+    @property
+    def attempt(self) -> int:
+        return self.holder.attempt if self.holder else 0
+
+    @property
+    def cancel_requested_at(self) -> float | None:
+        return self.cancel.requested_at if self.cancel else None
+
+    @property
+    def is_held(self) -> bool:
+        """Somebody may be working on it: a worker that runs the whole of it, or the holder of one of its nodes."""
+        if self.status.is_terminal:
+            return False
+        if self.holder is not None and self.holder.instance_id is not None:
+            return True
+        return any(node.status.is_held and node.worker_id is not None for node in self.nodes.values())
+
+
+def nothing(execution_id: RunId) -> Execution:
+    """The execution before its first event."""
+    return Execution(execution_id=execution_id)
+
+
+def stronger(one: Status, other: Status) -> Status:
+    """The status that wins when two claims meet."""
+    return one if one.rank >= other.rank else other

@@ -1,0 +1,159 @@
+"""Log records as lines on stdout: one JSON object each, or words for people; the fields are part of the contract.
+
+A line shows where it was written, the original exception, and whatever facts the caller gave as `extra`. It never shows
+the secrets of the configuration, and a record that cannot be written never stops the program that wrote it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import re
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import TextIO
+
+import orjson
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import LoggingFailed, PyocoError
+
+# What every record has; anything beyond it was given by the caller. `color_message` is uvicorn's copy of its message.
+OWN_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+USERINFO_IN_URL = re.compile(r"(\w://)[^/\s\"@]+@")
+# A shorter secret would be found inside ordinary words, and is no secret.
+SHORTEST_SECRET = 6
+UVICORN_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+
+
+def configure_logging(service: str = "pyoco-server:http", config: NatsBackendConfig | None = None) -> None:
+    """Sends every log record of this process to stdout in the form the settings ask for; saying it again is harmless.
+
+    Uvicorn's own handlers are taken away, so that its lines look like all others. Handlers of other people on the root
+    logger stay.
+    """
+    config = config or NatsBackendConfig.from_env()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # JSON is UTF-8 whatever the locale says; a name that is no text (a lone surrogate) must not lose the line.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    handler = LineHandler(sys.stdout)
+    handler.setFormatter((JsonLines if config.log_format == "json" else TextLines)(service, config))
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, LineHandler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(config.log_level)
+    for name in UVICORN_LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+        logger.setLevel(logging.NOTSET)
+
+
+class Lines(logging.Formatter):
+    """What both forms share: the time, the facts of a record, and silence about secrets."""
+
+    def __init__(self, service: str, config: NatsBackendConfig) -> None:
+        super().__init__()
+        self.service = service
+        self.utc = config.log_utc
+        self.include_traceback = config.log_include_traceback
+        self.secrets = [one for one in (config.nats_token, config.auth_pepper) if len(one) >= SHORTEST_SECRET]
+
+    def time(self, record: logging.LogRecord) -> str:
+        """RFC 3339 with milliseconds, in UTC or in local time with its offset."""
+        instant = datetime.fromtimestamp(record.created, tz=UTC)
+        text = (instant if self.utc else instant.astimezone()).isoformat(timespec="milliseconds")
+        return text.replace("+00:00", "Z")
+
+    def facts(self, record: logging.LogRecord) -> dict[str, object]:
+        """What the caller said beyond the message, and what the exception knows by itself."""
+        facts = {key: value for key, value in record.__dict__.items() if key not in OWN_ATTRIBUTES}
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, PyocoError):
+            facts = {"err_id": error.err_id, "msg_id": error.msg_id, **error.facts, **facts}
+        return facts
+
+    def without_secrets(self, line: str) -> str:
+        """The line as it may be kept; the last guard, not the first: nobody should log a secret."""
+        for secret in self.secrets:
+            line = line.replace(secret, "***")
+        return USERINFO_IN_URL.sub(r"\1***@", line) if "@" in line else line
+
+
+class JsonLines(Lines):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "ts": self.time(record),
+            "service": self.service,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "pathname": record.pathname,
+            "lineno": record.lineno,
+            "func": record.funcName,
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= self._exception(record.exc_info[1])
+        if record.stack_info:
+            line["stack"] = record.stack_info
+        # Twice, because its fields come first and are also the ones that nobody may overwrite.
+        return self.without_secrets(_json(line | self.facts(record) | line))
+
+    def _exception(self, error: BaseException) -> dict[str, object]:
+        frames = traceback.extract_tb(error.__traceback__)
+        shown: dict[str, object] = {"exc_type": type(error).__name__, "exc_message": str(error)}
+        if self.include_traceback:
+            shown["exc_traceback"] = "".join(traceback.format_exception(error))
+        if frames:
+            shown["exc_origin"] = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}"
+        return shown
+
+
+class TextLines(Lines):
+    """Lines for a person at a terminal; the same facts, without the places in the code."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = "".join(f" {key}={value}" for key, value in self.facts(record).items())
+        line = f"{self.time(record)} {record.levelname:<8} {record.name}: {record.getMessage()}{facts}"
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            shown = (
+                traceback.format_exception(error) if self.include_traceback else [f"{type(error).__name__}: {error}"]
+            )
+            line = f"{line}\n{''.join(shown).rstrip()}"
+        if record.stack_info:
+            line = f"{line}\n{record.stack_info}"
+        return self.without_secrets(line)
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes to a stream; for a record that cannot be written it leaves a line that says so, and goes on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        place = {"pathname": record.pathname, "lineno": record.lineno, "funcName": record.funcName}
+        level = {"levelno": logging.ERROR, "levelname": "ERROR"}
+        ids = {"err_id": LoggingFailed.err_id, "msg_id": LoggingFailed.msg_id}
+        facts = {"exc_type": type(sys.exc_info()[1]).__name__}
+        stand_in = {"name": record.name, "msg": LoggingFailed.message(), **level, **place, **ids, **facts}
+        line = self.format(logging.makeLogRecord(stand_in))
+        # Stdout may be what is broken. If stderr is broken too, there is nobody left to tell.
+        for stream in (self.stream, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                print(line, file=stream, flush=True)
+                return
+
+
+def _json(line: dict[str, object]) -> str:
+    try:
+        # Dataclasses go through their repr, which knows what not to show.
+        options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+        return orjson.dumps(line, default=repr, option=options).decode()
+    except TypeError:  # a lone surrogate, an integer beyond 64 bits, a loop: all of them have a repr
+        plain = {str(key): value if isinstance(value, str | int | None) else repr(value) for key, value in line.items()}
+        return json.dumps(plain)
