@@ -12,7 +12,7 @@ from typing import Self
 TAIL_CHARS = 600
 
 
-class StepFailed(Exception):  # noqa: N818 - it says what is so, as our refusals do
+class StepFailed(Exception):
     """A step of the benchmark could not be measured; the message says why."""
 
 
