@@ -160,6 +160,9 @@ class NatsBackendConfig:
     worker_disconnect_timeout_sec: float = _setting(
         20.0, ABOVE_ZERO, "Silence after which a worker is shown as DISCONNECTED.", unit="s"
     )
+    worker_stop_grace_period_sec: float = _setting(
+        10.0, ZERO_OR_MORE, "How long a worker that stops lets its runs finish before it hands them back.", unit="s"
+    )
 
     # Job consumers (an existing consumer keeps what it was made with)
     consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.", unit="s")

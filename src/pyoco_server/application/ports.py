@@ -49,11 +49,21 @@ class EventLog(Protocol):
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
 
 
+class Broker(Protocol):
+    """Whether the stores can be reached at all."""
+
+    @property
+    def connected(self) -> bool: ...
+
+
 class Signals(Protocol):
     """A tap on the shoulder of one worker instance, lost when nobody listens: a hint, never the truth."""
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
         """Say that something happened to the run which its holder should look at now."""
+
+    async def answers(self, instance_id: InstanceId) -> bool:
+        """Whether that instance listens right now."""
 
     async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
         """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
@@ -70,6 +80,10 @@ class LoadedSnapshot:
 
 class SnapshotStore(Protocol):
     """The latest state of each run, a projection of its log."""
+
+    @property
+    def last_revision(self) -> int:
+        """The newest revision that this process has written; 0 before the first."""
 
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
         """The stored snapshot, or None."""

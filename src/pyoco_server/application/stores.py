@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyoco_server.application.ports import (
+    Broker,
     Clock,
     DeadLetters,
     Durability,
@@ -22,6 +23,7 @@ from pyoco_server.execution.events import Actor
 class Stores:
     """Everything shared between gateways and workers."""
 
+    broker: Broker
     log: EventLog
     snapshots: SnapshotStore
     queue: JobQueue

@@ -13,13 +13,14 @@ is part of the same commit, so no step can be lost or doubled between two proces
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
 from pyoco_server.execution.commands import (
     AddTag,
     ArchiveExecution,
+    AttemptStep,
     CancelExecution,
     Command,
     CompleteExecution,
@@ -273,12 +274,19 @@ def _record_attempt(execution: Execution, command: RecordAttempt) -> Verdict:
     events: list[Event] = []
     now = execution
     for step in command.steps:
-        verdict = decide(now, step)
+        verdict = decide(now, _by_holder(step, command))
         if isinstance(verdict, Refused):
             continue  # too late: something stronger ended the node, or a cancel stops all progress
         events += verdict
         now = fold(verdict, now)
     return tuple(events)
+
+
+def _by_holder(step: AttemptStep, command: RecordAttempt) -> AttemptStep:
+    """A verdict inside a report is the holder's: a requested cancel must turn it into CANCELED, not refuse it."""
+    if isinstance(step, CompleteExecution | FailExecution):
+        return replace(step, attempt=command.attempt, instance_id=command.instance_id)
+    return step
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -367,7 +375,8 @@ def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdi
 
 def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
     known = execution.nodes.get(command.node_id)
-    if known is not None and known.status is NodeStatus.WAITING and known.wait_key == command.wait_key:
+    waiting = known is not None and known.status is NodeStatus.WAITING and command.attempt in (None, known.attempt)
+    if waiting and known is not None and known.wait_key == command.wait_key:
         return ()
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Refused):
@@ -488,7 +497,7 @@ def _not_current(execution: Execution, attempt: int | None, instance_id: Instanc
     if attempt is not None and attempt != execution.attempt:
         return _fenced(execution, attempt)
     if instance_id is not None and (execution.holder is None or execution.holder.instance_id != instance_id):
-        return _fenced(execution, attempt or 0)
+        return _fenced(execution, execution.attempt if attempt is None else attempt)
     return None
 
 
@@ -533,6 +542,8 @@ def _finished(execution: Execution) -> Refused:
 
 
 def _fenced(execution: Execution, attempt: int) -> Refused:
+    if attempt == execution.attempt:
+        return Refused(why=Why.FENCED, detail=f"attempt {attempt} belongs to another worker instance")
     return Refused(why=Why.FENCED, detail=f"attempt {attempt} is not the current one ({execution.attempt})")
 
 

@@ -227,7 +227,7 @@ def _evolve_attempt(
             )
         case NodeResumed():
             if node.status is not NodeStatus.WAITING:
-                return node
+                return _raised(node, NodeStatus.RUNNING)
             return replace(node, status=NodeStatus.RUNNING, wait_key=None, prompt=None, deadline_at=None)
         case NodeSucceeded(output=output):
             if node.status.rank >= NodeStatus.SUCCEEDED.rank:

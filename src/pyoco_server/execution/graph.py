@@ -5,11 +5,12 @@ A graph says nothing about who does the work; it only says what may follow what.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco_server.execution.ids import NodeId
+from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
 
 MAX_EDGES = 20_000
 
@@ -53,11 +54,15 @@ class Graph:
 def problems(graph: Graph) -> list[str]:
     """What is wrong with a graph, by name: doubled nodes, edges to nowhere, cycles (whose nodes are never reached)."""
     found = []
-    names = [node.node_id for node in graph.nodes]
-    known = set(names)
-    if not names:
+    known = Counter(node.node_id for node in graph.nodes)
+    if not known:
         found.append("a graph needs at least one node")
-    found += [f"node {name!r} is defined twice" for name in sorted(known) if names.count(name) > 1]
+    found += [
+        f"node id {name[:20]!r} does not have 1 to {MAX_NODE_ID_CHARS} characters"
+        for name in known
+        if not 1 <= len(name) <= MAX_NODE_ID_CHARS
+    ]
+    found += [f"node {name!r} is defined twice" for name, count in sorted(known.items()) if count > 1]
     found += [f"edge from or to unknown node {end!r}" for edge in graph.edges for end in edge if end not in known]
     if len(graph.edges) > MAX_EDGES:
         found.append(f"{len(graph.edges)} edges are more than {MAX_EDGES}")

@@ -87,7 +87,7 @@ def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> S
 def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> bytes:
     """The stored bytes, the public part within `max_public_bytes` as far as dropping records can bring it."""
     snapshot = to_snapshot(execution, heartbeat_at=heartbeat_at)
-    whole = orjson.dumps(snapshot, option=orjson.OPT_NON_STR_KEYS)
+    whole = orjson.dumps(snapshot)
     if len(whole) <= max_public_bytes:
         return whole
     state = snapshot.pop("state")

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Any
 
 from pyoco_server.execution.graph import Graph
@@ -144,9 +143,6 @@ class Request:
     replay_of: RunId | None = None
 
 
-NO_NODES: Mapping[NodeId, Node] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """One piece of work, as its events so far have made it. `version` is the sequence of its last commit."""
@@ -157,7 +153,7 @@ class Execution:
     request: Request = Request()
     labels: tuple[str, ...] = ()
     graph: Graph | None = None
-    nodes: Mapping[NodeId, Node] = NO_NODES
+    nodes: Mapping[NodeId, Node] = field(default_factory=dict)
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None

@@ -66,25 +66,34 @@ def encode(execution_id: RunId, commit: Commit) -> bytes:
 def decode(data: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS, newest: int = SCHEMA_VERSION) -> Commit:
     """The commit that was stored as `data`, by whichever version of this program."""
     try:
-        envelope: Envelope = orjson.loads(data)
-        version = envelope["schemaVersion"]
-        while version < newest:
-            envelope = upcasters[version](envelope)
-            version += 1
-        if version > newest:
-            raise UnreadableCommit(f"schemaVersion {version} is newer than this program ({newest})")
-        actor = envelope["actor"]
-        return Commit(
-            commit_id=CommitId(envelope["commitId"]),
-            occurred_at=envelope["occurredAt"],
-            command=envelope["command"],
-            actor=Actor(kind=actor["kind"], id=actor.get("id")),
-            correlation_id=envelope.get("correlationId"),
-            idempotency_key=envelope.get("idempotencyKey"),
-            events=tuple(_event(item) for item in envelope["events"]),
-        )
-    except (KeyError, TypeError, AttributeError, orjson.JSONDecodeError) as error:
+        return _commit(_upcast(orjson.loads(data), upcasters, newest))
+    except UnreadableCommit:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UnreadableCommit(f"not a commit: {type(error).__name__}: {error}") from error
+
+
+def _upcast(envelope: Envelope, upcasters: Mapping[int, Upcaster], newest: int) -> Envelope:
+    version = envelope["schemaVersion"]
+    while version < newest:
+        envelope = upcasters[version](envelope)
+        version += 1
+    if version > newest:
+        raise UnreadableCommit(f"schemaVersion {version} is newer than this program ({newest})")
+    return envelope
+
+
+def _commit(envelope: Envelope) -> Commit:
+    actor = envelope["actor"]
+    return Commit(
+        commit_id=CommitId(envelope["commitId"]),
+        occurred_at=envelope["occurredAt"],
+        command=envelope["command"],
+        actor=Actor(kind=actor["kind"], id=actor.get("id")),
+        correlation_id=envelope.get("correlationId"),
+        idempotency_key=envelope.get("idempotencyKey"),
+        events=tuple(_event(item) for item in envelope["events"]),
+    )
 
 
 def event_id(commit_id: CommitId, place: int) -> str:
@@ -95,13 +104,8 @@ def event_id(commit_id: CommitId, place: int) -> str:
 def graph_to_wire(graph: Graph) -> dict[str, Any]:
     """A graph as JSON: nodes in order, edges as pairs of places in that order (names would triple its size)."""
     places = {node.node_id: place for place, node in enumerate(graph.nodes)}
-    nodes = [
-        {"id": node.node_id}
-        if node.wait_key is None
-        else {"id": node.node_id, "waitKey": node.wait_key, "prompt": node.prompt}
-        for node in graph.nodes
-    ]
-    return {"nodes": nodes, "edges": [[places[source], places[target]] for source, target in graph.edges]}
+    edges = [[places[source], places[target]] for source, target in graph.edges]
+    return {"nodes": [_plain_node(node) for node in graph.nodes], "edges": edges}
 
 
 def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
@@ -112,6 +116,15 @@ def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
     )
     edges = tuple((nodes[source].node_id, nodes[target].node_id) for source, target in plain["edges"])
     return Graph(nodes=nodes, edges=edges)
+
+
+def _plain_node(node: GraphNode) -> dict[str, Any]:
+    plain: dict[str, Any] = {"id": node.node_id}
+    if node.wait_key is not None:
+        plain["waitKey"] = node.wait_key
+    if node.prompt is not None:
+        plain["prompt"] = node.prompt
+    return plain
 
 
 def _camel(name: str) -> str:

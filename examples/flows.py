@@ -1,0 +1,68 @@
+"""Flows to try the server with; `scripts/up` serves them.
+
+A resolver is given the name of a flow and returns the flow; KeyError means that it has no flow of that name.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pyoco import Flow, task
+from pyoco.core.context import Context
+
+
+@task
+def greet(name: str = "world") -> str:
+    print(f"saying hello to {name}")
+    return f"Hello, {name}!"
+
+
+@task
+def numbers(count: int = 5) -> list[int]:
+    return list(range(1, count + 1))
+
+
+# A parameter named like an earlier task receives what that task returned.
+@task
+def squares(numbers: list[int]) -> list[int]:
+    return [number * number for number in numbers]
+
+
+@task
+def total(squares: list[int]) -> int:
+    return sum(squares)
+
+
+@task
+def wait(ctx: Context, seconds: float = 30.0) -> str:
+    """Stops within a twentieth of a second when the run is cancelled, because it asks."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not ctx.is_cancelled:
+        time.sleep(0.05)
+    return "stopped" if ctx.is_cancelled else "done"
+
+
+@task
+def never_ask(seconds: float = 300.0) -> str:
+    """Does not care about a cancel: its runner is killed when the grace period is over."""
+    time.sleep(seconds)
+    return "done"
+
+
+@task
+def fail(message: str = "this flow always fails") -> None:
+    raise ValueError(message)
+
+
+FLOWS = {
+    "hello": Flow("hello") >> greet,
+    "main": Flow("main") >> greet,  # the same work under the name that is used when none is given
+    "pipeline": Flow("pipeline") >> numbers >> squares >> total,
+    "slow": Flow("slow") >> wait,
+    "stubborn": Flow("stubborn") >> never_ask,
+    "fails": Flow("fails") >> fail,
+}
+
+
+def resolve(flow_name: str) -> Flow:
+    return FLOWS[flow_name]

@@ -1,0 +1,256 @@
+"""The data folder: one place on disk for everything an embedded server keeps, and one owner of it at a time.
+
+It knows names, modes and the lock; it starts no process and opens no connection.
+
+    lock             holds the owner's pid; locked by the owner and, through an inherited descriptor, its nats-server
+    nats/            the JetStream store
+    nats.conf        written at each start (0600: it contains the token)
+    nats.token       made once (0600)
+    nats.port        the client port of the last start, so that the address stays the same
+    nats.json        where the running nats-server is; removed when it stops in order
+    nats-server.log  its log, rotated by itself;  nats-server.out: what it says before it has a log, or when it panics
+    index/           the gateway's SQLite index
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import select
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from pyoco_server.errors import DataFolderInUse, InvalidUsage
+
+# A nats-server whose owner was killed follows it within milliseconds; nobody should have to start twice for that.
+DYING_SERVER_PATIENCE_SEC = 0.5
+LAST_WORDS_CHARS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionInfo:
+    """What a client needs to reach a NATS server."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """What nats.json says: facts about the running nats-server that are nobody's secret."""
+
+    url: str
+    client_port: int
+    http_port: int | None
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFolder:
+    """A data folder that this process owns until `close`."""
+
+    path: Path
+    token: str = field(repr=False)
+    lock: BinaryIO = field(repr=False)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Creates the folder if need be and takes its lock, or raises DataFolderInUse naming the owner."""
+        folder = Path(path).absolute()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("nats", "index"):
+                (folder / name).mkdir(mode=0o700, exist_ok=True)
+            lock = _take_lock(folder)
+            try:
+                return cls(path=folder, token=_token(folder), lock=lock)
+            except BaseException:
+                lock.close()
+                raise
+        except OSError as error:
+            raise InvalidUsage(f"cannot use the data folder {folder}: {error.strerror}", folder=str(folder)) from error
+
+    def close(self) -> None:
+        """Lets go of the folder; a nats-server that still lives keeps it locked."""
+        # Closing, never LOCK_UN: unlocking would also unlock the descriptor that the nats-server inherited.
+        self.lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def store(self) -> Path:
+        return self.path / "nats"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "nats.conf"
+
+    @property
+    def log_file(self) -> Path:
+        return self.path / "nats-server.log"
+
+    @property
+    def output_file(self) -> Path:
+        return self.path / "nats-server.out"
+
+    def write_config(self, text: str) -> None:
+        """Stores the nats-server's configuration where only we can read it."""
+        _write_private(self.config_file, text)
+
+    def record_running(self, server: RunningServer) -> None:
+        """Lets other programs find the server, and the next start its port."""
+        _write_private(self.path / "nats.port", f"{server.client_port}\n")
+        _write_private(self.path / "nats.json", json.dumps(asdict(server)) + "\n")
+
+    def record_stopped(self) -> None:
+        """From now on nobody finds a running server here."""
+        (self.path / "nats.json").unlink(missing_ok=True)
+
+    def log_size(self) -> int:
+        """Where the server's log ends now."""
+        return self.log_file.stat().st_size if self.log_file.exists() else 0
+
+    def last_words(self, log_start: int) -> str:
+        """What the server complained about in its output, and in its log from `log_start` on; without the token."""
+        text = self.output_file.read_text(errors="replace")
+        if self.log_size() > log_start:
+            with self.log_file.open("rb") as log:
+                log.seek(log_start)
+                lines = log.read().decode(errors="replace").splitlines()
+            text += "\n".join(line for line in lines if "[FTL]" in line or "[ERR]" in line)
+        # The first words count: a panic begins with its cause, and goes on for pages.
+        return text.strip().replace(self.token, "…")[:LAST_WORDS_CHARS] or f"no complaint; see {self.log_file}"
+
+    def last_client_port(self) -> int | None:
+        """The client port of the last start, if there was one."""
+        return _number_in(self.path / "nats.port")
+
+
+def find_running(path: str | os.PathLike[str]) -> ConnectionInfo | None:
+    """How to reach the nats-server of this data folder, or None when none runs; takes nothing and changes nothing."""
+    folder = Path(path).absolute()
+    try:
+        server = _recorded_server(folder)
+        if server is None or not _is_alive(server.pid) or not _is_locked(folder):
+            return None
+        return ConnectionInfo(url=server.url, token=(folder / "nats.token").read_text().strip())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise InvalidUsage(f"the data folder {folder} belongs to another user", folder=str(folder)) from error
+
+
+def _take_lock(folder: Path) -> BinaryIO:
+    # Python opens close-on-exec: only who is handed the descriptor on purpose inherits it.
+    lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+    if not _try_lock(lock):
+        _await_dying_server(folder)
+        if not _try_lock(lock):
+            lock.close()
+            raise _in_use(folder)
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n".encode())
+    return lock
+
+
+def _try_lock(lock: BinaryIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _await_dying_server(folder: Path) -> None:
+    server = _recorded_server(folder)
+    if server is None or not hasattr(os, "pidfd_open"):
+        return
+    try:
+        process = os.pidfd_open(server.pid)
+    except OSError:
+        return
+    try:
+        select.select([process], [], [], DYING_SERVER_PATIENCE_SEC)
+    finally:
+        os.close(process)
+
+
+def _in_use(folder: Path) -> DataFolderInUse:
+    owner, server = _number_in(folder / "lock"), _recorded_server(folder)
+    if owner is not None and not _is_alive(owner) and server is not None:
+        return DataFolderInUse(
+            f"the data folder {folder} is in use by nats-server (pid {server.pid}), "
+            f"left behind by process {owner}; end it with: kill {server.pid}",
+            folder=str(folder),
+            pid=server.pid,
+        )
+    return DataFolderInUse(
+        f"the data folder {folder} is in use by process {owner or 'unknown'}", folder=str(folder), pid=owner
+    )
+
+
+def _is_locked(folder: Path) -> bool:
+    # Only asked when the recorded pid is alive, so that this short shared lock can be in an opener's way only where a
+    # stale nats.json names the pid of a stranger.
+    with (folder / "lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _recorded_server(folder: Path) -> RunningServer | None:
+    try:
+        return RunningServer(**json.loads((folder / "nats.json").read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _number_in(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _token(folder: Path) -> str:
+    path = folder / "nats.token"
+    token = path.read_text().strip() if path.exists() else ""
+    if not token:
+        token = secrets.token_urlsafe(32)
+        _write_private(path, f"{token}\n")
+    return token
+
+
+def _write_private(path: Path, text: str) -> None:
+    # Renamed into place: whoever reads it, also after a crash, sees the old text or the new one.
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+    new.replace(path)

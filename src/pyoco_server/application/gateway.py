@@ -1,0 +1,56 @@
+"""What a gateway can be asked: one run, a list of runs. It answers lists from its index, never by a scan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.ports import RunIndex, RunQuery
+from pyoco_server.application.stores import Stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.execution.ids import RunId
+
+# How long a list waits until the index shows what this gateway itself has just written.
+OWN_WRITE_WAIT_SEC = 0.05
+# How long a list waits for an index that is being built.
+FIRST_FILL_WAIT_SEC = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The stores and this process's own index of them."""
+
+    stores: Stores
+    index: RunIndex
+    follower: IndexFollower
+    config: NatsBackendConfig
+
+    async def get_snapshot(self, run_id: RunId) -> Mapping[str, Any]:
+        """The stored snapshot of a run."""
+        loaded = await self.stores.snapshots.load(run_id)
+        if loaded is None:
+            raise RunNotFound(run_id=run_id)
+        return loaded.plain
+
+    async def list_summaries(self, query: RunQuery) -> Sequence[bytes]:
+        """The runs that fit, as JSON."""
+        await self._fresh()
+        return self.index.summaries(query)
+
+    async def list_snapshots(self, query: RunQuery) -> Sequence[Mapping[str, Any]]:
+        """The runs that fit, whole; one that was removed meanwhile is left out."""
+        await self._fresh()
+        found = await asyncio.gather(*(self.stores.snapshots.load(run_id) for run_id in self.index.run_ids(query)))
+        return [loaded.plain for loaded in found if loaded is not None]
+
+    async def _fresh(self) -> None:
+        """A stale list would look true: refuse it while the broker is away or the index is not filled."""
+        if not self.stores.broker.connected:
+            raise NatsUnavailable
+        if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
+            raise NatsUnavailable("the list is being built after a start; try again in a moment")
+        await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)

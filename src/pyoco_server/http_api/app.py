@@ -1,0 +1,39 @@
+"""The gateway as an ASGI app: lifespan, routers, handlers; no logic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from pyoco_server.adapters.system import SystemIds
+from pyoco_server.bootstrap import open_gateway
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import health, problems
+from pyoco_server.http_api.dialects.runs import routes as runs
+from pyoco_server.http_api.edge import BodyLimit, RequestId
+from pyoco_server.logs import configure_logging
+
+DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
+
+
+def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
+    """The app; without a config it reads the environment, as `uvicorn …:create_app --factory` needs it."""
+    settings = config or NatsBackendConfig.from_env()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if config is None:
+            configure_logging(service="pyoco-server:http", config=settings)
+        async with open_gateway(settings) as gateway:
+            app.state.gateway = gateway
+            yield
+
+    app = FastAPI(title="pyoco-server", description=DESCRIPTION, version="1.0.0", lifespan=lifespan)
+    app.include_router(health.router)
+    app.include_router(runs.router)
+    problems.install(app)
+    app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
+    app.add_middleware(RequestId, new_id=SystemIds().commit_id)
+    return app

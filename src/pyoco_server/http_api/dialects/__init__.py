@@ -1,0 +1,1 @@
+"""The four vocabularies of the one core; strangers to each other."""

@@ -1,0 +1,1 @@
+"""`/runs`: the contract of pyoco-server (run, task, unix seconds)."""

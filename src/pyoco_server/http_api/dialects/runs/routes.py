@@ -1,0 +1,97 @@
+"""The routes of `/runs`: authorise, translate, call, translate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from pyoco_server.application.cancel import cancel
+from pyoco_server.application.ports import RunQuery
+from pyoco_server.application.submit import submit
+from pyoco_server.execution.decide import Why
+from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.execution.snapshot import to_snapshot
+from pyoco_server.http_api.depends import GatewayDep, gateway_of, origin_of
+from pyoco_server.http_api.dialects.runs import schemas, translate
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")]
+Include = Annotated[list[str] | None, Query(description="`records` adds task_records; `full` and `all` add all.")]
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": schemas.Problem} for status in statuses}
+
+
+def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": required, "content": content}}
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+# The two hot paths read the request themselves: the framework's own solving of parameters costs as much as they do.
+@router.post(
+    "",
+    responses={200: {"model": schemas.RunAccepted}} | _problems(413, 422, 503),
+    openapi_extra=_body(schemas.RunSubmitRequest, required=True),
+)
+async def submit_run(request: Request) -> Response:
+    """Store and queue a run. 200 means: no kill of any process can lose it now."""
+    gateway = gateway_of(request)
+    asked, labels = translate.submit_request(await request.body(), gateway.config)
+    accepted = await submit(gateway.stores, asked, labels, origin_of(request))
+    return _json(translate.accepted_out(accepted.execution, gateway.stores.durability))
+
+
+@router.get(
+    "", responses={200: {"model": list[schemas.RunSummary | schemas.RunSnapshot]}} | _problems(422, 503)
+)
+async def list_runs(
+    gateway: GatewayDep,
+    status: Annotated[schemas.RunStatus | None, Query()] = None,
+    flow: Annotated[str | None, Query(min_length=1, max_length=256)] = None,
+    tag: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    include: Include = None,
+) -> Response:
+    """The runs changed last come first; `[]` when there are none."""
+    query = RunQuery(limit=limit, status=status, flow=flow, tag=tag)
+    if translate.wants_records(include or []):
+        snapshots = await gateway.list_snapshots(query)
+        return _json(translate.list_out([translate.run_out(snapshot, records=True) for snapshot in snapshots]))
+    return _json(translate.list_out(await gateway.list_summaries(query)))
+
+
+@router.get("/{run_id}", responses={200: {"model": schemas.RunSnapshot}} | _problems(404, 422, 503))
+async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = None) -> Response:
+    """One run as it is now."""
+    records = translate.wants_records(include or [])
+    snapshot = await gateway.get_snapshot(parse_run_id(run_id))
+    return _json(translate.run_out(snapshot, records=records))
+
+
+@router.get("/{run_id}/tasks", responses={200: {"model": schemas.RunTasks}} | _problems(404, 503))
+async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
+    """The tasks of a run with their records."""
+    return _json(translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id))))
+
+
+@router.post(
+    "/{run_id}/cancel",
+    responses={200: {"model": schemas.RunSnapshot}} | _problems(404, 413, 422, 503),
+    openapi_extra=_body(schemas.RunCancelRequest, required=False),
+)
+async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep) -> Response:
+    """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
+    parsed = parse_run_id(run_id)
+    reason = translate.cancel_reason(await request.body())
+    origin = origin_of(request)
+    handled = await cancel(gateway.stores, parsed, reason, origin.actor.id, origin)
+    if handled.refused is not None and handled.refused.why is Why.FINISHED:
+        return _json(translate.run_out(await gateway.get_snapshot(parsed), records=False))
+    return _json(translate.run_out(to_snapshot(handled.accepted()), records=False))

@@ -1,0 +1,113 @@
+"""The shapes of `/runs` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
+TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
+Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
+Label = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class RunSubmitRequest(BaseModel):
+    """What to run, with what, and where."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
+
+    flow_name: str = Field(min_length=1, max_length=256, examples=["hello"])
+    params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
+
+
+class RunCancelRequest(BaseModel):
+    """Why the run is to stop."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reason: str | None = Field(default=None, max_length=1000)
+
+
+class RunAccepted(BaseModel):
+    """The run is stored and queued; `durability` says how safe that is."""
+
+    run_id: str
+    status: Literal["PENDING"]
+    durability: Literal["fsynced", "replicated", "buffered"]
+
+
+class CancelReceipt(BaseModel):
+    """What is known of a cancel."""
+
+    requested_at: float
+    requested_by: str | None
+    reason: str | None
+    delivered_at: float | None
+    stopped_at: float | None
+    how: str | None
+
+
+class RunSummary(BaseModel):
+    """A run in a list."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    status: RunStatus
+    updated_at: float
+    flow_name: str | None = None
+    tag: str | None = None
+    tags: list[str] | None = None
+    heartbeat_at: float | None = None
+    worker_id: str | None = None
+    error: str | None = None
+
+
+class RunSnapshot(BaseModel):
+    """A run as it is now. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    params: dict[str, Any]
+    tasks: dict[str, TaskStatus]
+    heartbeat_at: float
+    updated_at: float
+    tag: str | None = None
+    tags: list[str] | None = None
+    task_records: dict[str, Any] | None = None
+    task_records_truncated: bool | None = None
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    worker_id: str | None = None
+    attempt: int | None = None
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    cancel: CancelReceipt | None = None
+
+
+class RunTasks(BaseModel):
+    """The tasks of a run and what is recorded of each."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, Any]
+    task_records_truncated: bool
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    detail: str
+    err_id: str = Field(examples=["ERR-PYOCO-0005"])
+    msg_id: str = Field(examples=["MSG-PYOCO-0005"])
+    message: str
+    hint: str

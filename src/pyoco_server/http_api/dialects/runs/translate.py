@@ -1,0 +1,73 @@
+"""The words of `/runs` ⇄ the words of the core. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.execution.ids import parse_label, parse_tag
+from pyoco_server.execution.snapshot import public_view
+from pyoco_server.execution.state import Execution, Request
+from pyoco_server.http_api import json_body
+from pyoco_server.http_api.dialects.runs.schemas import RunCancelRequest, RunSubmitRequest
+from pyoco_server.http_api.problems import describe
+
+T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
+
+INCLUDES = ("records", "full", "all")
+_TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
+
+
+def submit_request(body: bytes, config: NatsBackendConfig) -> tuple[Request, tuple[str, ...]]:
+    """What was asked for, and its labels."""
+    asked = _validated(RunSubmitRequest, body)
+    tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
+    labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
+    # Half of what a snapshot may have, so that the run still has room to say what became of it.
+    limit = config.max_run_snapshot_bytes // 2
+    size = len(orjson.dumps(asked.params))
+    if size > limit:
+        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
+    return Request(flow_name=asked.flow_name, tag=tag, input=asked.params), labels
+
+
+def cancel_reason(body: bytes) -> str | None:
+    """Why, if the caller said so; the body may be left out."""
+    return _validated(RunCancelRequest, body).reason if body.strip() else None
+
+
+def wants_records(include: Sequence[str]) -> bool:
+    """Whether `task_records` are asked for; refuses words that mean nothing here."""
+    for word in include:
+        if word not in INCLUDES:
+            raise InvalidRequest(f"include knows {', '.join(INCLUDES)}; not {word[:50]!r}")
+    return bool(include)
+
+
+def accepted_out(execution: Execution, durability: str) -> bytes:
+    return orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
+
+
+def run_out(snapshot: Mapping[str, Any], *, records: bool) -> bytes:
+    return orjson.dumps(public_view(snapshot, records=records))
+
+
+def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({name: snapshot[name] for name in _TASK_FIELDS})
+
+
+def list_out(items: Sequence[bytes]) -> bytes:
+    """A JSON array of items that are JSON already."""
+    return b"[" + b",".join(items) + b"]"
+
+
+def _validated(schema: type[T], body: bytes) -> T:
+    try:
+        return schema.model_validate(json_body.parse(body))
+    except ValidationError as error:
+        raise InvalidRequest(describe(error.errors(include_url=False, include_context=False))) from error

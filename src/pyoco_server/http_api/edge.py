@@ -1,0 +1,67 @@
+"""What every request passes on its way in and out, as plain ASGI: its id, and the limit on its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyoco_server.errors import RequestTooLarge
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+
+
+class RequestId:
+    """Every response carries `X-Request-Id`: the caller's, if it is a sane one, or a new one."""
+
+    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
+        self._app = app
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        request_id = given if _REQUEST_ID.fullmatch(given) else self._new_id().encode()
+        scope["request_id"] = request_id.decode()
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message.setdefault("headers", [])
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+class BodyLimit:
+    """A body larger than the limit is refused as soon as that is known, and never kept."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        too_large = declared.isdigit() and int(declared) > self._max_bytes
+        received = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal received
+            if too_large:
+                raise self._refusal()
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise self._refusal()
+            return message
+
+        await self._app(scope, receive_bounded, send)
+
+    def _refusal(self) -> RequestTooLarge:
+        return RequestTooLarge(f"the body may have at most {self._max_bytes} bytes")

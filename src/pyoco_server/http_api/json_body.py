@@ -1,0 +1,51 @@
+"""Bytes → JSON values that can be kept without loss: refuses what would be rounded, unbounded or not JSON at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from pyoco_server.errors import InvalidRequest
+
+MAX_DEPTH = 64
+# Beyond this an integer becomes a float on the way through JSON, and nobody would notice.
+_FIRST_UNSAFE = 2.0**63
+
+
+def parse(body: bytes) -> Any:
+    """The value in `body`; `InvalidRequest` says what is wrong with it."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from error
+    _check(value, body)
+    return value
+
+
+def _check(value: Any, body: bytes) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, float | int) and abs(item) >= _FIRST_UNSAFE:
+                _refuse_rounded_integers(body)
+        level = below
+
+
+def _refuse_rounded_integers(body: bytes) -> None:
+    def checked(text: str) -> int:
+        number = int(text) if len(text) < 40 else 2**64
+        if not -(2**63) <= number < 2**63:
+            raise InvalidRequest("integers beyond 64 bits would be rounded; send them as strings")
+        return number
+
+    json.loads(body, parse_int=checked)

@@ -1,0 +1,118 @@
+"""Errors → HTTP: one table from kind to status, one body per dialect. Nothing here decides what went wrong."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from pyoco_server.errors import (
+    InternalError,
+    InvalidListQuery,
+    InvalidRequest,
+    Kind,
+    PyocoError,
+    RouteNotFound,
+)
+
+logger = logging.getLogger(__name__)
+
+STATUS = {
+    Kind.INVALID: 422,
+    Kind.TOO_LARGE: 413,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.CONFLICT: 409,
+    Kind.UNAVAILABLE: 503,
+    Kind.INTERNAL: 500,
+}
+# What a client should wait before it tries again: NATS is usually back within seconds.
+RETRY_AFTER_SEC = "2"
+
+
+def install(app: FastAPI) -> None:
+    """Let every error leave the app in the catalogue's words."""
+    app.add_exception_handler(PyocoError, _pyoco_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def run_body(error: PyocoError, language: str) -> dict[str, Any]:
+    """The error body of `/runs` and of everything that has no dialect."""
+    japanese = language == "ja"
+    return {
+        "detail": error.detail,
+        "err_id": error.err_id,
+        "msg_id": error.msg_id,
+        "message": error.message_ja if japanese else error.message(),
+        "hint": error.hint_ja if japanese else error.hint,
+    }
+
+
+def response_for(request: Request, error: PyocoError) -> Response:
+    """The response that tells of an error, logged where it is the server's fault."""
+    status = STATUS[error.kind]
+    facts = {"path": request.url.path, "method": request.method, "status": status}
+    ids = {"err_id": error.err_id, "msg_id": error.msg_id, "request_id": request.scope.get("request_id")}
+    if status >= 500:
+        logger.error("request failed", exc_info=error, extra=facts | ids)
+    else:
+        logger.debug("request refused", extra=facts | ids | {"detail": error.detail})
+    headers = {"Retry-After": RETRY_AFTER_SEC} if status == 503 else None
+    body = orjson.dumps(run_body(error, preferred_language(request)), default=repr)
+    return Response(body, status_code=status, headers=headers, media_type="application/json")
+
+
+def preferred_language(request: Request) -> str:
+    """`ja` when the caller puts Japanese before English, else `en`."""
+    accepted = request.headers.get("accept-language", "").lower()
+    first = accepted.split(",", 1)[0].strip()
+    return "ja" if first.startswith("ja") else "en"
+
+
+def describe(errors: list[Any]) -> str:
+    """Validation findings in one sentence each: where, and what is wrong."""
+    told = []
+    for found in errors[:5]:
+        place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
+        told.append(f"{place}: {found['msg']}" if place else str(found["msg"]))
+    return "; ".join(told)
+
+
+async def _pyoco_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, PyocoError):
+        raise error
+    return response_for(request, error)
+
+
+async def _validation_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    is_list = request.method == "GET" and request.url.path == "/runs"
+    kind = InvalidListQuery if is_list else InvalidRequest
+    return response_for(request, kind(describe(list(error.errors()))))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code == 404:
+        return response_for(request, RouteNotFound(f"there is nothing at {request.url.path[:200]}"))
+    refused = InvalidRequest(str(error.detail))
+    response = response_for(request, refused)
+    response.status_code = error.status_code
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    internal = InternalError()
+    internal.__cause__ = error
+    return response_for(request, internal)

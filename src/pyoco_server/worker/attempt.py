@@ -1,0 +1,327 @@
+"""One attempt at one run, top to bottom: open, take a runner, start, record what it does, end.
+
+    open ─▶ borrow a runner ─▶ EXECUTION_STARTED stored ─▶ runner begins ─▶ steps recorded … ─▶ end stored ─▶ outcome
+                                     │ tapped (cancel, fence) ─▶ look at the log ─▶ runner.cancel … kill after the grace
+
+The end is stored — event and snapshot — before the queue hears of it. Broker trouble never ends a run: the ledger waits
+it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.ports import DeadLetter, Delivery, Job
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import CancelTimedOut, ExecutionFailedError
+from pyoco_server.execution.commands import (
+    AttemptStep,
+    Command,
+    CompleteExecution,
+    ConfirmCanceled,
+    CreateExecution,
+    FailExecution,
+    RecordAttempt,
+    StartExecution,
+)
+from pyoco_server.execution.decide import Why
+from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
+from pyoco_server.execution.snapshot import run_status
+from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Request, Status, StopHow
+from pyoco_server.worker.executor import Executor, Runner
+from pyoco_server.worker.ledger import Ledger, LetGo
+from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
+from pyoco_server.worker.steps import Died, Ended, NodesDeclared, RunJob, Step
+from pyoco_server.worker.verdict import commands_of, failure_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What all attempts of one worker share; `spawn` starts a task that the worker owns."""
+
+    stores: Stores
+    executor: Executor
+    config: NatsBackendConfig
+    worker_id: WorkerId
+    instance_id: InstanceId
+    origin: Origin
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Attempt:
+    """The life of one delivery in this worker's hands."""
+
+    def __init__(self, place: Workplace, delivery: Delivery, job: Job) -> None:
+        self.job = job
+        self.ledger = Ledger(place.stores, place.origin, job.run_id)
+        self._place = place
+        self._delivery = delivery
+        self._runner: Runner | None = None
+        self._attempts_before: dict[NodeId, int] = {}
+        self._delivered_at: float | None = None
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._fenced = False
+        self._too_many_nodes = 0
+
+    @property
+    def run_id(self) -> RunId:
+        return self.job.run_id
+
+    @property
+    def is_running(self) -> bool:
+        return self._runner is not None
+
+    async def run(self) -> Outcome:
+        """Everything from the open to the stored end; what to tell the queue is the caller's business."""
+        try:
+            if (outcome := await self._open()) is not None:
+                return outcome
+            async with self._place.executor.borrow() as runner:
+                if self.ledger.letting_go:
+                    return HandedBack()
+                if (outcome := await self._start()) is not None:
+                    return outcome
+                return await self._follow(runner)
+        except LetGo:
+            return HandedBack()
+
+    def hand_back(self) -> None:
+        """This worker is stopping: leave the run to another one, killing what runs here."""
+        self.ledger.letting_go = True
+        if self._runner is not None:
+            self._runner.kill()
+
+    async def look(self) -> None:
+        """Something may have happened to the run: read the log, and stop if it says so."""
+        await self.ledger.refresh()
+        self._stop_if_told()
+
+    async def beat(self) -> None:
+        """A sign of life for the run, and the second way to hear of a cancel."""
+        await self.ledger.beat()
+        self._stop_if_told()
+
+    # --- before it runs -----------------------------------------------------------------------------------------------
+
+    async def _open(self) -> Outcome | None:
+        execution = await self.ledger.open()
+        if not execution.exists:
+            if self._delivery.created_sequence is not None:
+                return AlreadyFinished()  # its submit was undone, or retention took it
+            execution = await self._adopt()
+        if execution.status.is_terminal:
+            return AlreadyFinished()
+        if execution.cancel is not None and not execution.is_held:
+            return await self._cancel_before_start()
+        if execution.is_held and await self._holder_lives(execution):
+            return HeldElsewhere()
+        if execution.attempt >= self._place.config.consumer_max_deliver:
+            return await self._give_up(execution.attempt)
+        return None
+
+    async def _adopt(self) -> Execution:
+        """A job that a foreign producer put into the queue: its run begins with us."""
+        job = self.job
+        request = Request(flow_name=job.flow_name, tag=job.tag, input=job.params)
+        command = CreateExecution(at=job.submitted_at, request=request, labels=job.tags or (job.tag,))
+        await self._place.stores.snapshots.advance(
+            (await self.ledger.commit(command)).accepted(), create=True
+        )
+        return await self.ledger.open()
+
+    async def _cancel_before_start(self) -> Outcome:
+        command = ConfirmCanceled(at=self._now(), how=StopHow.BEFORE_START)
+        await handle(self._place.stores, self.run_id, command, self._place.origin)
+        return AlreadyFinished()
+
+    async def _holder_lives(self, execution: Execution) -> bool:
+        holder = execution.holder
+        if holder is None or holder.worker_id is None:
+            return False
+        record = await self._place.stores.registry.get(holder.worker_id)
+        if record is None or not record.holds(holder.instance_id, self.run_id):
+            return False
+        return self._now() - record.last_seen_at < self._place.config.workers_kv_ttl_sec
+
+    async def _give_up(self, attempts: int) -> Outcome:
+        failure = Failure(
+            code=ExecutionFailedError.err_id,
+            message=f"given up after {attempts} attempts: each time its worker was lost before the end",
+        )
+        command = FailExecution(at=self._now(), error=failure)
+        await handle(self._place.stores, self.run_id, command, self._place.origin)
+        return GivenUp(letter=self._letter("execution_error", failure))
+
+    async def _start(self) -> Outcome | None:
+        command = StartExecution(
+            at=self._now(),
+            attempt=self.ledger.execution.attempt + 1,
+            worker_id=self._place.worker_id,
+            instance_id=self._place.instance_id,
+        )
+        handled = await self.ledger.commit(command)
+        if handled.refused is None:
+            return None
+        if handled.refused.why is Why.FENCED:
+            return Fenced()
+        if handled.refused.why is not Why.CANCEL_REQUESTED:
+            return AlreadyFinished()
+        if not handled.execution.is_held:
+            return await self._cancel_before_start()
+        # Its holder was lost and a cancel came before we could take over: nobody works on it, so it may end.
+        return await self._end(ConfirmCanceled(at=self._now(), how=StopHow.ABANDONED))
+
+    # --- while it runs ------------------------------------------------------------------------------------------------
+
+    async def _follow(self, runner: Runner) -> Outcome:
+        execution = self.ledger.execution
+        self._attempts_before = {node_id: node.attempt for node_id, node in execution.nodes.items()}
+        self._place.spawn(self._show())
+        self._runner = runner
+        runner.begin(
+            RunJob(
+                run_id=self.run_id,
+                flow_name=execution.request.flow_name,
+                params=dict(execution.request.input),
+                attempt=execution.attempt,
+            )
+        )
+        try:
+            async for report in runner.messages():
+                if report.end is not None:
+                    return await self._ended(report.end, report.steps)
+                await self._record(report.steps)
+        finally:
+            self._runner = None
+            if self._kill_timer is not None:
+                self._kill_timer.cancel()
+        return await self._ended(Died(exit_code=None, signal_name=None, last_lines=()), ())
+
+    async def _record(self, steps: tuple[Step, ...]) -> None:
+        declared = max((len(step.nodes) for step in steps if isinstance(step, NodesDeclared)), default=0)
+        if declared > MAX_NODES and self._runner is not None:
+            self._too_many_nodes = declared
+            self._runner.kill()
+            return
+        handled = await self.ledger.commit(self._recording(steps))
+        self._heed(handled)
+        self._place.spawn(self._show())
+
+    def _recording(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> RecordAttempt:
+        return RecordAttempt(
+            at=self._now(),
+            attempt=self.ledger.execution.attempt,
+            instance_id=self._place.instance_id,
+            steps=(*commands_of(steps, self._attempts_before, self._place.worker_id), *verdict),
+        )
+
+    def _heed(self, handled: Handled) -> None:
+        if handled.refused is not None:
+            self._fenced = True
+        self._stop_if_told()
+
+    def _stop_if_told(self) -> None:
+        runner, execution = self._runner, self.ledger.execution
+        if runner is None:
+            return
+        holder = execution.holder
+        ours = holder is not None and holder.instance_id == self._place.instance_id
+        if self._fenced or not ours or execution.status.is_terminal:
+            self._fenced = True
+            runner.kill()
+        elif execution.cancel is not None and self._delivered_at is None:
+            self._delivered_at = self._now()
+            runner.cancel()
+            grace = self._place.config.cancel_grace_period_sec
+            self._kill_timer = asyncio.get_running_loop().call_later(grace, self._kill_stubborn, runner)
+
+    def _kill_stubborn(self, runner: Runner) -> None:
+        ids = {"err_id": CancelTimedOut.err_id, "msg_id": CancelTimedOut.msg_id}
+        logger.warning(CancelTimedOut.message(), extra=self.facts() | ids)
+        runner.kill()
+
+    async def _show(self) -> None:
+        try:
+            await self.ledger.show()
+        except LetGo:
+            logger.info("snapshot left to the next holder", extra=self.facts())
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def _ended(self, end: Ended | Died, steps: tuple[Step, ...]) -> Outcome:
+        attempt, instance_id = self.ledger.execution.attempt, self._place.instance_id
+        if self._fenced:
+            return Fenced()
+        if isinstance(end, Died) and self.ledger.letting_go:
+            return HandedBack()
+        if self._delivered_at is not None:
+            how = self._place.executor.stopped_by_kill if isinstance(end, Died) else StopHow.COOPERATIVE
+            now = self._now()
+            return await self._end(
+                ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
+            )
+        if self._too_many_nodes:
+            message = f"the flow has {self._too_many_nodes} tasks; at most {MAX_NODES} can be run"
+            return await self._fail(Failure(code=ExecutionFailedError.err_id, message=message), (), "execution_error")
+        if isinstance(end, Ended) and end.how == "completed":
+            complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
+            return await self._end(self._recording(steps, (complete,)))
+        not_found = isinstance(end, Ended) and end.how == "flow_not_found"
+        reason = "flow_not_found" if not_found else "execution_error"
+        return await self._fail(failure_of(end, self.job.flow_name), steps, reason)
+
+    async def _fail(self, failure: Failure, steps: tuple[Step, ...], reason: str) -> Outcome:
+        verdict = FailExecution(
+            at=self._now(),
+            error=failure,
+            attempt=self.ledger.execution.attempt,
+            instance_id=self._place.instance_id,
+        )
+        outcome = await self._end(self._recording(steps, (verdict,)))
+        if not isinstance(outcome, Finished) or self.ledger.execution.status is not Status.FAILED:
+            return outcome
+        logger.warning("run failed", extra=self.facts() | {"reason": reason, "error": failure.message})
+        wanted = reason == "flow_not_found" or self._place.config.dlq_publish_execution_error
+        return Finished(status=outcome.status, letter=self._letter(reason, failure) if wanted else None)
+
+    async def _end(self, command: Command) -> Outcome:
+        handled = await self.ledger.commit(command)
+        if handled.refused is not None:
+            return Fenced() if handled.refused.why is Why.FENCED else AlreadyFinished()
+        await self.ledger.show()
+        return Finished(status=run_status(self.ledger.execution))
+
+    def _letter(self, reason: str, failure: Failure) -> DeadLetter:
+        return DeadLetter(
+            timestamp=self._now(),
+            reason=reason,
+            error=failure.message,
+            run_id=self.run_id,
+            flow_name=self.job.flow_name,
+            tag=self.job.tag,
+            tags=self.job.tags,
+            worker_id=self._place.worker_id,
+            num_delivered=self._delivery.num_delivered,
+            subject=self._delivery.subject,
+        )
+
+    def facts(self) -> dict[str, object]:
+        """What a log line about this attempt carries."""
+        return {
+            "run_id": self.run_id,
+            "flow_name": self.job.flow_name,
+            "tag": self.job.tag,
+            "worker_id": self._place.worker_id,
+            "attempt": self.ledger.execution.attempt,
+        }
+
+    def _now(self) -> float:
+        return self._place.stores.clock.now()

@@ -1,0 +1,40 @@
+"""The promise behind which user code runs: in a process of its own (the CLI) or in a thread (the library)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from pyoco_server.execution.state import StopHow
+from pyoco_server.worker.steps import Died, Ended, RunJob, Step
+
+
+class Runner(Protocol):
+    """One place where one flow runs at a time."""
+
+    def begin(self, job: RunJob) -> None:
+        """Start the job; what comes of it is in `messages`."""
+
+    def messages(self) -> AsyncIterator[tuple[Step, ...] | Ended | Died]:
+        """What the run does, as it does it; the last one is Ended or Died."""
+
+    def cancel(self) -> None:
+        """Ask the flow to stop."""
+
+    def kill(self) -> None:
+        """Make the flow stop; Died follows."""
+
+
+class Executor(Protocol):
+    """Where runners come from."""
+
+    @property
+    def stopped_by_kill(self) -> StopHow:
+        """What a kill amounts to: a process is killed, a thread can only be abandoned."""
+
+    def borrow(self) -> AbstractAsyncContextManager[Runner]:
+        """Wait for a free runner and hold it."""
+
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...

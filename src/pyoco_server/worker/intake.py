@@ -1,0 +1,52 @@
+"""Message → Job, or poison: reads what is in the queue and refuses what no attempt could ever run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import orjson
+
+from pyoco_server.application.ports import Job
+from pyoco_server.errors import InvalidJob, PyocoError
+from pyoco_server.execution.ids import parse_label, parse_run_id, parse_tag
+
+
+def parse_job(payload: bytes) -> Job:
+    """The job in a message (contract, appendix E); `InvalidJob` names what is wrong, with the run id if it has one."""
+    try:
+        plain = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJob("the job is not JSON") from error
+    if not isinstance(plain, dict):
+        raise InvalidJob("the job is not a JSON object")
+    try:
+        return _job(plain)
+    except PyocoError as error:
+        raise InvalidJob(error.detail, run_id=plain.get("run_id")) from error
+
+
+def _job(plain: dict[str, Any]) -> Job:
+    run_id, flow_name, tag = (_text(plain, key) for key in ("run_id", "flow_name", "tag"))
+    submitted_at, params, tags = plain.get("submitted_at"), plain.get("params") or {}, plain.get("tags") or []
+    if isinstance(submitted_at, bool) or not isinstance(submitted_at, int | float) or not math.isfinite(submitted_at):
+        raise InvalidJob("submitted_at must be a number (unix seconds)")
+    if not isinstance(params, dict):
+        raise InvalidJob("params must be an object")
+    if not isinstance(tags, list) or not all(isinstance(label, str) for label in tags):
+        raise InvalidJob("tags must be a list of strings")
+    return Job(
+        run_id=parse_run_id(run_id),
+        flow_name=flow_name,
+        tag=parse_tag(tag),
+        tags=tuple(parse_label(label) for label in tags),
+        params=params,
+        submitted_at=float(submitted_at),
+    )
+
+
+def _text(plain: dict[str, Any], key: str) -> str:
+    value = plain.get(key)
+    if not isinstance(value, str) or not value:
+        raise InvalidJob(f"{key} is missing or not a string")
+    return value

@@ -1,0 +1,292 @@
+"""The life of a worker: pull jobs by tag, work on them, keep what it holds alive, hand back what it cannot finish.
+
+    tags ──pull──▶ in hand ──▶ Attempt ──▶ settle ──▶ ack | nak | term | nothing
+                     ▲ tick: in_progress to the queue, heartbeat to the runs, a word to the fleet
+    tap (pyoco.tell.<instance>) ──▶ Attempt.look
+
+The supervisor never runs user code, so nothing a flow does can starve its heartbeats, acks or cancels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from pyoco_server.application.ports import DeadLetter, Delivery, TagQueue
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import DeadLetterFailed, InProgressFailed, InvalidJob, NatsUnavailable, PyocoError
+from pyoco_server.execution.events import Actor
+from pyoco_server.execution.ids import RunId, WorkerId
+from pyoco_server.worker.attempt import Attempt, Workplace
+from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.fleet_voice import FleetVoice
+from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.settle import (
+    Ack,
+    Finished,
+    HeldElsewhere,
+    Invalid,
+    Nak,
+    Nothing,
+    Outcome,
+    Term,
+    Unavailable,
+    letter_of,
+    settle,
+)
+
+logger = logging.getLogger(__name__)
+
+# A broker that does not answer is asked again after this; the queue's own waiting does the rest.
+PULL_PAUSE_SEC = 0.5
+
+
+class Supervisor:
+    """One worker: an identity, its tags, its executor, and everything it has in hand."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        config: NatsBackendConfig,
+        worker_id: WorkerId,
+        tags: Sequence[str],
+        slots: int,
+    ) -> None:
+        self.tags = tuple(dict.fromkeys(tags))
+        self.slots = slots
+        self._stores = stores
+        self._executor = executor
+        self._config = config
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._attempts: dict[RunId, Attempt] = {}
+        self._in_hand: set[Delivery] = set()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._ack_wait_sec = config.consumer_ack_wait_sec
+        instance_id = stores.ids.instance_id()
+        self._place = Workplace(
+            stores=stores,
+            executor=executor,
+            config=config,
+            worker_id=worker_id,
+            instance_id=instance_id,
+            origin=Origin(actor=Actor(kind="worker", id=worker_id)),
+            spawn=self._spawn,
+        )
+        self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; then finish within the grace, and hand back the rest."""
+        await self._executor.start()
+        try:
+            await self._voice.enter()
+            await self._stores.signals.listen(self._place.instance_id, self._tapped)
+            logger.info("worker ready", extra=self._facts())
+            async with asyncio.TaskGroup() as keeping:
+                ticking = keeping.create_task(self._tick_for_ever())
+                pulling = [keeping.create_task(self._pull(tag)) for tag in self.tags]
+                await stop.wait()
+                for task in pulling:
+                    task.cancel()
+                await self._drain()
+                ticking.cancel()
+            await self._goodbye()
+        finally:
+            await self._executor.close()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    async def _pull(self, tag: str) -> None:
+        queue: TagQueue | None = None
+        try:
+            while True:
+                try:
+                    if queue is None:
+                        queue = await self._stores.queue.open(tag)
+                        self._ack_wait_sec = min(self._ack_wait_sec, queue.ack_wait_sec)
+                    await self._room.wait()
+                    for delivery in await queue.receive(self._credit()):
+                        self._take(delivery)
+                except NatsUnavailable:
+                    logger.warning("cannot pull; trying again", extra=self._facts() | {"tag": tag})
+                    await asyncio.sleep(PULL_PAUSE_SEC)
+        finally:
+            if queue is not None:
+                await queue.close()
+
+    def _credit(self) -> int:
+        """How many jobs to ask for: the free slots, and as many again to have at hand, shared between the tags."""
+        return max(1, (2 * self.slots - len(self._in_hand)) // len(self.tags))
+
+    def _take(self, delivery: Delivery) -> None:
+        self._in_hand.add(delivery)
+        self._note_room()
+        self._spawn(self._work(delivery))
+
+    async def _work(self, delivery: Delivery) -> None:
+        try:
+            outcome = await self.attempt(delivery)
+            await self.tell_queue(delivery, outcome)
+        finally:
+            self._in_hand.discard(delivery)
+            self._note_room()
+
+    async def attempt(self, delivery: Delivery) -> Outcome:
+        """Work on one delivery to its outcome."""
+        try:
+            job = parse_job(delivery.payload)
+        except InvalidJob as error:
+            return await self._invalid(delivery, error)
+        if job.run_id in self._attempts:
+            return HeldElsewhere()  # the same run, delivered to us twice
+        attempt = Attempt(self._place, delivery, job)
+        self._attempts[job.run_id] = attempt
+        try:
+            outcome = await attempt.run()
+        except NatsUnavailable:
+            return Unavailable()
+        except PyocoError:
+            logger.exception("attempt could not go on", extra=attempt.facts())
+            return Unavailable()
+        finally:
+            del self._attempts[job.run_id]
+        if isinstance(outcome, Finished):
+            self._voice.ran(job.run_id, outcome.status)
+        logger.info("attempt over", extra=attempt.facts() | {"outcome": type(outcome).__name__})
+        return outcome
+
+    async def tell_queue(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Write the dead letter, if any, and give the queue its answer."""
+        if (letter := letter_of(outcome)) is not None:
+            await self._bury(letter)
+        try:
+            match settle(outcome):
+                case Ack():
+                    await delivery.ack()
+                case Nak(delay_sec=delay_sec):
+                    await delivery.nak(delay_sec)
+                case Term():
+                    await delivery.term()
+                case Nothing():
+                    pass
+        except NatsUnavailable:
+            # Not answered means delivered again, and then found finished.
+            logger.warning("the queue did not hear the answer", extra={"subject": delivery.subject})
+
+    async def _invalid(self, delivery: Delivery, error: InvalidJob) -> Outcome:
+        ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": "invalid_job"}
+        logger.warning(error.message(), extra={"subject": delivery.subject, "error": error.detail} | ids)
+        run_id = error.facts.get("run_id")
+        return Invalid(
+            letter=DeadLetter(
+                timestamp=self._stores.clock.now(),
+                reason="invalid_job",
+                error=error.detail,
+                run_id=run_id if isinstance(run_id, str) else None,
+                tag=delivery.tag,
+                worker_id=self._place.worker_id,
+                num_delivered=delivery.num_delivered,
+                subject=delivery.subject,
+            )
+        )
+
+    async def _bury(self, letter: DeadLetter) -> None:
+        try:
+            await self._stores.dead_letters.publish(letter)
+        except NatsUnavailable:
+            ids = {"err_id": DeadLetterFailed.err_id, "msg_id": DeadLetterFailed.msg_id}
+            logger.warning(DeadLetterFailed.message(), extra=ids | {"run_id": letter.run_id, "reason": letter.reason})
+
+    # --- keeping alive ------------------------------------------------------------------------------------------------
+
+    async def _tick_for_ever(self) -> None:
+        beat_sec = self._config.run_heartbeat_interval_sec
+        next_progress = 0.0
+        while True:
+            await asyncio.sleep(beat_sec)
+            now = self._stores.clock.monotonic()
+            if now >= next_progress:
+                await self._progress()
+                lease_sec = min(self._config.ack_progress_interval_sec, self._ack_wait_sec / 3)
+                next_progress = now + lease_sec - beat_sec / 2
+            await self._beat()
+
+    async def _progress(self) -> None:
+        try:
+            for delivery in list(self._in_hand):
+                await delivery.in_progress()
+        except NatsUnavailable:
+            ids = {"err_id": InProgressFailed.err_id, "msg_id": InProgressFailed.msg_id}
+            logger.warning(InProgressFailed.message(), extra=self._facts() | ids)
+
+    async def _beat(self) -> None:
+        try:
+            running = [attempt for attempt in self._attempts.values() if attempt.is_running]
+            await asyncio.gather(*(attempt.beat() for attempt in running))
+            await self._voice.speak(self._config.worker_heartbeat_interval_sec)
+        except NatsUnavailable:
+            logger.warning("no heartbeat: the broker is away", extra=self._facts())
+
+    def _tapped(self, run_id: RunId) -> None:
+        if (attempt := self._attempts.get(run_id)) is not None:
+            self._spawn(self._look(attempt))
+
+    async def _look(self, attempt: Attempt) -> None:
+        try:
+            await attempt.look()
+        except NatsUnavailable:
+            logger.warning("could not look at the log; the next heartbeat will", extra=attempt.facts())
+
+    # --- stopping -----------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> None:
+        """Let what runs finish within the grace; what has not begun is given back at once, the rest at the end of it."""
+        for attempt in self._attempts.values():
+            if not attempt.is_running:
+                attempt.hand_back()
+        grace_sec = self._config.worker_stop_grace_period_sec
+        if self._attempts:
+            logger.info("finishing runs", extra=self._facts() | {"runs": len(self._attempts), "seconds": grace_sec})
+        await self._settled(grace_sec)
+        for attempt in list(self._attempts.values()):
+            attempt.hand_back()
+        await self._settled(grace_sec)
+
+    async def _settled(self, timeout_sec: float) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_sec)
+
+    async def _goodbye(self) -> None:
+        try:
+            await self._voice.leave("stopped")
+        except NatsUnavailable:
+            logger.warning("could not say goodbye", extra=self._facts())
+        logger.info("worker stopped", extra=self._facts())
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a task of the worker broke", exc_info=error, extra=self._facts())
+
+    def _note_room(self) -> None:
+        if len(self._in_hand) < 2 * self.slots:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    def _running(self) -> list[RunId]:
+        return [run_id for run_id, attempt in self._attempts.items() if attempt.is_running]
+
+    def _facts(self) -> dict[str, object]:
+        return {"worker_id": self._place.worker_id, "tags": list(self.tags)}

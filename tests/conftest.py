@@ -1,0 +1,32 @@
+"""Fixtures for every test that needs a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from support.nats import running_nats, url_with_token
+
+from pyoco_server.adapters.nats_server import EmbeddedNats
+
+
+@pytest_asyncio.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
+    """A nats-server of the test's own, with an empty store."""
+    async with running_nats(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def nats_url(nats_server: EmbeddedNats) -> str:
+    """The address, token included, of a nats-server of the test's own."""
+    return url_with_token(nats_server)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """The address, token included, of one nats-server for all tests of a module: quicker, but its streams are shared."""
+    async with running_nats(tmp_path_factory.mktemp("nats")) as server:
+        yield url_with_token(server)

@@ -1,0 +1,239 @@
+"""Settings: defaults as the contract says, bad values refused with the variable's name, secrets never shown."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.config import BY_NAME, SETTINGS, NatsBackendConfig
+from pyoco_server.errors import InvalidUsage
+
+# The contract's own table: variable and default.
+CONTRACT = {
+    "PYOCO_NATS_URL": "nats://127.0.0.1:4222",
+    "PYOCO_WORK_SUBJECT_PREFIX": "pyoco.work",
+    "PYOCO_DEFAULT_TAG": "default",
+    "PYOCO_RUNS_KV_BUCKET": "pyoco_runs",
+    "PYOCO_WORKERS_KV_BUCKET": "pyoco_workers",
+    "PYOCO_WORKERS_KV_TTL_SEC": 15.0,
+    "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": 20.0,
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": 1.0,
+    "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": 5.0,
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": 30.0,
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": 30.0,
+    "PYOCO_CONSUMER_MAX_DELIVER": 20,
+    "PYOCO_CONSUMER_MAX_ACK_PENDING": 200,
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": 10.0,
+    "PYOCO_DLQ_STREAM": "PYOCO_DLQ",
+    "PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.dlq",
+    "PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": True,
+    "PYOCO_DLQ_MAX_AGE_SEC": 604800.0,
+    "PYOCO_DLQ_MAX_MSGS": 100000,
+    "PYOCO_DLQ_MAX_BYTES": 536870912,
+    "PYOCO_MAX_RUN_SNAPSHOT_BYTES": 262144,
+    "PYOCO_WORKFLOW_YAML_MAX_BYTES": 262144,
+    "PYOCO_WHEEL_OBJECT_STORE_BUCKET": "pyoco_wheels",
+    "PYOCO_WHEEL_MAX_BYTES": 536870912,
+    "PYOCO_WHEEL_SYNC_ENABLED": False,
+    "PYOCO_WHEEL_SYNC_DIR": ".pyoco/wheels",
+    "PYOCO_WHEEL_SYNC_INTERVAL_SEC": 10.0,
+    "PYOCO_WHEEL_INSTALL_TIMEOUT_SEC": 180.0,
+    "PYOCO_WHEEL_HISTORY_KV_BUCKET": "pyoco_wheel_history",
+    "PYOCO_WHEEL_HISTORY_TTL_SEC": 7776000.0,
+    "PYOCO_HTTP_AUTH_MODE": "none",
+    "PYOCO_HTTP_API_KEY_HEADER": "X-API-Key",
+    "PYOCO_AUTH_KV_BUCKET": "pyoco_auth",
+    "PYOCO_AUTH_PEPPER": "",
+    "PYOCO_DASHBOARD_LANG": "auto",
+    "PYOCO_LOAD_DOTENV": True,
+    "PYOCO_ENV_FILE": ".env",
+    "PYOCO_LOG_LEVEL": "INFO",
+    "PYOCO_LOG_FORMAT": "json",
+    "PYOCO_LOG_UTC": True,
+    "PYOCO_LOG_INCLUDE_TRACEBACK": True,
+}
+
+
+@pytest.mark.parametrize(("variable", "default"), CONTRACT.items())
+def test_a_setting_of_the_contract_has_the_contracts_default(variable: str, default: object) -> None:
+    setting = next(setting for setting in SETTINGS if setting.variable == variable)
+
+    assert setting.default == default
+    assert type(setting.default) is type(default)
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    config = NatsBackendConfig.from_env({})
+
+    assert config == NatsBackendConfig()
+    assert all(getattr(config, setting.name) == setting.default for setting in SETTINGS)
+
+
+def test_every_setting_has_words_and_a_variable_of_its_own() -> None:
+    assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
+    assert all(setting.about.endswith(".") and setting.accepts.words for setting in SETTINGS)
+
+
+def test_a_setting_is_read_from_its_variable() -> None:
+    config = NatsBackendConfig.from_env({"PYOCO_CONSUMER_MAX_DELIVER": " 7 ", "PYOCO_LOG_LEVEL": "debug"})
+
+    assert config.consumer_max_deliver == 7
+    assert config.log_level == "DEBUG"
+
+
+def test_an_empty_variable_is_an_unset_one() -> None:
+    assert NatsBackendConfig.from_env({"PYOCO_CONSUMER_MAX_DELIVER": ""}).consumer_max_deliver == 20
+
+
+def test_an_override_wins_over_the_environment_unless_it_is_none() -> None:
+    environ = {"PYOCO_DATA_DIR": "from-env", "PYOCO_DEFAULT_TAG": "env"}
+
+    config = NatsBackendConfig.from_env(environ, data_dir="from-option", default_tag=None)
+
+    assert (config.data_dir, config.default_tag) == ("from-option", "env")
+
+
+def test_an_override_hides_a_bad_variable() -> None:
+    assert NatsBackendConfig.from_env({"PYOCO_NATS_REPLICAS": "many"}, nats_replicas=3).nats_replicas == 3
+
+
+def test_an_unknown_override_is_a_programming_error() -> None:
+    with pytest.raises(TypeError):
+        NatsBackendConfig.from_env({}, no_such_setting=1)
+
+
+@pytest.mark.parametrize("word", ["1", "true", "yes", "on", "TRUE", "On"])
+def test_words_for_yes_are_true(word: str) -> None:
+    assert NatsBackendConfig.from_env({"PYOCO_WHEEL_SYNC_ENABLED": word}).wheel_sync_enabled is True
+
+
+@pytest.mark.parametrize("word", ["0", "false", "no", "off", "False", "OFF"])
+def test_words_for_no_are_false(word: str) -> None:
+    assert NatsBackendConfig.from_env({"PYOCO_LOG_UTC": word}).log_utc is False
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PYOCO_CONSUMER_MAX_DELIVER", "0"),
+        ("PYOCO_CONSUMER_MAX_DELIVER", "twenty"),
+        ("PYOCO_CONSUMER_ACK_WAIT_SEC", "0"),
+        ("PYOCO_CONSUMER_ACK_WAIT_SEC", "-1"),
+        ("PYOCO_RUN_RETENTION_SEC", "nan"),
+        ("PYOCO_RUN_RETENTION_SEC", "inf"),
+        ("PYOCO_RUN_RETENTION_SEC", "1e300"),
+        ("PYOCO_NATS_REPLICAS", "6"),
+        ("PYOCO_NATS_STORAGE", "disk"),
+        ("PYOCO_NATS_SYNC", "never"),
+        ("PYOCO_NATS_URL", "127.0.0.1:4222"),
+        ("PYOCO_NATS_URL", "nats://"),
+        ("PYOCO_NATS_URL", "nats://host:99999"),
+        ("PYOCO_NATS_URL", "nats://one,two"),
+        ("PYOCO_DEFAULT_TAG", "gpu.large"),
+        ("PYOCO_DEFAULT_TAG", "日本"),
+        ("PYOCO_RUNS_KV_BUCKET", "runs.bucket"),
+        ("PYOCO_EVENTS_STREAM", "A B"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco.>"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco..work"),
+        ("PYOCO_HTTP_API_KEY_HEADER", "X API Key"),
+        ("PYOCO_HTTP_AUTH_MODE", "maybe"),
+        ("PYOCO_LOG_LEVEL", "LOUD"),
+        ("PYOCO_LOG_FORMAT", "xml"),
+        ("PYOCO_LOG_UTC", "perhaps"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_variable_its_value_and_what_is_accepted(variable: str, value: str) -> None:
+    setting = next(setting for setting in SETTINGS if setting.variable == variable)
+
+    with pytest.raises(InvalidUsage) as refused:
+        NatsBackendConfig.from_env({variable: value})
+
+    assert refused.value.detail == f"{variable} is {value!r}; accepted: {setting.accepts.words}"
+    assert refused.value.err_id == "ERR-PYOCO-0018"
+
+
+def test_a_bad_value_given_by_a_program_is_refused_too() -> None:
+    with pytest.raises(InvalidUsage, match="PYOCO_ACK_PROGRESS_INTERVAL_SEC is nan"):
+        NatsBackendConfig(ack_progress_interval_sec=math.nan)
+
+
+@pytest.mark.parametrize(
+    ("environ", "blamed"),
+    [
+        ({"PYOCO_ACK_PROGRESS_INTERVAL_SEC": "30"}, "PYOCO_CONSUMER_ACK_WAIT_SEC"),
+        ({"PYOCO_CONSUMER_ACK_WAIT_SEC": "5"}, "PYOCO_ACK_PROGRESS_INTERVAL_SEC"),
+        ({"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "20"}, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC"),
+        ({"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "20"}, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC"),
+        ({"PYOCO_WORKERS_KV_TTL_SEC": "5"}, "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC"),
+        ({"PYOCO_RUNS_KV_BUCKET": "pyoco_auth"}, "PYOCO_AUTH_KV_BUCKET"),
+        ({"PYOCO_WORK_STREAM": "PYOCO_DLQ"}, "PYOCO_DLQ_STREAM"),
+        ({"PYOCO_STORED_SUBJECT_PREFIX": "pyoco.events"}, "PYOCO_EVENTS_SUBJECT_PREFIX"),
+        ({"PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.work.dead"}, "PYOCO_WORK_SUBJECT_PREFIX"),
+    ],
+)
+def test_settings_that_cannot_work_together_are_refused(environ: dict[str, str], blamed: str) -> None:
+    with pytest.raises(InvalidUsage, match=blamed) as refused:
+        NatsBackendConfig.from_env(environ)
+
+    assert next(iter(environ)) in refused.value.detail
+
+
+def test_subjects_may_share_the_beginning_of_a_word() -> None:
+    config = NatsBackendConfig(work_subject_prefix="pyoco.work", dlq_subject_prefix="pyoco.workshop")
+
+    assert config.dlq_subject_prefix == "pyoco.workshop"
+
+
+def test_several_servers_may_be_named() -> None:
+    config = NatsBackendConfig.from_env({"PYOCO_NATS_URL": "nats://one:4222,tls://[::1]:4223"})
+
+    assert config.nats_servers == ["nats://one:4222", "tls://[::1]:4223"]
+
+
+def test_secrets_are_not_in_the_repr() -> None:
+    config = NatsBackendConfig(nats_token="t0ken", auth_pepper="p3pper", nats_url="nats://ann:pass@host:4222")
+
+    shown = repr(config) + str(config)
+
+    assert not [secret for secret in ("t0ken", "p3pper", "ann", "pass") if secret in shown]
+    assert "nats://***@host:4222" in shown
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_a_password_never_survives_the_removal_of_secrets(noise: str) -> None:
+    config = NatsBackendConfig(nats_url="nats://h")
+    secret = f"5ecret{noise}5ecret"
+
+    object.__setattr__(config, "nats_url", f"nats://ann:{secret}@host:4222")
+
+    assert "5ecret" not in config.nats_url_without_secrets
+
+
+def test_a_refused_url_is_shown_without_its_password() -> None:
+    with pytest.raises(InvalidUsage) as refused:
+        NatsBackendConfig.from_env({"PYOCO_NATS_URL": "http://ann:pa,ss@host"})
+
+    assert "ss" not in refused.value.detail.split(";")[0]
+    assert refused.value.__cause__ is None
+
+
+def test_settings_never_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        NatsBackendConfig().default_tag = "other"  # type: ignore[misc]
+
+
+def test_only_the_two_secrets_are_secret() -> None:
+    assert {name for name, setting in BY_NAME.items() if setting.secret} == {"nats_token", "auth_pepper"}
+
+
+def test_without_an_environment_that_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.setenv("PYOCO_DEFAULT_TAG", "mine")
+
+    assert NatsBackendConfig.from_env().default_tag == "mine"
+    assert os.environ["PYOCO_DEFAULT_TAG"] == "mine"

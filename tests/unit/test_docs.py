@@ -1,0 +1,29 @@
+"""The generated pages say what the code says, and every document that is linked is there."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATOR = runpy.run_path(str(ROOT / "scripts" / "gen_docs.py"))
+PAGES: dict[str, Callable[[], Iterator[str]]] = GENERATOR["PAGES"]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_current(name: str) -> None:
+    written = (ROOT / "docs" / name).read_text("utf-8")
+
+    assert written == GENERATOR["page"](name), "run scripts/gen-docs"
+
+
+@pytest.mark.parametrize("document", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
+def test_a_link_between_documents_leads_somewhere(document: Path) -> None:
+    broken = [link for link in LINK.findall(document.read_text("utf-8")) if not (document.parent / link).exists()]
+
+    assert broken == []
