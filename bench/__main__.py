@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.broker import nats_server_version
 from bench.journal import Journal, progress
-from bench.load import available_client
+from bench.load import LoadClient, available_client
 from bench.neighbours import DISTURBING_SHARE, CpuClock
 from bench.parts import PARTS, measure_limits
 from bench.peer_env import PEER_REQUIREMENT, prepare_peer
@@ -26,6 +26,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a short pass of about a minute")
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="comma-separated, of: %(default)s")
     parser.add_argument("--sides", default="ours,peer", help="ours, peer, or both (default)")
+    parser.add_argument("--load-client", choices=("wrk", "built-in"), help="default: wrk where it is installed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the results into a Markdown page")
     arguments = parser.parse_args()
@@ -58,14 +59,15 @@ def main() -> int:
     scale = QUICK if arguments.quick else Scale()
     if arguments.rounds:
         scale = replace(scale, rounds=arguments.rounds)
+    client: LoadClient = arguments.load_client or available_client()
     facts = [
         f"broker of both sides: {nats_server_version()}; buffered = its default sync interval, fsynced = sync always",
-        f"rounds: {scale.rounds}{' (quick)' if arguments.quick else ''}; load client: {available_client()}",
+        f"rounds: {scale.rounds}{' (quick)' if arguments.quick else ''}; load client: {client}",
     ]
     contenders = _contenders(arguments.sides.split(","), journal, facts)
     before = CpuClock.read()
     chosen = arguments.parts.split(",")
-    bench = Bench(scale=scale, contenders=contenders, journal=journal)
+    bench = Bench(scale=scale, contenders=contenders, journal=journal, client=client)
     try:
         parts = [part for name, part in PARTS.items() if name in chosen]
         run(bench, parts, measure_limits if "limits" in chosen else None)

@@ -1,7 +1,8 @@
-"""Stores many finished runs without running them, to time lists on a full store; never beside runs under way."""
+"""Stores many finished runs at once in the peer, to time lists on a full store; never beside runs under way."""
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,9 @@ FLOW_COUNT = 10
 TAG_COUNT = 5
 FAILED_EVERY = 33
 FILL_TIMEOUT_SEC = 120.0
+IN_FLIGHT = 256
+# Within any retention, so that nobody sweeps the runs away while their lists are timed.
+FIRST_AT = time.time() - 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class StoredRun:
 
     @classmethod
     def numbered(cls, number: int) -> "StoredRun":
-        at = 1_700_000_000 + number * 0.01
+        at = FIRST_AT + number * 0.01
         return cls(
             run_id=str(_uuid7(at, number)),
             flow_name=f"flow_{number % FLOW_COUNT}",
@@ -57,7 +61,7 @@ async def _fill_peer(nats_url: str, token: str | None, first: int, count: int) -
             run = StoredRun.numbered(first + number)
             await kv.put(run.run_id, json.dumps(_snapshot(run)).encode())
 
-        await rate(count, put, in_flight=256)
+        await rate(count, put, in_flight=IN_FLIGHT)
 
 
 def _snapshot(run: StoredRun) -> dict[str, object]:
@@ -76,10 +80,6 @@ def _snapshot(run: StoredRun) -> dict[str, object]:
         "updated_at": run.at + 0.01,
         "error": None if run.status == "COMPLETED" else "made up by the filler",
     }
-
-
-def fill_ours(nats_url: str, token: str | None, first: int, count: int) -> None:
-    raise NotImplementedError
 
 
 @asynccontextmanager

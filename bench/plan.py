@@ -3,12 +3,12 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.broker import Sync
 from bench.journal import Journal, Side
-from bench.load import LoadClient, available_client
+from bench.load import LoadClient
 from bench.rows import CONNECTIONS, LIST_SIZES
 from bench.stacks import Stack
 
@@ -58,7 +58,7 @@ class Bench:
     scale: Scale
     contenders: Sequence[Stack]
     journal: Journal
-    client: LoadClient = field(default_factory=available_client)
+    client: LoadClient
 
     @contextmanager
     def started(self, stack: Stack, sync: Sync, worker_tags: Sequence[str] = ()) -> Iterator[None]:

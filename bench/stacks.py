@@ -3,15 +3,19 @@
 import os
 import sys
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.broker import Broker, Sync, wait_until_healthy
-from bench.fill import fill_ours, fill_peer
+from bench.connection import Connection
+from bench.fill import StoredRun, fill_peer
+from bench.fill_ours import fill_ours
 from bench.journal import Side
 from bench.peer_env import PeerEnv
-from bench.processes import Child, children, comm, free_port, own_mib, tree_mib
+from bench.processes import Child, StepFailed, children, comm, free_port, own_mib, tree_mib
+from pyoco_server.adapters.data_folder import find_running
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLVER = f"{Path(__file__).with_name('flows.py')}:resolve"
@@ -155,11 +159,25 @@ class Ours(Stack):
         """The embedded broker ends with `up`."""
 
     def nats(self) -> tuple[str, str | None]:
-        raise NotImplementedError
+        found = find_running(self.data_dir)
+        if found is None:
+            raise StepFailed("the data folder names no running nats-server")
+        return found.url, found.token
 
     def fill(self, first: int, count: int) -> None:
-        url, token = self.nats()
-        fill_ours(url, token, first, count)
+        fill_ours(*self.nats(), first, count)
+        self._wait_until_listed(StoredRun.numbered(first + count - 1).run_id)
+
+    def _wait_until_listed(self, run_id: str) -> None:
+        """Lists come from an index that follows the store; a half-filled one would make them look faster."""
+        deadline = time.monotonic() + START_TIMEOUT_SEC
+        with Connection(self.port) as connection:
+            while time.monotonic() < deadline:
+                newest = connection.request("GET", "/runs?limit=1").require_ok("a list").json()
+                if newest and newest[0]["run_id"] == run_id:
+                    return
+                time.sleep(0.05)
+        raise StepFailed(f"the newest stored run is not listed within {START_TIMEOUT_SEC:g} s")
 
     def memory_mib(self) -> dict[str, float]:
         assert self._gateway is not None
