@@ -310,6 +310,11 @@ def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, st
             )
 
 
+def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether somebody chose a broker; otherwise the one in the data folder is meant, if it runs."""
+    return bool(environ.get(BY_NAME["nats_url"].variable, "").strip())
+
+
 def load_dotenv(environ: MutableMapping[str, str]) -> None:
     """Adds the variables of the dotenv file to `environ`; those that are set already stay as they are.
 

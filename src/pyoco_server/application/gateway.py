@@ -1,4 +1,4 @@
-"""What a gateway can be asked: one run, a list of runs. It answers lists from its index, never by a scan."""
+"""What a gateway can be asked: take a run, show one, list many. It answers lists from its index, never by a scan."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex, RunQuery
-from pyoco_server.application.stores import Stores
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.application.submit import submit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, Request
 
 # How long a list waits until the index shows what this gateway itself has just written.
 OWN_WRITE_WAIT_SEC = 0.05
@@ -27,7 +30,14 @@ class Gateway:
     stores: Stores
     index: RunIndex
     follower: IndexFollower
+    caretaker: Caretaker
     config: NatsBackendConfig
+
+    async def submit(self, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
+        """Accept a run; when this returns, no kill of any process can lose it."""
+        execution = await submit(self.stores, request, labels, origin)
+        self.caretaker.vouch(execution.execution_id)
+        return execution
 
     async def get_snapshot(self, run_id: RunId) -> Mapping[str, Any]:
         """The stored snapshot of a run."""

@@ -14,6 +14,9 @@ from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.readmodel.query import IndexPosition as IndexPosition
+from pyoco_server.readmodel.query import RunQuery as RunQuery
+from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -207,36 +210,6 @@ class WorkerRegistry(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
-    """Which runs to list; None means any."""
-
-    limit: int = 50
-    status: str | None = None
-    flow: str | None = None
-    tag: str | None = None
-    tenant_id: str | None = None
-    archived: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexPosition:
-    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
-
-    stream_created: str
-    sequence: int
-    last_key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSeen:
-    """One change of the snapshot bucket; `plain` is None when the key was removed."""
-
-    sequence: int
-    run_id: RunId
-    plain: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSeen:
     """One commit of any run, seen passing by: its run and its sequence, not its content."""
 
@@ -274,8 +247,8 @@ class RunIndex(Protocol):
         """The rows' JSON summaries, newest `updated_at` first."""
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
-        """The version each of these runs has here; runs it does not know are left out."""
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        """Version and status that each of these runs has here; runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
@@ -287,8 +260,8 @@ class RunIndex(Protocol):
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
-        """Runs (id, status) that are not finished and have not changed since then, oldest first."""
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        """Runs of an unfinished status that have not changed since then, oldest first."""
 
     def close(self) -> None: ...
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from pyoco_server.application.handle import commit, handle
 from pyoco_server.application.ports import Job
@@ -17,14 +16,7 @@ from pyoco_server.execution.state import Execution, Request, StopHow, nothing
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """A run that is stored and queued."""
-
-    execution: Execution
-
-
-async def submit(stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin) -> Accepted:
+async def submit(stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
     """Create a run and queue it; when this returns, no kill of any process can lose it."""
     run_id = stores.ids.run_id()
     create = CreateExecution(at=stores.clock.now(), request=request, labels=labels)
@@ -38,7 +30,7 @@ async def submit(stores: Stores, request: Request, labels: tuple[str, ...], orig
     )
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if not failures:
-        return Accepted(execution=created)
+        return created
     unexpected = [failure for failure in failures if not isinstance(failure, PyocoError)]
     await _undo(stores, run_id)
     raise unexpected[0] if unexpected else NatsUnavailable(run_id=run_id) from failures[0]

@@ -96,9 +96,9 @@ def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at
 
 def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
     """The public snapshot within `max_bytes`, giving up outputs first, then whole records, never `tasks`."""
-    if len(orjson.dumps(snapshot)) <= max_bytes:
-        return snapshot
     records = snapshot.get("task_records", {})
+    if not records or len(orjson.dumps(snapshot)) <= max_bytes:
+        return snapshot
     slim = {
         name: {key: value for key, value in record.items() if key not in _BULKY} for name, record in records.items()
     }

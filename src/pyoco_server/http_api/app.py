@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from pyoco_server.adapters.system import SystemIds
-from pyoco_server.bootstrap import open_gateway
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.bootstrap import locate_broker, open_gateway
+from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.edge import BodyLimit, RequestId
@@ -20,7 +20,7 @@ DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list 
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     """The app; without a config it reads the environment, as `uvicorn …:create_app --factory` needs it."""
-    settings = config or NatsBackendConfig.from_env()
+    settings = config or _from_environment()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -37,3 +37,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     return app
+
+
+def _from_environment() -> NatsBackendConfig:
+    config = NatsBackendConfig.from_env()
+    return config if names_a_broker() else locate_broker(config)

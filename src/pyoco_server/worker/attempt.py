@@ -61,9 +61,9 @@ class Attempt:
 
     def __init__(self, place: Workplace, delivery: Delivery, job: Job) -> None:
         self.job = job
+        self.delivery = delivery
         self.ledger = Ledger(place.stores, place.origin, job.run_id)
         self._place = place
-        self._delivery = delivery
         self._runner: Runner | None = None
         self._attempts_before: dict[NodeId, int] = {}
         self._delivered_at: float | None = None
@@ -114,7 +114,7 @@ class Attempt:
     async def _open(self) -> Outcome | None:
         execution = await self.ledger.open()
         if not execution.exists:
-            if self._delivery.created_sequence is not None:
+            if self.delivery.created_sequence is not None:
                 return AlreadyFinished()  # its submit was undone, or retention took it
             execution = await self._adopt()
         if execution.status.is_terminal:
@@ -132,9 +132,7 @@ class Attempt:
         job = self.job
         request = Request(flow_name=job.flow_name, tag=job.tag, input=job.params)
         command = CreateExecution(at=job.submitted_at, request=request, labels=job.tags or (job.tag,))
-        await self._place.stores.snapshots.advance(
-            (await self.ledger.commit(command)).accepted(), create=True
-        )
+        await self._place.stores.snapshots.advance((await self.ledger.commit(command)).accepted(), create=True)
         return await self.ledger.open()
 
     async def _cancel_before_start(self) -> Outcome:
@@ -195,7 +193,7 @@ class Attempt:
             )
         )
         try:
-            async for report in runner.messages():
+            async for report in runner.reports():
                 if report.end is not None:
                     return await self._ended(report.end, report.steps)
                 await self._record(report.steps)
@@ -309,8 +307,8 @@ class Attempt:
             tag=self.job.tag,
             tags=self.job.tags,
             worker_id=self._place.worker_id,
-            num_delivered=self._delivery.num_delivered,
-            subject=self._delivery.subject,
+            num_delivered=self.delivery.num_delivered,
+            subject=self.delivery.subject,
         )
 
     def facts(self) -> dict[str, object]:

@@ -7,17 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from pyoco_server.execution.state import StopHow
-from pyoco_server.worker.steps import Died, Ended, RunJob, Step
+from pyoco_server.worker.steps import Report, RunJob
 
 
 class Runner(Protocol):
     """One place where one flow runs at a time."""
 
     def begin(self, job: RunJob) -> None:
-        """Start the job; what comes of it is in `messages`."""
+        """Start the job; what comes of it is in `reports`."""
 
-    def messages(self) -> AsyncIterator[tuple[Step, ...] | Ended | Died]:
-        """What the run does, as it does it; the last one is Ended or Died."""
+    def reports(self) -> AsyncIterator[Report]:
+        """What the run does, as it does it; the last one has its end."""
 
     def cancel(self) -> None:
         """Ask the flow to stop."""

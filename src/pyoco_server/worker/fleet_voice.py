@@ -60,9 +60,7 @@ class FleetVoice:
     async def leave(self, reason: str) -> None:
         """Say goodbye: STOPPED_GRACEFUL, holding nothing."""
         now = self._stores.clock.now()
-        await self._say(
-            replace(self._record, last_seen_at=now, current_run_ids=(), stopped_at=now, stop_reason=reason)
-        )
+        await self._say(replace(self._record, last_seen_at=now, current_run_ids=(), stopped_at=now, stop_reason=reason))
 
     async def _say(self, record: WorkerRecord) -> None:
         await self._stores.registry.put(record)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from pyoco_server.application.ports import DeadLetter, Delivery, TagQueue
@@ -27,6 +28,7 @@ from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.settle import (
     Ack,
     Finished,
+    HandedBack,
     HeldElsewhere,
     Invalid,
     Nak,
@@ -42,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 # A broker that does not answer is asked again after this; the queue's own waiting does the rest.
 PULL_PAUSE_SEC = 0.5
+# What is given back takes a kill and a word to the queue; a broker that is away must not keep a worker from stopping.
+HAND_BACK_SEC = 5.0
 
 
 class Supervisor:
@@ -64,6 +68,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts: dict[RunId, Attempt] = {}
         self._in_hand: set[Delivery] = set()
+        self._working: dict[Delivery, asyncio.Task[None]] = {}
         self._room = asyncio.Event()
         self._room.set()
         self._ack_wait_sec = config.consumer_ack_wait_sec
@@ -79,21 +84,29 @@ class Supervisor:
         )
         self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then finish within the grace, and hand back the rest."""
+    async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
+        """Work until `stop` is set; then finish within the grace, and hand back the rest: sooner with `at_once`."""
+        async with self.in_service(), asyncio.TaskGroup() as keeping:
+            pulling = [keeping.create_task(self._pull(tag)) for tag in self.tags]
+            await stop.wait()
+            for task in pulling:
+                task.cancel()
+            await self._drain(at_once)
+
+    @asynccontextmanager
+    async def in_service(self) -> AsyncIterator[None]:
+        """Within the block the worker is part of the fleet and keeps alive whatever it holds."""
         await self._executor.start()
         try:
             await self._voice.enter()
             await self._stores.signals.listen(self._place.instance_id, self._tapped)
             logger.info("worker ready", extra=self._facts())
-            async with asyncio.TaskGroup() as keeping:
-                ticking = keeping.create_task(self._tick_for_ever())
-                pulling = [keeping.create_task(self._pull(tag)) for tag in self.tags]
-                await stop.wait()
-                for task in pulling:
-                    task.cancel()
-                await self._drain()
+            ticking = asyncio.create_task(self._tick_for_ever())
+            try:
+                yield
+            finally:
                 ticking.cancel()
+                await asyncio.wait([ticking])
             await self._goodbye()
         finally:
             await self._executor.close()
@@ -123,20 +136,26 @@ class Supervisor:
         return max(1, (2 * self.slots - len(self._in_hand)) // len(self.tags))
 
     def _take(self, delivery: Delivery) -> None:
+        self.hold(delivery)
+        self._working[delivery] = self._spawn(self.work(delivery))
+
+    def hold(self, delivery: Delivery) -> None:
+        """From now on the queue hears that we are on it."""
         self._in_hand.add(delivery)
         self._note_room()
-        self._spawn(self._work(delivery))
 
-    async def _work(self, delivery: Delivery) -> None:
+    async def work(self, delivery: Delivery) -> None:
+        """Work on one delivery and give the queue its answer."""
         try:
-            outcome = await self.attempt(delivery)
-            await self.tell_queue(delivery, outcome)
+            outcome = await self._attempt(delivery)
+            await self.answer(delivery, outcome)
+        except asyncio.CancelledError:
+            await self.answer(delivery, HandedBack())
+            raise
         finally:
-            self._in_hand.discard(delivery)
-            self._note_room()
+            self._working.pop(delivery, None)
 
-    async def attempt(self, delivery: Delivery) -> Outcome:
-        """Work on one delivery to its outcome."""
+    async def _attempt(self, delivery: Delivery) -> Outcome:
         try:
             job = parse_job(delivery.payload)
         except InvalidJob as error:
@@ -159,8 +178,8 @@ class Supervisor:
         logger.info("attempt over", extra=attempt.facts() | {"outcome": type(outcome).__name__})
         return outcome
 
-    async def tell_queue(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Write the dead letter, if any, and give the queue its answer."""
+    async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Write the dead letter, if any, tell the queue, and let go of the delivery."""
         if (letter := letter_of(outcome)) is not None:
             await self._bury(letter)
         try:
@@ -176,6 +195,9 @@ class Supervisor:
         except NatsUnavailable:
             # Not answered means delivered again, and then found finished.
             logger.warning("the queue did not hear the answer", extra={"subject": delivery.subject})
+        finally:
+            self._in_hand.discard(delivery)
+            self._note_room()
 
     async def _invalid(self, delivery: Delivery, error: InvalidJob) -> Outcome:
         ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": "invalid_job"}
@@ -243,22 +265,27 @@ class Supervisor:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 
-    async def _drain(self) -> None:
-        """Let what runs finish within the grace; what has not begun is given back at once, the rest at the end of it."""
-        for attempt in self._attempts.values():
-            if not attempt.is_running:
-                attempt.hand_back()
+    async def _drain(self, at_once: asyncio.Event) -> None:
+        """Let what runs finish within the grace; what has not begun is given back at once, the rest afterwards."""
+        running = {attempt.delivery for attempt in self._attempts.values() if attempt.is_running}
+        for delivery, task in self._working.items():
+            if delivery not in running:
+                task.cancel()
         grace_sec = self._config.worker_stop_grace_period_sec
         if self._attempts:
             logger.info("finishing runs", extra=self._facts() | {"runs": len(self._attempts), "seconds": grace_sec})
-        await self._settled(grace_sec)
+        hurry = asyncio.ensure_future(at_once.wait())
+        finished = asyncio.ensure_future(self._all_settled())
+        await asyncio.wait([hurry, finished], timeout=grace_sec, return_when=asyncio.FIRST_COMPLETED)
         for attempt in list(self._attempts.values()):
             attempt.hand_back()
-        await self._settled(grace_sec)
+        await asyncio.wait([finished], timeout=HAND_BACK_SEC)
+        hurry.cancel()
+        finished.cancel()
 
-    async def _settled(self, timeout_sec: float) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=timeout_sec)
+    async def _all_settled(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _goodbye(self) -> None:
         try:
@@ -269,10 +296,11 @@ class Supervisor:
 
     # --- small things -------------------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

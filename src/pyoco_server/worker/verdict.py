@@ -39,7 +39,9 @@ def _command(step: Step, base: Mapping[NodeId, int], worker_id: WorkerId) -> Att
 def failure_of(end: Ended | Died, flow_name: str) -> Failure:
     """Why the run failed, for its snapshot and its event."""
     if isinstance(end, Died):
-        return Failure(code=ExecutionFailedError.err_id, message=_death(end), traceback="\n".join(end.last_lines) or None)
+        return Failure(
+            code=ExecutionFailedError.err_id, message=_death(end), traceback="\n".join(end.last_lines) or None
+        )
     if end.how == "flow_not_found":
         message = f"no flow named {flow_name!r} on this worker"
         return Failure(code=FlowNotFound.err_id, message=f"{FlowNotFound.message()}: {message}")

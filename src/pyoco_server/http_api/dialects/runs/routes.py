@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.ports import RunQuery
-from pyoco_server.application.submit import submit
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
@@ -21,8 +20,8 @@ RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")
 Include = Annotated[list[str] | None, Query(description="`records` adds task_records; `full` and `all` add all.")]
 
 
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": schemas.Problem} for status in statuses}
+def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}, **{status: {"model": schemas.Problem} for status in problems}}
 
 
 def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
@@ -37,20 +36,18 @@ def _json(body: bytes) -> Response:
 # The two hot paths read the request themselves: the framework's own solving of parameters costs as much as they do.
 @router.post(
     "",
-    responses={200: {"model": schemas.RunAccepted}} | _problems(413, 422, 503),
+    responses=_answers(schemas.RunAccepted, 413, 422, 503),
     openapi_extra=_body(schemas.RunSubmitRequest, required=True),
 )
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     gateway = gateway_of(request)
     asked, labels = translate.submit_request(await request.body(), gateway.config)
-    accepted = await submit(gateway.stores, asked, labels, origin_of(request))
-    return _json(translate.accepted_out(accepted.execution, gateway.stores.durability))
+    execution = await gateway.submit(asked, labels, origin_of(request))
+    return _json(translate.accepted_out(execution, gateway.stores.durability))
 
 
-@router.get(
-    "", responses={200: {"model": list[schemas.RunSummary | schemas.RunSnapshot]}} | _problems(422, 503)
-)
+@router.get("", responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot], 422, 503))
 async def list_runs(
     gateway: GatewayDep,
     status: Annotated[schemas.RunStatus | None, Query()] = None,
@@ -67,7 +64,7 @@ async def list_runs(
     return _json(translate.list_out(await gateway.list_summaries(query)))
 
 
-@router.get("/{run_id}", responses={200: {"model": schemas.RunSnapshot}} | _problems(404, 422, 503))
+@router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))
 async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = None) -> Response:
     """One run as it is now."""
     records = translate.wants_records(include or [])
@@ -75,7 +72,7 @@ async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = Non
     return _json(translate.run_out(snapshot, records=records))
 
 
-@router.get("/{run_id}/tasks", responses={200: {"model": schemas.RunTasks}} | _problems(404, 503))
+@router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 503))
 async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
     """The tasks of a run with their records."""
     return _json(translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id))))
@@ -83,7 +80,7 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
 
 @router.post(
     "/{run_id}/cancel",
-    responses={200: {"model": schemas.RunSnapshot}} | _problems(404, 413, 422, 503),
+    responses=_answers(schemas.RunSnapshot, 404, 413, 422, 503),
     openapi_extra=_body(schemas.RunCancelRequest, required=False),
 )
 async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep) -> Response:

@@ -1,0 +1,250 @@
+"""One connection to NATS for a whole process: opens, stays open, fails fast; never buffers what it cannot send.
+
+A request that failed here was perhaps stored (its ack was lost), but it will not be sent later behind the back of a
+caller that was told "unavailable".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from nats.errors import Error as NatsError
+
+from pyoco_server.adapters.jetstream.client import LeanClient, Listener
+from pyoco_server.adapters.jetstream.failures import ConnectionLost, answer
+from pyoco_server.adapters.jetstream.messages import Message
+from pyoco_server.adapters.jetstream.replies import Replies
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SEC = 10.0
+REQUEST_SEC = 1.5
+API_SEC = 5.0
+RECONNECT_WAIT_SEC = 1.0
+RETRY_SEC = 0.1
+# A peer that has died without closing is given up after two pings without an answer: within three seconds.
+PING_SEC = 1.0
+MAX_PINGS = 2
+
+
+class Subscription:
+    """Something we listen to until told otherwise."""
+
+    def __init__(self, client: LeanClient, sid: int) -> None:
+        self._client = client
+        self._sid = sid
+
+    def stop_sending(self) -> None:
+        """Ask for no more; what is on its way is still heard."""
+        self._client.stop_sending(self._sid)
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._client.stop_sending(self._sid)
+        self._client.forget(self._sid)
+
+
+class Connection:
+    """What the adapters share: requests, plain publishes and subscriptions on one socket."""
+
+    def __init__(self, config: NatsBackendConfig) -> None:
+        loop = asyncio.get_running_loop()
+        self._config = config
+        self._client = LeanClient(self._lost)
+        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._inboxes = 0
+        self._replies = Replies(f"{self._inbox}.r.".encode(), loop)
+        self._back = asyncio.Event()
+        self._hooks: list[Callable[[], None]] = []
+        self._last_error: Exception | None = None
+
+    @classmethod
+    async def open(
+        cls, config: NatsBackendConfig, *, name: str = "pyoco-server", timeout_sec: float = CONNECT_SEC
+    ) -> Connection:
+        """A connection that is up, or NatsUnavailable after trying for so long."""
+        connection = cls(config)
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await connection._connect(name)
+        except (TimeoutError, NatsError, OSError) as error:
+            await connection.close()
+            cause = connection._last_error or error
+            raise NatsUnavailable(f"cannot connect to {config.nats_url_without_secrets}: {cause}") from cause
+        except ModuleNotFoundError as error:
+            await connection.close()
+            raise InvalidUsage("PYOCO_NATS_CREDS_FILE needs the package nkeys: pip install nkeys") from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close for good; whoever still waits for a reply gets NatsUnavailable."""
+        self._hooks.clear()
+        self._replies.fail_all("the connection to nats was closed")
+        await self._client.close()
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    @property
+    def max_payload(self) -> int:
+        """The most bytes that the server takes in one message, its headers included."""
+        return int(self._client.max_payload)
+
+    @property
+    def server_version(self) -> tuple[int, int]:
+        version = self._client.connected_server_version
+        return version.major, version.minor
+
+    def on_reconnect(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Call the hook after each reconnect; the returned function ends that."""
+        self._hooks.append(hook)
+
+        def remove() -> None:
+            if hook in self._hooks:
+                self._hooks.remove(hook)
+
+        return remove
+
+    async def ready(self) -> None:
+        """Return at once when connected; wait a moment for a reconnect; then NatsUnavailable."""
+        if self._client.is_connected:
+            return
+        self._back.clear()
+        try:
+            async with asyncio.timeout(RECONNECT_WAIT_SEC):
+                await self._back.wait()
+        except TimeoutError as error:
+            raise NatsUnavailable("not connected to nats") from error
+
+    async def request(
+        self, subject: str, payload: bytes = b"", *, headers: bytes = b"", timeout_sec: float = REQUEST_SEC
+    ) -> Message:
+        """Send and wait for the reply."""
+        return (await self._ask(subject, payload, headers, timeout_sec, many=False))[0]
+
+    async def request_again(self, subject: str, payload: bytes = b"", *, headers: bytes = b"") -> Message:
+        """A request that does no harm when it is done twice: repeated when the connection was lost under it."""
+        try:
+            return await self.request(subject, payload, headers=headers)
+        except ConnectionLost:
+            return await self.request(subject, payload, headers=headers)
+
+    async def request_many(self, subject: str, payload: bytes, *, timeout_sec: float = REQUEST_SEC) -> list[Message]:
+        """Send and collect replies up to and including one with a status."""
+        return await self._ask(subject, payload, b"", timeout_sec, many=True)
+
+    async def api(self, subject: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask JetStream's API; its refusals are raised as `Refused`."""
+        payload = b"" if body is None else orjson.dumps(body)
+        return answer(await self.request(subject, payload, timeout_sec=API_SEC))
+
+    async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
+        """Send without an answer; raises when it cannot be sent now."""
+        if not self._client.is_connected:
+            await self.ready()
+        self._client.write(_command(subject, reply.encode(), b"", payload))
+
+    def send(self, subject: str, payload: bytes = b"") -> None:
+        """Send now or not at all: for hints."""
+        if self._client.is_connected:
+            self._client.write(_command(subject, b"", b"", payload))
+
+    async def subscribe(self, subject: str, listener: Listener) -> Subscription:
+        """Call the listener for every message from now on, across reconnects."""
+        await self.ready()
+        return Subscription(self._client, await self._client.listen(subject, listener))
+
+    def new_inbox(self) -> str:
+        """A subject that only we listen to."""
+        self._inboxes += 1
+        return f"{self._inbox}.{self._inboxes}"
+
+    async def _ask(
+        self, subject: str, payload: bytes, headers: bytes, timeout_sec: float, *, many: bool
+    ) -> list[Message]:
+        # The server would cut the connection, and with it everybody else's requests.
+        if len(payload) + len(headers) > self._client.max_payload:
+            raise RequestTooLarge(f"{len(payload)} bytes are more than nats takes in one message ({self.max_payload})")
+        if not self._client.is_connected:
+            await self.ready()
+        reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many)
+        self._client.write(_command(subject, reply, headers, payload))
+        return await future
+
+    async def _connect(self, name: str) -> None:
+        config = self._config
+        options: dict[str, Any] = {}
+        if config.nats_token:
+            options["token"] = config.nats_token
+        if config.nats_creds_file:
+            options["user_credentials"] = config.nats_creds_file
+        if config.nats_tls_ca_file:
+            try:
+                options["tls"] = ssl.create_default_context(cafile=config.nats_tls_ca_file)
+            except OSError as error:
+                raise InvalidUsage(f"PYOCO_NATS_TLS_CA_FILE: {error}") from error
+        await self._client.connect(
+            config.nats_servers,
+            name=name,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RETRY_SEC,
+            connect_timeout=2.0,
+            ping_interval=PING_SEC,
+            max_outstanding_pings=MAX_PINGS,
+            pending_size=0,
+            **options,
+        )
+        await self._client.listen(f"{self._inbox}.r.*", self._replies.heard)
+
+    def _lost(self) -> None:
+        self._replies.fail_all("the connection to nats was lost")
+
+    async def _on_error(self, error: Exception) -> None:
+        self._last_error = error
+        # While away every attempt fails; the loss itself was logged once.
+        level = logging.WARNING if self.connected else logging.DEBUG
+        logger.log(level, "nats error", extra={"error": f"{type(error).__name__}: {error}"})
+
+    async def _on_disconnected(self) -> None:
+        if not self._client.is_closed:
+            logger.warning("nats disconnected", extra={"nats_url": self._config.nats_url_without_secrets})
+
+    async def _on_reconnected(self) -> None:
+        logger.info("nats reconnected", extra={"nats_url": self._config.nats_url_without_secrets})
+        self._back.set()
+        for hook in list(self._hooks):
+            hook()
+
+
+def _command(subject: str, reply: bytes, headers: bytes, payload: bytes) -> bytes:
+    if headers:
+        return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
+            subject.encode(),
+            reply,
+            len(headers),
+            len(headers) + len(payload),
+            headers,
+            payload,
+        )
+    return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply, len(payload), payload)

@@ -1,0 +1,62 @@
+"""What the broker refuses and what goes wrong on the way, in the words of our catalogue; retries nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
+from pyoco_server.errors import NatsUnavailable
+
+# nats-server: server/errors.json
+WRONG_LAST_SEQUENCE = (10071, 10164)
+NO_MESSAGE = 10037
+STREAM_NOT_FOUND = 10059
+STREAM_NAME_IN_USE = 10058
+SUBJECTS_OVERLAP = 10065
+CONSUMER_NOT_FOUND = 10014
+CONSUMER_EXISTS = (10105, 10148)
+CONSUMER_NOT_UNIQUE = 10100
+TTL_DISABLED = 10166
+
+
+class Refused(NatsUnavailable):
+    """The broker's own answer is no; callers look at the code, and what they do not know goes up as unavailable."""
+
+    def __init__(self, code: int, description: str, stream: str = "") -> None:
+        super().__init__(f"nats refused: {description} ({code})", code=code, stream=stream)
+        self.code = code
+        self.description = description
+
+
+class ConnectionLost(NatsUnavailable):
+    """The connection went away while we waited for the reply: it may or may not have been done."""
+
+
+class NoAnswer(NatsUnavailable):
+    """We are connected, but no reply came in time."""
+
+
+class StreamReplaced(NatsUnavailable):
+    """The stream that was followed is not the one that is there now: positions in it mean nothing any more."""
+
+
+def answer(message: Message) -> dict[str, Any]:
+    """The JSON of a JetStream reply, or the error in it."""
+    if message.status == NO_RESPONDERS:
+        raise NatsUnavailable("nats answers, but JetStream or the stream does not")
+    try:
+        reply: dict[str, Any] = orjson.loads(message.data)
+    except orjson.JSONDecodeError as error:
+        raise NatsUnavailable("nats answered something that is not JSON") from error
+    error_part = reply.get("error")
+    if error_part is not None:
+        raise Refused(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))
+    return reply
+
+
+def acknowledged(message: Message) -> int:
+    """The sequence under which a published message was stored."""
+    sequence: int = answer(message)["seq"]
+    return sequence

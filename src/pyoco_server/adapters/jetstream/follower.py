@@ -1,0 +1,131 @@
+"""Reads a stream in order, without gaps, then live: batches of messages across reconnects and broker restarts.
+
+It keeps only the last sequence it has given out. Whatever goes wrong — silence, a reconnect, a gap in the consumer's
+count — it makes a new consumer behind that sequence. When the stream itself is another one, or shorter than what was
+read, it refuses to go on (`StreamReplaced`): its positions mean nothing there, and half a list would look whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import NamedTuple
+
+from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
+from pyoco_server.adapters.jetstream.consumers import create_reader, delete_reader
+from pyoco_server.adapters.jetstream.failures import StreamReplaced
+from pyoco_server.adapters.jetstream.messages import Message, delivered_at
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.errors import NatsUnavailable
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+# Two batches on their way while one is worked on; also what bounds the memory of a slow reader.
+CREDIT = 3 * BATCH
+LOW = 2 * BATCH
+
+
+class Followed(NamedTuple):
+    """One message and its sequence in the stream."""
+
+    sequence: int
+    message: Message
+
+
+class Follower:
+    """One reader of one stream, from behind `after`."""
+
+    def __init__(self, connection: Connection, stream: str, *, after: int, headers_only: bool = False) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._last = after
+        self._headers_only = headers_only
+        self._created: str | None = None
+        self._consumer = ""
+        self._place = 0
+
+    async def batches(self) -> AsyncGenerator[list[Followed], None]:
+        """Never empty, at most `BATCH` messages, for ever."""
+        pull = Pull(self._connection, self._stream, "")
+        try:
+            while True:
+                try:
+                    if pull.stale:
+                        await self._begin(pull)
+                    await pull.wait(CREDIT, low=LOW)
+                except StreamReplaced:
+                    raise
+                except NatsUnavailable as error:
+                    logger.debug("follower waits", extra={"stream": self._stream, "error": error.detail})
+                    pull.stale = True
+                    await asyncio.sleep(PAUSE_SEC)
+                    continue
+                batch = self._in_order(pull)
+                if batch:
+                    yield batch
+        finally:
+            pull.close()
+            await self._leave()
+
+    async def _begin(self, pull: Pull) -> None:
+        info = await self._connection.api(subjects.stream_info(self._stream))
+        created, last = info["created"], info["state"]["last_seq"]
+        if self._created not in (None, created) or last < self._last:
+            raise StreamReplaced(f"the stream {self._stream} is not the one that was read", stream=self._stream)
+        self._created = created
+        await self._leave()
+        pull.take()
+        self._consumer, _ = await create_reader(
+            self._connection, self._stream, after=self._last, headers_only=self._headers_only
+        )
+        self._place = 0
+        await pull.renew(subjects.consumer_next(self._stream, self._consumer))
+
+    def _in_order(self, pull: Pull) -> list[Followed]:
+        batch = []
+        consumer = self._consumer.encode()
+        for message in pull.take(BATCH):
+            at = delivered_at(message.reply)
+            if at.consumer != consumer:
+                continue  # a straggler of the consumer before; the new one brings it again
+            if at.place != self._place + 1:
+                pull.stale = True
+                break
+            self._place = at.place
+            self._last = at.sequence
+            batch.append(Followed(at.sequence, message))
+        return batch
+
+    async def _leave(self) -> None:
+        if self._consumer:
+            await delete_reader(self._connection, self._stream, self._consumer)
+            self._consumer = ""
+
+
+async def read_present(
+    connection: Connection, stream: str, *, after: int | None = None, filter_subject: str = ""
+) -> list[Followed]:
+    """What is in the stream now behind a sequence, or (None) the last message of each subject."""
+    consumer, pending = await create_reader(connection, stream, after=after, filter_subject=filter_subject)
+    found: list[Followed] = []
+    pull = Pull(connection, stream, consumer)
+    try:
+        async with asyncio.timeout(API_SEC):
+            await pull.renew()
+            while pending:
+                await pull.wait(min(pending, BATCH))
+                if pull.stale:
+                    raise NatsUnavailable(f"reading {stream} was interrupted")
+                for message in pull.take():
+                    at = delivered_at(message.reply)
+                    found.append(Followed(at.sequence, message))
+                    pending = at.pending
+    except TimeoutError as error:
+        raise NatsUnavailable(f"reading {stream} took more than {API_SEC} s") from error
+    finally:
+        pull.close()
+        await delete_reader(connection, stream, consumer)
+    return found

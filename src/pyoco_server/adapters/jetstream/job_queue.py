@@ -1,0 +1,156 @@
+"""The work queue: jobs into a stream by tag, out of it by pull; never decides what becomes of a job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import orjson
+
+from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
+from pyoco_server.adapters.jetstream.failures import acknowledged
+from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.adapters.jetstream.subjects import Subjects
+from pyoco_server.application.ports import Job
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+
+logger = logging.getLogger(__name__)
+
+
+class JetStreamJobQueue:
+    """JobQueue on a WorkQueue stream, with one durable consumer per tag."""
+
+    def __init__(self, connection: Connection, config: NatsBackendConfig) -> None:
+        self._connection = connection
+        self._config = config
+        self._subjects = Subjects(config)
+
+    async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
+        # The broker swallows a repeated id for two minutes: a try again after a lost ack makes no second job.
+        header_block = headers((subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence))
+        payload = orjson.dumps(job_to_plain(job))
+        acknowledged(await self._connection.request_again(self._subjects.work(job.tag), payload, headers=header_block))
+
+    async def open(self, tag: str) -> JetStreamTagQueue:
+        consumer = await ensure_worker_consumer(self._connection, self._config, tag)
+        return JetStreamTagQueue(self._connection, self._config, tag, consumer)
+
+    async def depth(self, tag: str) -> int:
+        subject = self._subjects.work(tag)
+        info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": subject})
+        counts: dict[str, int] = info["state"].get("subjects") or {}
+        return counts.get(subject, 0)
+
+
+class JetStreamDelivery:
+    """Delivery. What is told to the queue is a plain publish: it either leaves now or raises NatsUnavailable."""
+
+    __slots__ = ("_connection", "_message", "_reply", "tag")
+
+    def __init__(self, connection: Connection, message: Message, tag: str) -> None:
+        self._connection = connection
+        self._message = message
+        self._reply = message.reply.decode()
+        self.tag = tag
+
+    @property
+    def payload(self) -> bytes:
+        return self._message.data
+
+    @property
+    def subject(self) -> str:
+        return self._message.subject.decode()
+
+    @property
+    def num_delivered(self) -> int:
+        return delivered_at(self._message.reply).num_delivered
+
+    @property
+    def created_sequence(self) -> int | None:
+        text = self._message.header(subjects.CREATED)
+        return int(text) if text is not None and text.isdigit() else None
+
+    async def ack(self) -> None:
+        await self._connection.publish(self._reply, b"+ACK")
+
+    async def nak(self, delay_sec: float) -> None:
+        await self._connection.publish(self._reply, b"-NAK " + orjson.dumps({"delay": int(delay_sec * NS)}))
+
+    async def term(self) -> None:
+        await self._connection.publish(self._reply, b"+TERM")
+
+    async def in_progress(self) -> None:
+        await self._connection.publish(self._reply, b"+WPI")
+
+
+class JetStreamTagQueue:
+    """TagQueue. Survives broker restarts: `receive` goes on waiting."""
+
+    def __init__(self, connection: Connection, config: NatsBackendConfig, tag: str, consumer: ConsumerConfig) -> None:
+        self._connection = connection
+        self._config = config
+        self._tag = tag
+        self._consumer = consumer
+        self._checked = True
+        self._pull = Pull(connection, config.work_stream, consumer["name"])
+        self._keeping = asyncio.get_running_loop().call_later(self.ack_wait_sec / 3, self._keep)
+
+    @property
+    def ack_wait_sec(self) -> float:
+        return float(self._consumer["ack_wait"]) / NS
+
+    async def receive(self, credit: int) -> Sequence[JetStreamDelivery]:
+        while True:
+            messages = self._pull.take()
+            if messages:
+                return [JetStreamDelivery(self._connection, message, self._tag) for message in messages]
+            try:
+                if self._pull.stale:
+                    await self._look_after_consumer()
+                await self._pull.wait(credit)
+            except NatsUnavailable as error:
+                logger.warning("jobs cannot be pulled", extra={"tag": self._tag, "error": error.detail})
+                await asyncio.sleep(PAUSE_SEC)
+
+    async def close(self) -> None:
+        self._keeping.cancel()
+        self._pull.stop()
+        try:
+            # An answer to this comes behind whatever the broker had sent before it heard that we stop.
+            await self._connection.api(subjects.consumer_info(self._config.work_stream, self._consumer["name"]))
+            for message in self._pull.take():
+                await self._connection.publish(message.reply.decode(), b"-NAK")
+        except NatsUnavailable as error:
+            # The broker hands them out again after AckWait.
+            logger.warning("jobs could not be given back", extra={"tag": self._tag, "error": error.detail})
+        finally:
+            self._pull.close()
+
+    def _keep(self) -> None:
+        # A job that arrived while nobody asked waits here for the next call; the broker must not give it to another.
+        for message in self._pull.waiting():
+            self._connection.send(message.reply.decode(), b"+WPI")
+        self._keeping = asyncio.get_running_loop().call_later(self.ack_wait_sec / 3, self._keep)
+
+    async def _look_after_consumer(self) -> None:
+        if not self._checked:
+            self._consumer = await ensure_worker_consumer(self._connection, self._config, self._tag)
+        await self._pull.renew()
+        self._checked = False
+
+
+def job_to_plain(job: Job) -> dict[str, object]:
+    """The stored form of a job (contract, appendix E)."""
+    return {
+        "run_id": job.run_id,
+        "flow_name": job.flow_name,
+        "tag": job.tag,
+        "tags": job.tags,
+        "params": job.params,
+        "submitted_at": job.submitted_at,
+    }

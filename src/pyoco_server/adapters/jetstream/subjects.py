@@ -1,0 +1,124 @@
+"""The only place where a subject, a stream, a consumer or a header of NATS is spelled; decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+
+API = "$JS.API"
+
+# Headers that the broker understands.
+MSG_ID = "Nats-Msg-Id"
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+ROLLUP = "Nats-Rollup"
+TTL = "Nats-TTL"
+KV_OPERATION = "KV-Operation"
+
+# Headers that the broker adds.
+SEQUENCE = "Nats-Sequence"
+SUBJECT = "Nats-Subject"
+NUM_PENDING = "Nats-Num-Pending"
+LAST_SEQUENCE = "Nats-Last-Sequence"
+PENDING_MESSAGES = "Nats-Pending-Messages"
+MARKER_REASON = "Nats-Marker-Reason"
+
+# Our own: the sequence of EXECUTION_CREATED, so that a worker can tell a run that was removed from a foreign job.
+CREATED = "Pyoco-Created"
+
+
+def stream_create(stream: str) -> str:
+    return f"{API}.STREAM.CREATE.{stream}"
+
+
+def stream_info(stream: str) -> str:
+    return f"{API}.STREAM.INFO.{stream}"
+
+
+def stream_purge(stream: str) -> str:
+    return f"{API}.STREAM.PURGE.{stream}"
+
+
+def message_get(stream: str) -> str:
+    """A read answered by the stream's leader."""
+    return f"{API}.STREAM.MSG.GET.{stream}"
+
+
+def direct_get(stream: str) -> str:
+    """A read answered by any replica."""
+    return f"{API}.DIRECT.GET.{stream}"
+
+
+def consumer_info(stream: str, consumer: str) -> str:
+    return f"{API}.CONSUMER.INFO.{stream}.{consumer}"
+
+
+def consumer_create(stream: str, consumer: str) -> str:
+    return f"{API}.CONSUMER.CREATE.{stream}.{consumer}"
+
+
+def consumer_delete(stream: str, consumer: str) -> str:
+    return f"{API}.CONSUMER.DELETE.{stream}.{consumer}"
+
+
+def consumer_next(stream: str, consumer: str) -> str:
+    return f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+
+
+def bucket_stream(bucket: str) -> str:
+    """The stream behind a key-value bucket."""
+    return f"KV_{bucket}"
+
+
+def bucket_key(bucket: str, key: str) -> str:
+    """The subject of a key of a bucket; the key may be a wildcard."""
+    return f"$KV.{bucket}.{key}"
+
+
+def worker_consumer(tag: str) -> str:
+    """The durable consumer that all workers of a tag share."""
+    return f"pyoco-worker-{tag}"
+
+
+def told(instance_id: InstanceId) -> str:
+    """Where one worker instance listens for taps on its shoulder."""
+    return f"pyoco.tell.{instance_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """The names that settings may change."""
+
+    config: NatsBackendConfig
+
+    def event(self, run_id: RunId | str) -> str:
+        return f"{self.config.events_subject_prefix}.{run_id}"
+
+    def stored(self, run_id: RunId | str) -> str:
+        return f"{self.config.stored_subject_prefix}.{run_id}"
+
+    def work(self, tag: str) -> str:
+        return f"{self.config.work_subject_prefix}.{tag}"
+
+    def dead_letter(self, tag: str) -> str:
+        return f"{self.config.dlq_subject_prefix}.{tag}"
+
+    def run_key(self, run_id: RunId | str) -> str:
+        return bucket_key(self.config.runs_kv_bucket, run_id)
+
+    def worker_key(self, worker_id: WorkerId | str) -> str:
+        return bucket_key(self.config.workers_kv_bucket, worker_id)
+
+    @property
+    def runs_stream(self) -> str:
+        return bucket_stream(self.config.runs_kv_bucket)
+
+    @property
+    def workers_stream(self) -> str:
+        return bucket_stream(self.config.workers_kv_bucket)
+
+
+def last_token(subject: str) -> str:
+    """What our subjects are about: a run id, a tag (neither has dots)."""
+    return subject.rpartition(".")[2]

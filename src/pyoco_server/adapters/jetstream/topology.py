@@ -1,0 +1,162 @@
+"""The streams and buckets there are, as data, and their creation; never changes one that is there.
+
+What an operator has set on an existing stream (replicas, limits, ages) is respected. What we then need to know of the
+real thing is in `Facts`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.adapters.jetstream import failures
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.failures import Refused
+from pyoco_server.adapters.jetstream.subjects import Subjects, stream_create, stream_info
+from pyoco_server.application.ports import Durability
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidUsage
+
+logger = logging.getLogger(__name__)
+
+NS = 1_000_000_000
+DUPLICATE_WINDOW_SEC = 120
+# Batched direct gets and message TTLs came with it; an older server ignores the fields it does not know, silently.
+OLDEST_SERVER = (2, 11)
+REPLICATED_FROM = 3
+
+StreamConfig = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is really there: `direct` and `message_ttl` name the streams that allow direct gets and message TTLs."""
+
+    replicas: int
+    durability: Durability
+    direct: frozenset[str]
+    message_ttl: frozenset[str]
+
+
+def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
+    """Every stream of this version, buckets included, as the broker's API takes them."""
+    names = Subjects(config)
+    return (
+        # A full event store refuses; forgetting the oldest would make another story of a run.
+        _stream(
+            config,
+            config.events_stream,
+            names.event("*"),
+            discard="new",
+            republish={"src": names.event("*"), "dest": names.stored("{{wildcard(1)}}")},
+        ),
+        _stream(config, config.work_stream, names.work(">"), retention="workqueue", discard="new"),
+        _stream(
+            config,
+            config.dlq_stream,
+            names.dead_letter(">"),
+            discard="old",
+            max_age=int(config.dlq_max_age_sec * NS),
+            max_msgs=config.dlq_max_msgs or -1,
+            max_bytes=config.dlq_max_bytes or -1,
+        ),
+        _bucket(config, names.runs_stream, names.run_key(">")),
+        _bucket(config, names.workers_stream, names.worker_key(">")),
+    )
+
+
+async def ensure_resources(connection: Connection, config: NatsBackendConfig, *, fsynced: bool = False) -> Facts:
+    """Create what is missing; many processes may do so at once. `fsynced`: the server syncs before it acknowledges."""
+    if connection.server_version < OLDEST_SERVER:
+        found = ".".join(map(str, connection.server_version))
+        raise InvalidUsage(f"nats-server {found} is too old; needed: {'.'.join(map(str, OLDEST_SERVER))} or newer")
+    real = [await _ensure(connection, wanted) for wanted in streams(config)]
+    replicas = min(stream.get("num_replicas", 1) for stream in real)
+    return Facts(
+        replicas=replicas,
+        durability=_durability(replicas, fsynced=fsynced),
+        # Replicas lag: with more than one, a direct get can miss the caller's own last write.
+        direct=_names(stream for stream in real if stream.get("allow_direct") and stream.get("num_replicas", 1) == 1),
+        message_ttl=_names(stream for stream in real if stream.get("allow_msg_ttl")),
+    )
+
+
+def _names(chosen: Any) -> frozenset[str]:
+    return frozenset(stream["name"] for stream in chosen)
+
+
+def _durability(replicas: int, *, fsynced: bool) -> Durability:
+    if replicas >= REPLICATED_FROM:
+        return "replicated"
+    return "fsynced" if fsynced else "buffered"
+
+
+async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
+    """The stream's real settings; refuses one of the same name that was made for something else."""
+    name = wanted["name"]
+    try:
+        real = await _look(connection, name)
+    except Refused as refused:
+        if refused.code != failures.STREAM_NOT_FOUND:
+            raise
+        real = await _create(connection, wanted)
+    if not set(wanted["subjects"]) <= set(real.get("subjects") or ()):
+        raise InvalidUsage(
+            f"there is a stream {name!r} for other subjects: {real.get('subjects')} instead of {wanted['subjects']}; "
+            "rename ours (see docs/settings.md) or remove that one",
+            stream=name,
+        )
+    for setting in ("retention", "republish", "max_msgs_per_subject"):
+        if real.get(setting) != wanted.get(setting):
+            logger.warning("stream differs from what it should be", extra={"stream": name, "setting": setting})
+    return real
+
+
+async def _look(connection: Connection, name: str) -> StreamConfig:
+    info: StreamConfig = (await connection.api(stream_info(name)))["config"]
+    return info
+
+
+async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
+    name = wanted["name"]
+    try:
+        created: StreamConfig = (await connection.api(stream_create(name), wanted))["config"]
+    except Refused as refused:
+        if refused.code == failures.STREAM_NAME_IN_USE:
+            return await _look(connection, name)  # another process was faster, with other settings
+        if refused.code == failures.SUBJECTS_OVERLAP:
+            raise InvalidUsage(
+                f"another stream already takes subjects of {name!r} ({wanted['subjects']}); "
+                "rename ours (see docs/settings.md) or remove that one",
+                stream=name,
+            ) from refused
+        raise
+    else:
+        logger.info("stream created", extra={"stream": name})
+        return created
+
+
+def _stream(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
+    return {
+        "name": name,
+        "subjects": [subject],
+        "retention": "limits",
+        "storage": config.nats_storage,
+        "num_replicas": config.nats_replicas,
+        "allow_direct": config.nats_replicas == 1,
+        "compression": "none",
+        "max_age": 0,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_msgs_per_subject": -1,
+        "duplicate_window": DUPLICATE_WINDOW_SEC * NS,
+        "deny_delete": False,
+        "deny_purge": False,
+    } | settings
+
+
+def _bucket(config: NatsBackendConfig, name: str, subject: str) -> StreamConfig:
+    return _stream(
+        config, name, subject, discard="new", max_msgs_per_subject=1, allow_rollup_hdrs=True, allow_msg_ttl=True
+    )

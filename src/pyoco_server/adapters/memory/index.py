@@ -1,0 +1,76 @@
+"""The index of runs as a dictionary: what the contract suite compares SQLite with. It forgets everything on exit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer
+
+
+class MemoryRunIndex:
+    """See `application.ports.RunIndex`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[RunId, RunRow] = {}
+        self._position: IndexPosition | None = None
+        self._marks: dict[str, int] = {}
+
+    def position(self) -> IndexPosition | None:
+        return self._position
+
+    def reset(self) -> None:
+        self._rows.clear()
+        self._marks.clear()
+        self._position = None
+
+    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        known = self._position
+        for seen in fresh(changes, after=known.sequence if known else 0):
+            if seen.plain is None:
+                self._rows.pop(seen.run_id, None)
+                continue
+            row, old = RunRow.of(seen), self._rows.get(seen.run_id)
+            if old is None or newer(row, old):
+                self._rows[seen.run_id] = row
+        if known is None or position.sequence > known.sequence:
+            self._position = position
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        return [row.summary for row in self._listed(query)]
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
+        return [row.run_id for row in self._listed(query)]
+
+    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+        return {run_id: self._rows[run_id].version for run_id in run_ids if run_id in self._rows}
+
+    def mark(self, name: str) -> int:
+        return self._marks.get(name, 0)
+
+    def set_mark(self, name: str, value: int) -> None:
+        self._marks[name] = value
+
+    def counts(self) -> Mapping[str, int]:
+        return Counter(row.status for row in self._rows.values())
+
+    def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
+        ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
+        return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
+
+    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+        quiet = sorted(
+            (row.updated_at, row.run_id, row.status)
+            for row in self._rows.values()
+            if row.ended_at is None and row.updated_at < updated_before
+        )
+        return [(run_id, status) for _, run_id, status in quiet[:limit]]
+
+    def close(self) -> None:
+        self.reset()
+
+    def _listed(self, query: RunQuery) -> Sequence[RunRow]:
+        asked = [row for row in self._rows.values() if matches(row, query)]
+        return sorted(asked, key=lambda row: (row.updated_at, row.run_id), reverse=True)[: query.limit]

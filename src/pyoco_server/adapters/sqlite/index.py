@@ -1,0 +1,182 @@
+"""The index of runs in SQLite: one connection that writes, one that reads beside it, for any thread.
+
+It answers lists with the stored bytes and never parses them. When the file turns out to be damaged it answers nothing
+any more (a half list would look true) until the follower starts again: `position` is then None, and `reset` makes a
+new file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pyoco_server.adapters.sqlite import listing
+from pyoco_server.adapters.sqlite.migrate import claim, open_reader, open_writer, start_empty
+from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
+from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.rows import fresh, newest
+
+
+class SqliteRunIndex:
+    """See `application.ports.RunIndex`."""
+
+    def __init__(self, path: Path) -> None:
+        self._claim = claim(path)
+        self._damaged = False
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._writer = open_writer(self.path)
+        self._reader = open_reader(self.path)
+
+    @property
+    def path(self) -> Path:
+        """The file in use: another one than was asked for when another process has that."""
+        return self._claim.path
+
+    def close(self) -> None:
+        with self._write_lock, self._read_lock:
+            self._reader.close()
+            self._writer.close()
+            self._claim.release()
+
+    def position(self) -> IndexPosition | None:
+        try:
+            with self._writing() as writer:
+                return _position(writer)
+        except NatsUnavailable:
+            return None
+
+    def reset(self) -> None:
+        with self._write_lock, self._read_lock:
+            self._reader.close()
+            self._writer.close()
+            self._writer = start_empty(self.path)
+            self._reader = open_reader(self.path)
+            self._damaged = False
+
+    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        with self._writing() as writer:
+            known = _position(writer)
+            news = fresh(changes, after=known.sequence if known else 0)
+            for removed, group in groupby(news, key=lambda seen: seen.plain is None):
+                if removed:
+                    remove_runs(writer, [seen.run_id for seen in group])
+                else:
+                    put_rows(writer, newest(group))
+            if known is None or position.sequence > known.sequence:
+                writer.execute(
+                    "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
+                    (position.stream_created, position.sequence, position.last_key),
+                )
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        return [summary for _, _, summary in self._listed(query)]
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
+        return [RunId(run_id) for _, run_id, _ in self._listed(query)]
+
+    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+        with self._reading() as reader:
+            return dict(
+                reader.execute(
+                    "SELECT run_id, version FROM runs WHERE run_id IN (SELECT value FROM json_each(?))",
+                    (orjson.dumps(run_ids).decode(),),
+                )
+            )
+
+    def mark(self, name: str) -> int:
+        with self._reading() as reader:
+            found = reader.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+            return int(found[0]) if found else 0
+
+    def set_mark(self, name: str, value: int) -> None:
+        with self._writing() as writer:
+            writer.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
+
+    def counts(self) -> Mapping[str, int]:
+        with self._reading() as reader:
+            return dict(
+                reader.execute("SELECT status, sum(runs) FROM shelves GROUP BY status HAVING sum(runs) > 0").fetchall()
+            )
+
+    def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
+        with self._reading() as reader:
+            found = reader.execute(
+                "SELECT run_id FROM runs WHERE ended_at < ? ORDER BY ended_at, run_id LIMIT ?", (ended_at, limit)
+            )
+            return [RunId(run_id) for (run_id,) in found]
+
+    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+        with self._reading() as reader:
+            status_of = {
+                shelf: status
+                for shelf, status in reader.execute("SELECT shelf, status FROM shelves WHERE runs > 0")
+                if status not in TERMINAL_RUN_STATUSES
+            }
+            found = _run(reader, listing.unfinished(list(status_of), updated_before, limit))
+        return [(RunId(run_id), status_of[shelf]) for _, run_id, shelf in sorted(found)[:limit]]
+
+    def _listed(self, query: RunQuery) -> list[tuple[float, str, bytes]]:
+        with self._reading() as reader:
+            wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
+            shelves = [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
+            rare = _rare_label(reader, query.labels)
+            statements = listing.in_order(query, shelves) if rare is None else listing.by_label(query, shelves, rare)
+            found = _run(reader, statements)
+        if len(statements) > 1:
+            found.sort(key=lambda row: row[:2], reverse=True)
+        return found[: query.limit]
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._write_lock, self._transaction(self._writer, "BEGIN IMMEDIATE"):
+            yield self._writer
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        # A transaction around reading too: the shelves and what lies on them must be of the same moment.
+        with self._read_lock, self._transaction(self._reader, "BEGIN"):
+            yield self._reader
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+        if self._damaged:
+            raise NatsUnavailable("the index of runs is being built again")
+        try:
+            connection.execute(begin)
+            try:
+                yield
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        except sqlite3.DatabaseError as broken:
+            self._damaged = True
+            raise NatsUnavailable("the index of runs is damaged and will be built again") from broken
+
+
+def _position(connection: sqlite3.Connection) -> IndexPosition | None:
+    found = connection.execute("SELECT stream_created, sequence, last_key FROM position").fetchone()
+    return IndexPosition(stream_created=found[0], sequence=found[1], last_key=found[2]) if found else None
+
+
+def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[float, str, Any]]:
+    return [row for statement in statements for row in reader.execute(statement.sql, statement.params)]
+
+
+def _rare_label(reader: sqlite3.Connection, labels: Sequence[str]) -> str | None:
+    for label in labels:
+        if reader.execute(listing.LABEL_RUNS, (label,)).fetchone()[0] <= listing.RARE_LABEL_RUNS:
+            return label
+    return None

@@ -1,0 +1,49 @@
+"""The clock and the id source: the only `now()` and the only random names; decides nothing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from threading import Lock
+
+from pyoco_server.execution.ids import CommitId, InstanceId, RunId
+
+_COUNTER_BITS = 12
+_COUNTER_LIMIT = 1 << _COUNTER_BITS
+
+
+class SystemClock:
+    """Clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class SystemIds:
+    """Ids, as UUIDs of version 7 (RFC 9562): they sort by the time they were made, in a process without exception."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+
+    def run_id(self) -> RunId:
+        digits = self._uuid7()
+        return RunId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
+
+    def commit_id(self) -> CommitId:
+        return CommitId(self._uuid7())
+
+    def instance_id(self) -> InstanceId:
+        return InstanceId(self._uuid7())
+
+    def _uuid7(self) -> str:
+        # Milliseconds and a counter in one number that only grows: a clock set back, or more than a counter's worth of
+        # ids in a millisecond, borrow from the milliseconds to come.
+        with self._lock:
+            self._last = max(time.time_ns() // 1_000_000 * _COUNTER_LIMIT, self._last + 1)
+            millis, counter = divmod(self._last, _COUNTER_LIMIT)
+        tail = 0b10 << 62 | secrets.randbits(62)
+        return f"{millis:012x}7{counter:03x}{tail:016x}"

@@ -1,0 +1,194 @@
+"""What a gateway does unasked: finish what a dead process left half done, and remove what has had its time.
+
+Everything here may be done by every gateway at once, because compare-and-set makes a second try harmless:
+
+    repair      a snapshot behind its log for a second is advanced; a run nobody queued is queued
+    cancels     a requested cancel whose holder is gone is confirmed
+    strays      a run without a sign of life, although a worker is free for it, is queued again
+    retention   finished runs leave: events first, then the snapshot, so that a crash in between is found again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from pyoco_server.application.cancel import see_through
+from pyoco_server.application.ports import Feed, RunIndex, RunQuery
+from pyoco_server.application.stores import Stores
+from pyoco_server.application.submit import job_of
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.evolve import fold_commits
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.fleet.records import WorkerRecord, WorkerState, state_of
+
+logger = logging.getLogger(__name__)
+
+REPAIR_EVERY_SEC = 0.5
+REPAIR_AFTER_SEC = 1.0
+CANCELS_EVERY_SEC = 2.0
+STRAYS_EVERY_SEC = 10.0
+RETENTION_EVERY_SEC = 10.0
+# How far the repair has read the log, kept beside the index.
+CHECKED = "checked_commits"
+AT_A_TIME = 200
+# Subject purges beside load halve the append rate, so they go one by one.
+RETENTION_PAUSE_SEC = 0.02
+
+
+class Caretaker:
+    """The unasked work of one gateway."""
+
+    def __init__(self, stores: Stores, index: RunIndex, feed: Feed, config: NatsBackendConfig) -> None:
+        self._stores = stores
+        self._index = index
+        self._feed = feed
+        self._config = config
+        self._unchecked: dict[RunId, tuple[int, float]] = {}
+        self._last_seen = index.mark(CHECKED)
+        self._vouched: set[RunId] = set()
+        self._requeued_at: dict[RunId, float] = {}
+
+    def vouch(self, run_id: RunId) -> None:
+        """This gateway saw the whole submit of the run succeed: its job need not be looked after."""
+        self._vouched.add(run_id)
+
+    async def run(self) -> None:
+        """Look after everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read_commits())
+            group.create_task(self._for_ever("repair", REPAIR_EVERY_SEC, self.repair))
+            group.create_task(self._for_ever("cancels", CANCELS_EVERY_SEC, self.see_cancels_through))
+            group.create_task(self._for_ever("strays", STRAYS_EVERY_SEC, self.requeue_strays))
+            group.create_task(self._for_ever("retention", RETENTION_EVERY_SEC, self.remove_old))
+
+    async def _for_ever(self, name: str, every_sec: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(every_sec)
+            try:
+                await work()
+            except NatsUnavailable:
+                logger.info("put off: the broker is away", extra={"work": name})
+            except Exception:
+                # One of the outer loops: whatever breaks one round must not end the care for all other runs.
+                logger.exception("a round of care broke", extra={"work": name})
+
+    async def _read_commits(self) -> None:
+        async for batch in self._feed.commits(after=self._last_seen):
+            now = self._stores.clock.monotonic()
+            for seen in batch:
+                self._unchecked[seen.run_id] = (seen.sequence, now)
+            self._last_seen = batch[-1].sequence
+
+    # --- repair -------------------------------------------------------------------------------------------------------
+
+    async def repair(self) -> None:
+        """Compare the commits of a second ago with what the index has of their runs, and mend the difference."""
+        ripe = self._stores.clock.monotonic() - REPAIR_AFTER_SEC
+        due = [run_id for run_id, (_, seen_at) in self._unchecked.items() if seen_at <= ripe]
+        for start in range(0, len(due), AT_A_TIME):
+            part = due[start : start + AT_A_TIME]
+            shown = self._index.known(part)
+            for run_id in part:
+                version, status = shown.get(run_id, (0, ""))
+                vouched = run_id in self._vouched
+                if version < self._unchecked[run_id][0] or (status == "PENDING" and not vouched):
+                    await self._mend(run_id)
+                self._vouched.discard(run_id)
+                del self._unchecked[run_id]
+            await asyncio.sleep(0)
+        checked = min((sequence for sequence, _ in self._unchecked.values()), default=self._last_seen + 1) - 1
+        if checked > self._index.mark(CHECKED):
+            self._index.set_mark(CHECKED, checked)
+
+    async def _mend(self, run_id: RunId) -> None:
+        loaded = await self._stores.snapshots.load(run_id)
+        known = loaded.execution if loaded else nothing(run_id)
+        execution = fold_commits(await self._stores.log.read(run_id, after=known.version), known)
+        if not execution.exists:
+            return  # retention took it meanwhile
+        if execution.version > known.version:
+            await self._stores.snapshots.advance(execution, known=loaded, create=loaded is None)
+            logger.info("advanced the snapshot of a writer that was lost", extra={"run_id": run_id})
+        if _waits_for_worker(execution):
+            # The same message id as the submitter's: where its publish went through, the broker swallows ours.
+            await self._stores.queue.publish(job_of(execution), created_sequence=execution.version)
+
+    # --- cancels ------------------------------------------------------------------------------------------------------
+
+    async def see_cancels_through(self) -> None:
+        """Confirm what nobody holds, tell holders again, and end what was not confirmed in time."""
+        for run_id in self._index.run_ids(RunQuery(status="CANCELLING", limit=AT_A_TIME)):
+            loaded = await self._stores.snapshots.load(run_id)
+            if loaded is not None:
+                await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
+
+    # --- strays -------------------------------------------------------------------------------------------------------
+
+    async def requeue_strays(self) -> None:
+        """A message that the broker gave up stays silent for ever: whatever the reason, put the run's job in again."""
+        now = self._stores.clock.now()
+        silence_sec = 2 * self._config.consumer_ack_wait_sec + 30.0
+        candidates = [
+            run_id
+            for status in ("RUNNING", "PENDING")
+            for run_id in self._index.unfinished(status=status, updated_before=now - silence_sec, limit=AT_A_TIME)
+        ]
+        if not candidates:
+            return
+        free_tags = self._free_tags(await self._stores.registry.all(), now)
+        for run_id in candidates:
+            loaded = await self._stores.snapshots.load(run_id)
+            if loaded is None or loaded.execution.status.is_terminal:
+                continue
+            silent = now - loaded.plain["heartbeat_at"] > silence_sec
+            patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
+            if silent and patient and loaded.execution.request.tag in free_tags:
+                self._requeued_at[run_id] = now
+                logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
+                await self._stores.queue.publish(
+                    job_of(loaded.execution), created_sequence=loaded.execution.version, nth=int(now)
+                )
+        self._requeued_at = {run_id: at for run_id, at in self._requeued_at.items() if now - at < 2 * silence_sec}
+
+    def _free_tags(self, records: Iterable[WorkerRecord], now: float) -> set[str]:
+        timeout_sec = self._config.worker_disconnect_timeout_sec
+        return {
+            tag
+            for record in records
+            if len(record.current_run_ids) < record.slots
+            and state_of(record, silent_sec=now - record.last_seen_at, disconnect_timeout_sec=timeout_sec)
+            in (WorkerState.RUNNING, WorkerState.IDLE)
+            for tag in record.tags
+        }
+
+    # --- retention ----------------------------------------------------------------------------------------------------
+
+    async def remove_old(self) -> None:
+        """Finished runs leave after their time."""
+        if self._config.run_retention_sec == 0:
+            return
+        ended_before = self._stores.clock.now() - self._config.run_retention_sec
+        removed = 0
+        while old := self._index.finished_before(ended_before, AT_A_TIME):
+            for run_id in old:
+                removed += await self._remove(run_id)
+                await asyncio.sleep(RETENTION_PAUSE_SEC)
+            if len(old) < AT_A_TIME:
+                break
+        if removed:
+            logger.info("removed runs whose time was over", extra={"runs": removed})
+
+    async def _remove(self, run_id: RunId) -> bool:
+        loaded = await self._stores.snapshots.load(run_id)
+        if loaded is None or not loaded.execution.status.is_terminal:
+            return False
+        await self._stores.log.purge(run_id)
+        return await self._stores.snapshots.remove(run_id, loaded.revision)
+
+
+def _waits_for_worker(execution: Execution) -> bool:
+    return not execution.status.is_terminal and execution.holder is None and execution.cancel is None

@@ -1,0 +1,100 @@
+"""Config → adapters → services: the only place that knows all classes."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pyoco_server.adapters.data_folder import find_running
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
+from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
+from pyoco_server.adapters.jetstream.feed import JetStreamFeed
+from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
+from pyoco_server.adapters.jetstream.signals import JetStreamSignals
+from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
+from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.system import SystemClock, SystemIds
+from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.stores import Stores
+from pyoco_server.config import NatsBackendConfig
+
+
+def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
+    """The config with the address of the data folder's own broker, where one runs and nobody named another."""
+    running = find_running(config.data_dir)
+    return replace(config, nats_url=running.url, nats_token=running.token) if running else config
+
+
+@asynccontextmanager
+async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[Stores]:
+    """Everything that gateways and workers share, connected, with its streams and buckets in place."""
+    async with _connected(config, name) as (connection, facts):
+        yield _stores(connection, facts, config)
+
+
+@asynccontextmanager
+async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
+    """The services of a gateway: the stores, its own index, and the unasked work."""
+    async with _connected(config, "pyoco-gateway") as (connection, facts):
+        stores = _stores(connection, facts, config)
+        feed = JetStreamFeed(connection, config)
+        index = SqliteRunIndex.open(_index_path(config))
+        follower = IndexFollower(feed, index, stores.clock)
+        caretaker = Caretaker(stores, index, feed, config)
+        async with asyncio.TaskGroup() as group:
+            unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
+            try:
+                yield Gateway(stores=stores, index=index, follower=follower, caretaker=caretaker, config=config)
+            finally:
+                for task in unasked:
+                    task.cancel()
+        index.close()
+
+
+async def _look_after(follower: IndexFollower, caretaker: Caretaker) -> None:
+    """The care begins when the index is filled: until then everything would look as if it were behind."""
+    await follower.caught_up()
+    await caretaker.run()
+
+
+@asynccontextmanager
+async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tuple[Connection, Facts]]:
+    async with await Connection.open(config, name=name) as connection:
+        yield connection, await ensure_resources(connection, config, fsynced=_fsyncs(config))
+
+
+def _fsyncs(config: NatsBackendConfig) -> bool:
+    """Only of our own broker do we know that it writes to disk before it acknowledges."""
+    running = find_running(config.data_dir)
+    return running is not None and running.url == config.nats_url and config.nats_sync == "always"
+
+
+def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+    return Stores(
+        broker=connection,
+        log=JetStreamEventLog(connection, config, facts),
+        snapshots=JetStreamSnapshots(connection, config, facts),
+        queue=JetStreamJobQueue(connection, config),
+        dead_letters=JetStreamDeadLetters(connection, config),
+        registry=JetStreamRegistry(connection, config, facts),
+        signals=JetStreamSignals(connection, config),
+        clock=SystemClock(),
+        ids=SystemIds(),
+        durability=facts.durability,
+    )
+
+
+def _index_path(config: NatsBackendConfig) -> Path:
+    if config.index_path:
+        return Path(config.index_path)
+    folder = Path(config.data_dir) / "index"
+    return (folder if folder.is_dir() else Path(tempfile.mkdtemp(prefix="pyoco-index-"))) / "runs.sqlite"

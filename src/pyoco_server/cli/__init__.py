@@ -1,0 +1,1 @@
+"""The command lines: words in, processes or requests out."""

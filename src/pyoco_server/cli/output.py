@@ -1,0 +1,55 @@
+"""How the command lines end and what they say: people read stderr, programs stdout; exit codes follow the contract."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import click
+import typer
+
+from pyoco_server.errors import InvalidUsage, PyocoError
+
+OK, USER_CAN_MEND, INTERRUPTED = 0, 1, 130
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def speaks_japanese() -> bool:
+    """Whether the person at this terminal has set Japanese."""
+    words = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next((word for word in words if word), "").lower().startswith("ja")
+
+
+def complain(error: PyocoError) -> None:
+    """An error in the catalogue's words: what is wrong, and what to do next."""
+    japanese = speaks_japanese()
+    said = f"{error.message_ja}: {error.detail}" if japanese else error.detail
+    say(f"error: {said} [{error.err_id}]")
+    say(f"hint: {error.hint_ja if japanese else error.hint}")
+
+
+def run(app: typer.Typer, name: str) -> None:
+    """Run a command line to its exit code; usage errors are 1, as the contract says, not the library's 2."""
+    raise SystemExit(_exit_code(lambda: app(prog_name=name, standalone_mode=False)))
+
+
+def _exit_code(command: Callable[[], object]) -> int:
+    try:
+        returned = command()
+    except click.UsageError as error:
+        if error.ctx is not None:
+            say(error.ctx.get_usage())
+        complain(InvalidUsage(error.format_message()))
+        return USER_CAN_MEND
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except PyocoError as error:
+        complain(error)
+        return USER_CAN_MEND
+    return returned if isinstance(returned, int) else OK

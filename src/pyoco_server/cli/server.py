@@ -1,0 +1,88 @@
+"""`pyoco-server`: `up` brings up everything on one machine, or a gateway on the broker that is named."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+
+from pyoco_server.cli import output
+from pyoco_server.cli.signals import StopRequest
+from pyoco_server.cli.up import Up, WorkerOptions
+from pyoco_server.config import NatsBackendConfig, names_a_broker
+from pyoco_server.logs import configure_logging
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
+
+
+@app.callback()
+def server() -> None:
+    """Runs Python workflows on a fleet of workers."""
+
+
+@app.command(epilog=EXAMPLE)
+def up(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    data_dir: Annotated[str | None, typer.Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
+    nats_url: Annotated[str | None, typer.Option(help="Use this NATS instead of an embedded one.")] = None,
+    with_nats_bootstrap: Annotated[
+        bool, typer.Option("--with-nats-bootstrap", help="Start the embedded NATS even if PYOCO_NATS_URL is set.")
+    ] = False,
+    nats_listen_host: Annotated[str, typer.Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
+    nats_client_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the embedded NATS; 0: the one of last time, or a free one.")
+    ] = 0,
+    nats_http_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the embedded NATS' monitoring pages; none by default.")
+    ] = None,
+    with_worker: Annotated[
+        bool, typer.Option("--with-worker/--no-with-worker", help="Start a worker beside the gateway.")
+    ] = False,
+    worker_id: Annotated[str | None, typer.Option(help="Name of that worker in the fleet.")] = None,
+    worker_tags: Annotated[str | None, typer.Option(help="Which runs it takes: tags joined by commas.")] = None,
+    worker_concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="How many at a time.")] = None,
+    flow_resolver: Annotated[
+        str | None, typer.Option(help="Its flows: module:func or path.py:func, a function of the flow's name.")
+    ] = None,
+) -> int:
+    """Bring up NATS (embedded, unless one is named), the HTTP gateway and, if asked, a worker."""
+    if nats_url is not None and with_nats_bootstrap:
+        raise typer.BadParameter("--nats-url and --with-nats-bootstrap exclude each other")
+    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
+    configure_logging(service="pyoco-server:http", config=config)
+    options = None
+    if with_worker:
+        options = WorkerOptions(
+            worker_id=worker_id, tags=worker_tags, concurrency=worker_concurrency, flow_resolver=flow_resolver
+        )
+    program = Up(
+        config=config,
+        host=host,
+        port=port,
+        embedded=with_nats_bootstrap or (nats_url is None and not names_a_broker()),
+        nats_listen_host=nats_listen_host,
+        nats_client_port=nats_client_port,
+        nats_http_port=nats_http_port,
+        worker=options,
+    )
+    return asyncio.run(_run(program))
+
+
+async def _run(program: Up) -> int:
+    stop = StopRequest()
+    stop.listen()
+    await program.run(stop)
+    return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
+
+
+def main() -> None:
+    output.run(app, "pyoco-server")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Everything on one machine: NATS, gateway, worker; started in this order, watched, and stopped in the reverse one.
+
+NATS and the worker are processes tied to this one: should it be killed, they go with it. They have sessions of their
+own, so that a Ctrl-C reaches only this process, which then ends the others in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import uvicorn
+
+from pyoco_server.adapters.data_folder import DataFolder
+from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.parent_death import tied_command
+from pyoco_server.cli.output import say
+from pyoco_server.cli.signals import StopRequest
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.http_api import create_app
+
+logger = logging.getLogger(__name__)
+
+OPEN_REQUESTS_PATIENCE_SEC = 3
+# A worker that dies this soon has not begun to work: something about how it was started is wrong.
+FIRST_STEPS_SEC = 5.0
+WORKER_RESTART_SEC = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How to start the worker beside the gateway."""
+
+    worker_id: str | None
+    tags: str | None
+    concurrency: int | None
+    flow_resolver: str | None
+
+    def arguments(self) -> Iterator[str]:
+        given = {
+            "--worker-id": self.worker_id,
+            "--tags": self.tags,
+            "--concurrency": self.concurrency,
+            "--flow-resolver": self.flow_resolver,
+        }
+        for option, value in given.items():
+            if value is not None:
+                yield from (option, str(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    """One `pyoco-server up`."""
+
+    config: NatsBackendConfig
+    host: str
+    port: int
+    embedded: bool
+    nats_listen_host: str
+    nats_client_port: int
+    nats_http_port: int | None
+    worker: WorkerOptions | None
+
+    async def run(self, stop: StopRequest) -> None:
+        """Bring everything up, and down again when asked."""
+        with _listening(self.host, self.port) as listener:
+            async with self._broker() as config:
+                await self._serve(config, listener, stop)
+
+    @contextlib.asynccontextmanager
+    async def _broker(self) -> AsyncIterator[NatsBackendConfig]:
+        if not self.embedded:
+            yield self.config
+            return
+        with DataFolder.open(self.config.data_dir) as folder:
+            nats = EmbeddedNats(
+                folder,
+                listen_host=self.nats_listen_host,
+                client_port=self.nats_client_port,
+                http_port=self.nats_http_port,
+                sync="always" if self.config.nats_sync == "always" else "interval",
+            )
+            await nats.start()
+            watching = asyncio.create_task(nats.watch())
+            try:
+                yield replace(self.config, nats_url=nats.url, nats_token=nats.token)
+            finally:
+                watching.cancel()
+                await asyncio.wait([watching])
+                await nats.stop()
+
+    async def _serve(self, config: NatsBackendConfig, listener: socket.socket, stop: StopRequest) -> None:
+        server = _Gateway(config)
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve(sockets=[listener]))
+            working = group.create_task(self._keep_worker(stop)) if self.worker else None
+            announcing = group.create_task(self._announce(server, listener))
+            await _first(serving, working, asyncio.ensure_future(stop.asked.wait()))
+            announcing.cancel()
+            stop.asked.set()
+            if working is not None:
+                await asyncio.wait([working])
+            server.should_exit = True
+
+    async def _announce(self, server: _Gateway, listener: socket.socket) -> None:
+        await server.ready.wait()
+        host, port = listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        say(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
+        if self.worker is not None:
+            body = '{"flow_name": "hello", "params": {"name": "world"}}'
+            say(f"try: curl -s {address}/runs -H 'Content-Type: application/json' -d '{body}'")
+            say(f"then: curl -s {address}/runs")
+        else:
+            say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
+
+    # --- the worker beside it -----------------------------------------------------------------------------------------
+
+    async def _keep_worker(self, stop: StopRequest) -> None:
+        clock = asyncio.get_running_loop().time
+        while not stop.asked.is_set():
+            since = clock()
+            process = await self._start_worker()
+            exited = asyncio.ensure_future(process.wait())
+            await _first(exited, asyncio.ensure_future(stop.asked.wait()))
+            if stop.asked.is_set():
+                await _end(process, stop)
+                return
+            if exited.result() == 1 and clock() - since < FIRST_STEPS_SEC:
+                raise InvalidUsage("the worker could not start; its own words are above")
+            logger.warning("the worker is gone and will be started again", extra={"exit_code": exited.result()})
+            await asyncio.sleep(WORKER_RESTART_SEC)
+
+    async def _start_worker(self) -> asyncio.subprocess.Process:
+        assert self.worker is not None  # noqa: S101 - only called when there is one
+        where = ["--data-dir", self.config.data_dir] if self.embedded else ["--nats-url", self.config.nats_url]
+        command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *self.worker.arguments()]
+        environment = {
+            key: value for key, value in os.environ.items() if not (self.embedded and key == "PYOCO_NATS_URL")
+        }
+        return await asyncio.create_subprocess_exec(
+            *tied_command(*command), stdin=asyncio.subprocess.DEVNULL, env=environment, start_new_session=True
+        )
+
+
+class _Gateway(uvicorn.Server):
+    """Uvicorn without its own ideas about signals, and with a word when it is ready."""
+
+    def __init__(self, config: NatsBackendConfig) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_app(config),
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                timeout_graceful_shutdown=OPEN_REQUESTS_PATIENCE_SEC,
+            )
+        )
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.ready.set()
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Take the port before anything else is started: if it is not to be had, nothing needs to be undone."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise InvalidUsage(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from error
+    with listener:
+        yield listener
+
+
+async def _first(*awaited: asyncio.Future[Any] | None) -> None:
+    await asyncio.wait([one for one in awaited if one is not None], return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _end(process: asyncio.subprocess.Process, stop: StopRequest) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    exited = asyncio.ensure_future(process.wait())
+    await _first(exited, asyncio.ensure_future(stop.at_once.wait()))
+    if not exited.done():
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    await exited

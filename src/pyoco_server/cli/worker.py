@@ -1,0 +1,80 @@
+"""`pyoco-worker`: one worker with its runner processes, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+from typing import Annotated
+
+import typer
+
+from pyoco_server.bootstrap import locate_broker, open_stores
+from pyoco_server.cli import output
+from pyoco_server.cli.signals import StopRequest
+from pyoco_server.config import NatsBackendConfig, names_a_broker
+from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.logs import configure_logging
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.supervisor import Supervisor
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+task_output = logging.getLogger("pyoco_server.task")
+
+EXAMPLE = "Example: pyoco-worker --data-dir .pyoco --tags default,gpu --flow-resolver flows.py:resolve"
+
+
+@app.command(epilog=EXAMPLE)
+def worker(
+    nats_url: Annotated[str | None, typer.Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(help="Data folder of a `pyoco-server up` on this machine: finds its NATS by itself.")
+    ] = None,
+    tags: Annotated[str | None, typer.Option(help="Which runs to take: tags joined by commas.")] = None,
+    worker_id: Annotated[str | None, typer.Option(help="Name in the fleet; host and pid by default.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
+    flow_resolver: Annotated[
+        str | None, typer.Option(help="Function of a flow's name that returns it: module:func or path.py:func.")
+    ] = None,
+) -> int:
+    """Take runs from the queue and run them."""
+    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
+    if nats_url is None and not names_a_broker():
+        config = locate_broker(config)
+    configure_logging(service="pyoco-server:worker", config=config)
+    wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]
+    name = parse_worker_id(worker_id) if worker_id else default_worker_id()
+    return asyncio.run(_work(config, name, wanted, concurrency or os.cpu_count() or 1, flow_resolver))
+
+
+def default_worker_id() -> WorkerId:
+    """host-pid, in the characters that a key may have."""
+    host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname()) or "host"
+    return parse_worker_id(f"{host[:100]}-{os.getpid()}")
+
+
+async def _work(
+    config: NatsBackendConfig, worker_id: WorkerId, tags: list[str], slots: int, flow_resolver: str | None
+) -> int:
+    stop = StopRequest()
+    stop.listen()
+    async with open_stores(config, name=f"pyoco-worker {worker_id}") as stores:
+        pool = RunnerPool(flow_resolver or "", slots, _print)
+        await Supervisor(stores, pool, config, worker_id, tags, slots).run(stop.asked, at_once=stop.at_once)
+    return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
+
+
+def _print(run_id: str, line: str) -> None:
+    """What a flow prints goes to the log, with its run."""
+    task_output.info(line, extra={"run_id": run_id} if run_id else None)
+
+
+def main() -> None:
+    output.run(app, "pyoco-worker")
+
+
+if __name__ == "__main__":
+    main()

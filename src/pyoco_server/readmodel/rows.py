@@ -1,0 +1,145 @@
+"""Snapshots → rows of the index. Total: a snapshot of foreign origin, or an odd one, becomes a row and never an error,
+because one bad key must not keep all the others out of the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
+from pyoco_server.readmodel.query import RunQuery, SnapshotSeen
+
+MAX_ERROR_CHARS = 500
+UNKNOWN_STATUS = "UNKNOWN"
+_MAX_INTEGER = 2**63 - 1  # what SQLite stores; JSON may hold more
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run as the index keeps it: the columns that are asked for, and the summary that is answered with."""
+
+    run_id: RunId
+    version: int
+    revision: int
+    status: str
+    flow: str
+    tag: str
+    tenant_id: str
+    archived: bool
+    updated_at: float
+    ended_at: float | None
+    labels: tuple[str, ...]
+    summary: bytes
+
+    @property
+    def position(self) -> Position:
+        """What makes a row newer: the version it shows, then the revision of the key (a heartbeat has no version)."""
+        return (self.version, self.revision)
+
+    @classmethod
+    def of(cls, seen: SnapshotSeen) -> RunRow:
+        """The row of a stored snapshot (of a removed one: that of an empty snapshot)."""
+        plain = seen.plain or {}
+        status = _text(plain.get("status")) or UNKNOWN_STATUS
+        updated_at = _number(plain.get("updated_at")) or 0
+        finished = status in TERMINAL_RUN_STATUSES
+        labels = _labels(plain.get("tags"))
+        return cls(
+            run_id=seen.run_id,
+            version=_integer(plain.get("version")),
+            revision=seen.sequence,
+            status=status,
+            flow=_text(plain.get("flow_name")) or "",
+            tag=_text(plain.get("tag")) or "",
+            tenant_id=_text(plain.get("tenant_id")) or "",
+            archived=_number(plain.get("archived_at")) is not None,
+            updated_at=float(updated_at),
+            ended_at=float(_number(plain.get("end_time")) or updated_at) if finished else None,
+            labels=tuple(dict.fromkeys(labels)),
+            summary=_summary(seen, status=status, updated_at=updated_at, labels=labels),
+        )
+
+
+def newer(row: RunRow, other: RunRow) -> bool:
+    """Whether `row` shows a later state of the run than `other`; an equal one is no news."""
+    return row.position > other.position
+
+
+def fresh(changes: Iterable[SnapshotSeen], *, after: int) -> list[SnapshotSeen]:
+    """The changes behind `after`, in order. What was read before stays out: it could revive a removed run."""
+    return sorted((seen for seen in changes if seen.sequence > after), key=lambda seen: seen.sequence)
+
+
+def newest(changes: Iterable[SnapshotSeen]) -> Sequence[RunRow]:
+    """The newest row of each run, of changes none of which is a removal; the states in between are never built."""
+    kept: dict[RunId, SnapshotSeen] = {}
+    for seen in changes:
+        known = kept.get(seen.run_id)
+        if known is None or _position(seen) > _position(known):
+            kept[seen.run_id] = seen
+    return [RunRow.of(seen) for seen in kept.values()]
+
+
+def matches(row: RunRow, query: RunQuery) -> bool:
+    """Whether the query asks for this row; its limit is another matter."""
+    return (
+        row.archived == query.archived
+        and query.status in (None, row.status)
+        and query.flow in (None, row.flow)
+        and query.tag in (None, row.tag)
+        and query.tenant_id in (None, row.tenant_id)
+        and set(query.labels) <= set(row.labels)
+    )
+
+
+def _position(seen: SnapshotSeen) -> Position:
+    return (_integer((seen.plain or {}).get("version")), seen.sequence)
+
+
+def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list[str]) -> bytes:
+    plain = seen.plain or {}
+    error = _text(plain.get("error"))
+    summary = {
+        "run_id": seen.run_id,
+        "flow_name": _text(plain.get("flow_name")),
+        "tag": _text(plain.get("tag")),
+        "tags": labels,
+        "status": status,
+        "updated_at": updated_at,
+        "heartbeat_at": _number(plain.get("heartbeat_at")),
+        "worker_id": _text(plain.get("worker_id")),
+        "error": error[:MAX_ERROR_CHARS] if error else error,
+        "submitted_at": _number(plain.get("submitted_at")),
+        "start_time": _number(plain.get("start_time")),
+        "end_time": _number(plain.get("end_time")),
+        "attempt": _integer(plain.get("attempt")),
+        "version": _integer(plain.get("version")),
+    }
+    for key in ("cancel_requested_at", "archived_at"):
+        at = _number(plain.get(key))
+        if at is not None:
+            summary[key] = at
+    return orjson.dumps(summary)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | int | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER else 0
+
+
+def _labels(value: Any) -> list[str]:
+    return [label for label in value if isinstance(label, str)] if isinstance(value, (list, tuple)) else []

@@ -1,0 +1,226 @@
+"""What a forked runner does: set itself apart, load the user's resolver, run one flow after the other.
+
+It never talks to anyone but its supervisor, and it decides nothing: whether a run is stopped or the process killed is
+said by the supervisor. The main thread runs flows; a reader thread hears the supervisor and sends steps that waited:
+
+    reader:  ["run", job] ──▶ queue ──▶ main: run_job ──▶ outbox ──▶ ["steps", [step, …], ended | null]
+             ["cancel", run id] ──▶ switch of that run              (after 10 ms, or with the end of the run)
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from io import TextIOWrapper
+from types import FrameType
+from typing import Any, NoReturn
+
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.trace import Step
+from pyoco_server.worker import process_tree
+from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
+from pyoco_server.worker.pipe import Decoder, FrameTooLarge, encode
+from pyoco_server.worker.resolver import load_resolver
+from pyoco_server.worker.steps import Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
+
+STEPS_WAIT_MS = 10
+READ_BYTES = 256 * 1024
+CONTROL_DESCRIPTOR = 3
+LAST_DESCRIPTOR = 65_536
+
+
+def run_forked(*, control: int, log: int, resolver: str, parent_pid: int) -> NoReturn:
+    """Be a runner until the supervisor hangs up; called in the forked child, and never returns to the fork server."""
+    try:
+        _set_apart(control, log, parent_pid)
+        RunnerProcess(socket.socket(fileno=CONTROL_DESCRIPTOR)).serve(resolver)
+    finally:
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc(file=sys.__stderr__)
+        os._exit(1)
+
+
+def _set_apart(control: int, log: int, parent_pid: int) -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    # A handler, not SIG_IGN: the programs that tasks start would inherit that.
+    signal.signal(signal.SIGINT, _ignored)
+    os.setsid()
+    process_tree.die_with_parent(parent_pid, signal.SIGKILL)
+    control, log = os.dup(control), os.dup(log)  # out of the way of the numbers they are about to get
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.dup2(control, CONTROL_DESCRIPTOR, inheritable=False)
+    os.closerange(CONTROL_DESCRIPTOR + 1, min(os.sysconf("SC_OPEN_MAX"), LAST_DESCRIPTOR))
+    sys.stdout = sys.__stdout__ = _open_stream(1)  # type: ignore[misc]  # a process of its own has its own
+    sys.stderr = sys.__stderr__ = _open_stream(2)  # type: ignore[misc]
+
+
+def _ignored(_signal_number: int, _frame: FrameType | None) -> None:
+    """The supervisor decides what an interrupt means."""
+
+
+def _open_stream(descriptor: int) -> TextIOWrapper:
+    # Written line by line: a crash must not take the last words with it.
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+class _Run:
+    """One job in this process, with its way to be stopped and its steps on their way out.
+
+    Steps are sent in as few frames as possible: those of a short run in one, together with its end.
+    """
+
+    def __init__(self, job: RunJob, process: RunnerProcess) -> None:
+        self.job = job
+        self.cancel = CancelSwitch()
+        self._process = process
+        self._lock = threading.Lock()
+        self._steps: list[list[Any]] = []
+        self._is_open = True
+
+    def emit(self, step: Step) -> None:
+        with self._lock:
+            if self._is_open:
+                self._steps.append(step_to_wire(step))
+        self._process.wake_reader()
+
+    def flush(self) -> bool:
+        """Send what has gathered; False when there was nothing."""
+        with self._lock:  # also while sending: what is taken later must not overtake
+            steps, self._steps = self._steps, []
+            if steps:
+                self._send(steps, None)
+            return bool(steps)
+
+    def end(self, ended: Ended) -> None:
+        """Send what has gathered and the end; steps that a left-over thread tells later go nowhere."""
+        with self._lock:
+            self._is_open = False
+            self._send(self._steps, ended_to_wire(ended))
+
+    def _send(self, steps: list[list[Any]], ended: list[Any] | None) -> None:
+        try:
+            frame = encode(["steps", steps, ended])
+        except FrameTooLarge:
+            half = len(steps) // 2  # every single step is bounded far below the cap
+            self._send(steps[:half], None)
+            self._send(steps[half:], ended)
+        else:
+            self._process.send(frame)
+
+
+class RunnerProcess:
+    """One runner, from its first word to the supervisor's hanging up."""
+
+    def __init__(self, supervisor: socket.socket) -> None:
+        self._supervisor = supervisor
+        self._sending = threading.Lock()
+        self._jobs: queue.SimpleQueue[_Run] = queue.SimpleQueue()
+        self._current: _Run | None = None
+        self._wake, self._wake_writer = os.pipe()
+        self._reader_sleeps = True
+
+    def serve(self, resolver_spec: str) -> NoReturn:
+        """Run jobs one at a time; ends with the process, when the reader hears that the supervisor is gone."""
+        threading.Thread(target=self._hear_until_gone, name="pyoco-runner-reader", daemon=True).start()
+        resolver, trouble = _load(resolver_spec)
+        self.send(encode(["ready", trouble]))
+        while True:
+            run = self._jobs.get()
+            ended = run_job(resolver, run.job, run.emit, run.cancel)
+            _flush_streams()  # before the end is told: its reader then finds all that was written
+            run.end(ended)
+
+    def send(self, frame: bytes) -> None:
+        with self._sending:
+            self._supervisor.sendall(frame)
+
+    def wake_reader(self) -> None:
+        """See to it that the reader looks for steps to send; almost always it does so anyway."""
+        if self._reader_sleeps:
+            self._reader_sleeps = False
+            os.write(self._wake_writer, b"!")
+
+    def _hear_until_gone(self) -> None:
+        try:
+            self._hear()
+        finally:
+            # Nobody is left to hear how it ends; tasks and the programs they started are to stop.
+            process_tree.kill_group(os.getpid())
+
+    def _hear(self) -> None:
+        decoder = Decoder()
+        poller = select.poll()
+        poller.register(self._supervisor, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        wait_ms: int | None = None
+        while True:
+            ready = [descriptor for descriptor, _ in poller.poll(wait_ms)]
+            wait_ms = STEPS_WAIT_MS
+            if self._supervisor.fileno() in ready:
+                data = self._supervisor.recv(READ_BYTES)
+                if not data:
+                    return
+                for message in decoder.feed(data):
+                    self._obey(message)
+            elif self._wake in ready:
+                os.read(self._wake, 64)
+            elif not self._flush_steps():
+                wait_ms = None
+
+    def _flush_steps(self) -> bool:
+        run = self._current
+        if run is not None and run.flush():
+            return True
+        # First say that we sleep, then look once more: a step told in between would otherwise lie until the next.
+        self._reader_sleeps = True
+        if run is not None and run.flush():
+            self._reader_sleeps = False
+            return True
+        return False
+
+    def _obey(self, message: Any) -> None:
+        match message:
+            case ["run", [*wire]]:
+                self._current = _Run(job_from_wire(wire), self)
+                self._reader_sleeps = False
+                self._jobs.put(self._current)
+            case ["cancel", run_id]:
+                # By name: a cancel that comes late must not hit the next run.
+                if self._current is not None and self._current.job.run_id == run_id:
+                    self._current.cancel.set()
+            case _:
+                raise ValueError(f"not a word of the supervisor: {message!r:.200}")
+
+
+def _load(resolver_spec: str) -> tuple[Resolver, str | None]:
+    """The resolver, or one that fails every job with the reason why it could not be loaded, and that reason."""
+    try:
+        return load_resolver(resolver_spec), None
+    except InvalidUsage as error:
+        reason = error
+
+        def refuse(_flow_name: str) -> NoReturn:
+            raise reason
+
+        return refuse, error.detail
+
+
+def _flush_streams() -> None:
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream: TextIOWrapper = getattr(sys, name)
+        if stream.closed:
+            setattr(sys, name, _open_stream(descriptor))  # a task has closed it; the next run needs one
+            continue
+        with suppress(OSError):  # a task has closed the descriptor below: what it printed is lost by its own doing
+            stream.flush()

@@ -1,0 +1,74 @@
+"""Runs flows in a thread of the caller's process, because a library's resolver may be any callable.
+
+A thread cannot be killed: one that does not stop when it is told is abandoned, and its run ends without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pyoco_server.execution.state import StopHow
+from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
+from pyoco_server.worker.steps import Died, Report, RunJob, Step
+
+
+class ThreadExecutor:
+    """One flow at a time: pyoco mixes up the output of flows that run side by side in one process."""
+
+    stopped_by_kill = StopHow.ABANDONED
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._free = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Nothing to warm up."""
+
+    async def close(self) -> None:
+        """Nothing to end: what was abandoned cannot be reached any more."""
+
+    @asynccontextmanager
+    async def borrow(self) -> AsyncIterator[ThreadRunner]:
+        async with self._free:
+            yield ThreadRunner(self._resolver)
+
+
+class ThreadRunner:
+    """One run in one thread."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._cancel = CancelSwitch()
+        self._loop = asyncio.get_running_loop()
+        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+
+    def begin(self, job: RunJob) -> None:
+        # A daemon, so that an abandoned flow does not keep the caller's program from ending.
+        threading.Thread(target=self._run, args=(job,), name=f"pyoco-run-{job.run_id}", daemon=True).start()
+
+    async def reports(self) -> AsyncIterator[Report]:
+        while True:
+            report = await self._reports.get()
+            yield report
+            if report.end is not None:
+                return
+
+    def cancel(self) -> None:
+        self._cancel.set()
+
+    def kill(self) -> None:
+        self._cancel.set()
+        self._reports.put_nowait(Report(end=Died(exit_code=None, signal_name=None, last_lines=())))
+
+    def _run(self, job: RunJob) -> None:
+        self._tell(Report(end=run_job(self._resolver, job, self._step, self._cancel)))
+
+    def _step(self, step: Step) -> None:
+        self._tell(Report(steps=(step,)))
+
+    def _tell(self, report: Report) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._reports.put_nowait, report)

@@ -1,0 +1,358 @@
+"""What every index of runs promises; the dictionary in memory is the reference, SQLite has to do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyoco_server.adapters.memory.index import MemoryRunIndex
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.application.ports import RunIndex
+from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+
+STREAM = "2024-05-01T00:00:00Z"
+A, B, C, D = (RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(4))
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[RunIndex]:
+    with TemporaryDirectory() as folder:
+        index: RunIndex = MemoryRunIndex() if kind == "memory" else SqliteRunIndex(Path(folder) / "runs.db")
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
+    with opened(request.param) as index:
+        yield index
+
+
+def seen(sequence: int, run_id: RunId, *, version: int | None = None, **fields: Any) -> SnapshotSeen:
+    plain = {
+        "run_id": run_id,
+        "flow_name": "main",
+        "status": "PENDING",
+        "params": {},
+        "tasks": {},
+        "tag": "default",
+        "tags": ["default"],
+        "heartbeat_at": 100.0,
+        "updated_at": 100.0 + sequence,
+        "version": sequence if version is None else version,
+    }
+    return SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain | fields)
+
+
+def removed(sequence: int, run_id: RunId) -> SnapshotSeen:
+    return SnapshotSeen(sequence=sequence, run_id=run_id, plain=None)
+
+
+def at(sequence: int, last_key: str = "") -> IndexPosition:
+    return IndexPosition(stream_created=STREAM, sequence=sequence, last_key=last_key)
+
+
+def take_in(index: RunIndex, *changes: SnapshotSeen) -> None:
+    index.apply(changes, at(max(change.sequence for change in changes), changes[-1].run_id))
+
+
+def test_runs_are_listed_by_their_last_update_newest_first(index: RunIndex) -> None:
+    take_in(index, seen(1, A, updated_at=5.0), seen(2, B, updated_at=9.0), seen(3, C, updated_at=7.0))
+
+    assert index.run_ids(RunQuery()) == [B, C, A]
+
+
+def test_runs_updated_at_the_same_moment_are_listed_by_id_the_later_first(index: RunIndex) -> None:
+    take_in(index, seen(1, B, updated_at=5.0), seen(2, A, updated_at=5.0, status="RUNNING"), seen(3, C, updated_at=5.0))
+
+    assert index.run_ids(RunQuery()) == [C, B, A]
+
+
+def test_a_list_ends_at_its_limit(index: RunIndex) -> None:
+    take_in(index, seen(1, A), seen(2, B, status="RUNNING"), seen(3, C), seen(4, D, status="RUNNING"))
+
+    assert index.run_ids(RunQuery(limit=3)) == [D, C, B]
+
+
+def test_summaries_are_json_objects_in_the_order_of_the_list(index: RunIndex) -> None:
+    take_in(index, seen(1, A), seen(2, B, status="FAILED", error="boom", worker_id="w-1"))
+
+    first, second = (orjson.loads(summary) for summary in index.summaries(RunQuery()))
+
+    assert (first["run_id"], first["status"], first["error"], first["worker_id"]) == (B, "FAILED", "boom", "w-1")
+    assert (second["run_id"], second["status"], second["error"]) == (A, "PENDING", None)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (RunQuery(status="RUNNING"), [C, B]),
+        (RunQuery(flow="train"), [D, B]),
+        (RunQuery(tag="gpu"), [D, C]),
+        (RunQuery(tenant_id="acme"), [B, A]),
+        (RunQuery(status="RUNNING", flow="train"), [B]),
+        (RunQuery(flow="train", tag="gpu"), [D]),
+        (RunQuery(status="RUNNING", tag="gpu", tenant_id="acme"), []),
+        (RunQuery(labels=("nightly",)), [C, A]),
+        (RunQuery(labels=("nightly", "big")), [C]),
+        (RunQuery(labels=("nightly",), status="RUNNING"), [C]),
+        (RunQuery(labels=("unheard of",)), []),
+        (RunQuery(status="NONSENSE"), []),
+        (RunQuery(flow="", tag=""), []),
+    ],
+)
+def test_every_given_filter_applies(index: RunIndex, query: RunQuery, expected: list[RunId]) -> None:
+    take_in(
+        index,
+        seen(1, A, tenant_id="acme", tags=["nightly"]),
+        seen(2, B, tenant_id="acme", status="RUNNING", flow_name="train"),
+        seen(3, C, status="RUNNING", tag="gpu", tags=["nightly", "big", "big"]),
+        seen(4, D, flow_name="train", tag="gpu", tags=["big"]),
+    )
+
+    assert index.run_ids(query) == expected
+
+
+def test_archived_runs_are_listed_only_when_asked_for(index: RunIndex) -> None:
+    take_in(index, seen(1, A, status="COMPLETED"), seen(2, B, status="COMPLETED"))
+
+    take_in(index, seen(3, A, status="COMPLETED", archived_at=300.0))
+
+    assert index.run_ids(RunQuery()) == [B]
+    assert index.run_ids(RunQuery(archived=True)) == [A]
+
+
+def test_a_run_that_moves_on_leaves_the_lists_it_was_in(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["old", "kept"]))
+
+    take_in(index, seen(2, A, status="RUNNING", tags=["kept", "new"]))
+
+    assert index.run_ids(RunQuery(status="PENDING")) == []
+    assert index.run_ids(RunQuery(labels=("old",))) == []
+    assert index.run_ids(RunQuery(labels=("kept", "new"), status="RUNNING")) == [A]
+
+
+def test_a_replay_changes_nothing(index: RunIndex) -> None:
+    changes = [seen(1, A), seen(2, B), seen(3, A, status="COMPLETED"), removed(4, B)]
+    take_in(index, *changes)
+    before = index.summaries(RunQuery())
+
+    take_in(index, *changes)
+    take_in(index, *changes[:2])
+
+    assert index.summaries(RunQuery()) == before
+    assert index.position() == at(4, B)
+
+
+def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex) -> None:
+    take_in(index, seen(1, A, version=7, status="COMPLETED"))
+
+    take_in(index, seen(2, A, version=6, status="RUNNING"))
+
+    assert index.run_ids(RunQuery(status="COMPLETED")) == [A]
+    assert index.versions([A]) == {A: 7}
+
+
+def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> None:
+    take_in(index, seen(1, A, version=1, updated_at=5.0), seen(2, B, version=2, updated_at=9.0))
+
+    take_in(index, seen(3, A, version=1, updated_at=5.0, heartbeat_at=777.0))
+
+    assert index.run_ids(RunQuery()) == [B, A]
+    assert orjson.loads(index.summaries(RunQuery())[1])["heartbeat_at"] == 777.0
+
+
+def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x"]), seen(2, B, tags=["x"]))
+
+    take_in(index, removed(3, A))
+
+    assert index.run_ids(RunQuery(labels=("x",))) == [B]
+    assert index.counts() == {"PENDING": 1}
+    assert index.versions([A, B]) == {B: 2}
+
+
+def test_a_removed_run_is_not_revived_by_what_was_before_its_removal(index: RunIndex) -> None:
+    take_in(index, removed(3, A), seen(1, A))
+    take_in(index, seen(1, A))
+
+    assert index.run_ids(RunQuery()) == []
+
+
+def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -> None:
+    take_in(index, seen(1, A, version=9))
+
+    take_in(index, removed(2, A), seen(3, A, version=3))
+
+    assert index.versions([A]) == {A: 3}
+
+
+def test_counts_follow_every_change(index: RunIndex) -> None:
+    take_in(index, seen(1, A), seen(2, B), seen(3, C, tenant_id="acme"))
+
+    take_in(index, seen(4, A, status="RUNNING"), seen(5, A, status="COMPLETED"), seen(6, B, status="RUNNING"))
+    take_in(index, removed(7, B), seen(8, D, status="COMPLETED", archived_at=1.0))
+
+    assert index.counts() == {"PENDING": 1, "COMPLETED": 2}
+
+
+def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunIndex) -> None:
+    assert index.position() is None
+
+    index.apply([seen(5, A)], at(5, A))
+    index.apply([seen(3, B)], at(3, B))
+    index.apply([], at(6, C))
+
+    assert index.position() == at(6, C)
+
+
+def test_a_reset_forgets_rows_position_and_marks(index: RunIndex) -> None:
+    take_in(index, seen(5, A))
+    index.set_mark("commits", 12)
+
+    index.reset()
+
+    assert index.position() is None
+    assert index.mark("commits") == 0
+    assert index.counts() == {}
+    take_in(index, seen(1, B))
+    assert index.run_ids(RunQuery()) == [B]
+
+
+def test_a_mark_is_zero_until_it_is_set(index: RunIndex) -> None:
+    assert index.mark("commits") == 0
+
+    index.set_mark("commits", 12)
+    index.set_mark("commits", 13)
+
+    assert (index.mark("commits"), index.mark("other")) == (13, 0)
+
+
+def test_finished_runs_are_found_by_their_end_oldest_first(index: RunIndex) -> None:
+    take_in(
+        index,
+        seen(1, A, status="COMPLETED", end_time=50.0),
+        seen(2, B, status="FAILED", end_time=40.0, archived_at=60.0),
+        seen(3, C, status="CANCELLED", end_time=90.0),
+        seen(4, D, status="RUNNING", end_time=10.0),
+    )
+
+    assert index.finished_before(90.0, 10) == [B, A]
+    assert index.finished_before(91.0, 2) == [B, A]
+
+
+def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex) -> None:
+    take_in(
+        index,
+        seen(1, A, status="RUNNING", updated_at=30.0),
+        seen(2, B, status="PENDING", updated_at=20.0),
+        seen(3, C, status="COMPLETED", updated_at=10.0),
+        seen(4, D, status="CANCELLING", updated_at=40.0, tenant_id="acme"),
+    )
+
+    assert index.unfinished(updated_before=40.0, limit=10) == [(B, "PENDING"), (A, "RUNNING")]
+    assert index.unfinished(updated_before=99.0, limit=1) == [(B, "PENDING")]
+
+
+def test_snapshots_of_foreign_origin_are_listed_too(index: RunIndex) -> None:
+    required = ("run_id", "flow_name", "status", "params", "tasks", "heartbeat_at", "updated_at")
+    whole = seen(1, A).plain or {}
+
+    take_in(index, SnapshotSeen(sequence=1, run_id=A, plain={key: whole[key] for key in required}))
+    take_in(index, SnapshotSeen(sequence=2, run_id=B, plain={"status": 7, "version": 2**64, "tags": {"no": "list"}}))
+
+    assert index.run_ids(RunQuery()) == [A, B]
+    assert index.counts() == {"PENDING": 1, "UNKNOWN": 1}
+
+
+def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
+    runs = [RunId(f"run-{n:04}") for n in range(250)]
+    changes = [seen(n + 1, run_id, tenant_id=f"t{n}", updated_at=float(n)) for n, run_id in enumerate(runs)]
+    take_in(index, *changes)
+
+    assert index.run_ids(RunQuery(limit=200)) == runs[:49:-1]
+    assert [run_id for run_id, _ in index.unfinished(updated_before=9e9, limit=120)] == runs[:120]
+
+
+def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunIndex) -> None:
+    runs = [RunId(f"run-{n:04}") for n in range(600)]
+    changes = [
+        seen(n + 1, run_id, tags=["all", "rare"] if n % 200 == 0 else ["all"], status="RUNNING" if n % 2 else "PENDING")
+        for n, run_id in enumerate(runs)
+    ]
+    take_in(index, *changes)
+
+    assert index.run_ids(RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
+    assert index.run_ids(RunQuery(labels=("all", "rare"))) == [runs[400], runs[200], runs[0]]
+    assert index.run_ids(RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
+
+
+STATUSES = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
+FIELDS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(STATUSES),
+        "updated_at": st.sampled_from([1.0, 2.0, 3.0]),
+        "tags": st.lists(st.sampled_from(["x", "y", "z"])),
+        "flow_name": st.sampled_from(["f", "g"]),
+    },
+    optional={"archived_at": st.just(9.0), "tenant_id": st.sampled_from(["s", "t"]), "end_time": st.just(2.0)},
+)
+CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(st.integers(0, 5), FIELDS))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[SnapshotSeen], list[list[SnapshotSeen]]]:
+    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    history = [
+        removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
+        for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)
+    ]
+    batches, done = [], 0
+    while done < len(history):
+        upto = draw(st.integers(done + 1, len(history)))
+        replayed = draw(st.lists(st.sampled_from(history[:upto]), max_size=4))
+        batches.append(draw(st.permutations(history[done:upto] + replayed)))
+        done = upto
+    return history, batches
+
+
+def everything(index: RunIndex) -> list[object]:
+    lists: Callable[[RunQuery], object] = index.summaries
+    queries = [RunQuery(archived=archived, status=status) for archived in (False, True) for status in (None, "RUNNING")]
+    queries += [RunQuery(labels=("x",)), RunQuery(labels=("x", "y"), flow="f"), RunQuery(tenant_id="t")]
+    return [
+        *(lists(query) for query in queries),
+        dict(index.counts()),
+        index.finished_before(9e9, 10),
+        index.unfinished(updated_before=9e9, limit=10),
+        dict(index.versions([A, B, C])),
+        index.position(),
+    ]
+
+
+@settings(deadline=None, max_examples=150)
+@given(delivered=histories())
+def test_however_a_history_is_delivered_and_replayed_the_rows_are_the_same(
+    delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],
+) -> None:
+    history, batches = delivered
+    with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
+        for change in history:
+            reference.apply([change], at(change.sequence))
+        for index in (memory, sqlite):
+            for batch in batches:
+                index.apply(batch, at(max(change.sequence for change in batch)))
+
+        assert everything(memory) == everything(reference)
+        assert everything(sqlite) == everything(reference)

@@ -1,0 +1,518 @@
+"""Real runner processes under a real pool: how runs end, how processes die, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.worker.pipe import FrameTooLarge
+from pyoco_server.worker.runner import Message, Runner
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.steps import Died, Ended, NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded, RunJob, Step
+
+FLOWS = f"{Path(__file__).with_name('runner_flows.py')}:resolve"
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, pidfd and a subreaper")
+
+
+class Output:
+    """What the runners have written, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, run_id: str, line: str) -> None:
+        self.lines.append((run_id, line))
+        self._more.set()
+
+    def of(self, run_id: str) -> list[str]:
+        return [line for each, line in self.lines if each == run_id]
+
+    async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
+        async with asyncio.timeout(10):
+            while not condition([line for _, line in self.lines]):
+                self._more.clear()
+                await self._more.wait()
+        return [line for _, line in self.lines]
+
+
+@pytest.fixture
+def output() -> Output:
+    return Output()
+
+
+@pytest.fixture
+async def pool(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunnerPool]:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 2, output)
+    await pool.start()
+    yield pool
+    pids = pool.pids()
+    async with asyncio.timeout(10):
+        await pool.close()
+    assert not [pid for pid in pids if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until_gone(pid: int, limit_sec: float = 10) -> None:
+    """Wait for the end of a process that is nobody's child here."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([handle], [], [], limit_sec)
+    finally:
+        os.close(handle)
+    assert ended, f"process {pid} is still there"
+
+
+def job(flow_name: str, run_id: str = "run-1", **params: Any) -> RunJob:
+    return RunJob(run_id=run_id, flow_name=flow_name, params=params, attempt=1)
+
+
+async def hear(runner: Runner) -> list[Message]:
+    async with asyncio.timeout(20):
+        return [message async for message in runner.messages()]
+
+
+async def play(pool: RunnerPool, flow_name: str, run_id: str = "run-1", **params: Any) -> list[Message]:
+    async with pool.borrow() as runner:
+        runner.begin(job(flow_name, run_id, **params))
+        return await hear(runner)
+
+
+def steps_of(messages: list[Message]) -> list[Step]:
+    return [step for message in messages if isinstance(message, tuple) for step in message]
+
+
+def ended_of(messages: list[Message]) -> Ended:
+    ended = messages[-1]
+    assert isinstance(ended, Ended), ended
+    return ended
+
+
+def died_of(messages: list[Message]) -> Died:
+    died = messages[-1]
+    assert isinstance(died, Died), died
+    return died
+
+
+def outputs_of(messages: list[Message]) -> dict[str, object]:
+    return {step.node: step.output for step in steps_of(messages) if isinstance(step, NodeSucceeded)}
+
+
+def pids_in(lines: list[str]) -> list[int]:
+    return [int(line.removeprefix("pid ")) for line in lines if line.startswith("pid ")]
+
+
+async def test_a_short_run_comes_back_in_one_piece(pool: RunnerPool, output: Output) -> None:
+    messages = await play(pool, "sum", a=2, b=3)
+
+    assert len(messages) == 2
+    assert [type(step) for step in steps_of(messages)] == [
+        *(NodesDeclared, NodeBegan, NodeSucceeded, NodeBegan, NodeSucceeded)
+    ]
+    assert outputs_of(messages) == {"add": 5, "tell": "the sum is 5"}
+    assert ended_of(messages).how == "completed"
+    assert output.of("run-1") == ["adding 2 and 3"]
+
+
+async def test_the_steps_of_a_long_run_come_while_it_runs(pool: RunnerPool) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("wait_until_cancelled"))
+        messages = runner.messages()
+        async with asyncio.timeout(10):
+            first = await anext(messages)
+            runner.cancel()
+            rest = [message async for message in messages]
+
+    assert isinstance(first, tuple)
+    assert [type(step) for step in first] == [NodesDeclared, NodeBegan]
+    assert ended_of(rest).how == "cancelled"
+
+
+async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> None:
+    pids = pool.pids()
+
+    runs = [play(pool, "sum", f"run-{n}", a=n, b=n) for n in range(20)]
+    results = await asyncio.gather(*runs)
+
+    assert [outputs_of(messages)["add"] for messages in results] == [2 * n for n in range(20)]
+    assert pool.pids() == pids
+
+
+async def test_a_failed_run_brings_its_traceback(pool: RunnerPool) -> None:
+    messages = await play(pool, "divide")
+
+    failed = steps_of(messages)[-1]
+    assert isinstance(failed, NodeFailed)
+    assert (failed.node, failed.nth, failed.error_type) == ("divide", 1, "ZeroDivisionError")
+    assert "return 1 / 0" in failed.traceback
+    assert (ended_of(messages).how, ended_of(messages).message) == ("failed", "division by zero")
+
+
+async def test_an_unknown_flow_is_not_found(pool: RunnerPool) -> None:
+    messages = await play(pool, "no such flow")
+
+    assert steps_of(messages) == []
+    assert ended_of(messages).how == "flow_not_found"
+
+
+async def test_an_async_task_is_awaited(pool: RunnerPool) -> None:
+    assert outputs_of(await play(pool, "fetch")) == {"fetch": "fetched"}
+
+
+async def test_a_task_that_exits_fails_and_its_runner_lives(pool: RunnerPool) -> None:
+    pids = pool.pids()
+
+    messages = await play(pool, "leave")
+
+    assert ended_of(messages).message == "the task called sys.exit(3)"
+    assert pool.pids() == pids
+
+
+async def test_outputs_are_bounded_and_plain(pool: RunnerPool) -> None:
+    assert outputs_of(await play(pool, "unserialisable")) == {"unserialisable": {"repr": "{1, 2}", "type": "set"}}
+    huge = outputs_of(await play(pool, "huge"))["huge"]
+    assert isinstance(huge, dict)
+    assert (huge["truncated"], huge["bytes"]) == (True, 200_002)
+
+
+async def test_a_loop_numbers_its_rounds_and_a_group_joins(pool: RunnerPool) -> None:
+    rounds = [step.nth for step in steps_of(await play(pool, "loop")) if isinstance(step, NodeSucceeded)]
+
+    assert rounds == [1, 2, 3]
+    assert outputs_of(await play(pool, "wide")) == {"start": 1, "left": 2, "right": 2, "join": 4}
+
+
+async def test_more_outputs_than_a_frame_holds_come_in_several(pool: RunnerPool) -> None:
+    messages = await play(pool, "large_loop")
+
+    assert [step.nth for step in steps_of(messages) if isinstance(step, NodeSucceeded)] == list(range(1, 201))
+    assert ended_of(messages).how == "completed"
+
+
+async def test_a_job_that_does_not_fit_into_a_frame_is_refused_and_the_runner_stays_free(pool: RunnerPool) -> None:
+    async with pool.borrow() as runner:
+        with pytest.raises(FrameTooLarge):
+            runner.begin(job("sum", a="x" * 9_000_000))
+        runner.begin(job("sum", a=1, b=1))
+
+        assert ended_of(await hear(runner)).how == "completed"
+
+
+async def test_a_hundred_thousand_lines_arrive_before_the_end_is_told(pool: RunnerPool, output: Output) -> None:
+    await play(pool, "print_much")
+
+    assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
+
+
+async def test_everything_written_to_the_standard_descriptors_is_output_of_its_run(
+    pool: RunnerPool, output: Output
+) -> None:
+    await play(pool, "print_to_both", "run-a")
+    await play(pool, "sum", "run-b", a=1, b=1)
+
+    assert output.of("run-a") == ["to stdout", "to stderr", "from a program", "no newline"]
+    assert output.of("run-b") == ["adding 1 and 1"]
+
+
+async def test_a_task_that_closes_stdout_does_not_silence_the_next_run(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+
+    await play(pool, "close_stdout", "run-a")
+    await play(pool, "sum", "run-b", a=1, b=1)
+    await pool.close()
+
+    assert output.of("run-b") == ["adding 1 and 1"]
+
+
+async def test_a_task_that_leaves_by_the_back_door_is_named_by_its_exit_code(pool: RunnerPool) -> None:
+    messages = await play(pool, "vanish")
+
+    assert died_of(messages) == Died(exit_code=3, signal_name=None, last_lines=("last words",))
+
+
+async def test_a_crash_is_named_by_its_signal_and_brings_the_last_lines(pool: RunnerPool, output: Output) -> None:
+    messages = await play(pool, "crash")
+
+    died = died_of(messages)
+    assert (died.exit_code, died.signal_name) == (None, "SIGSEGV")
+    assert died.last_lines == tuple(f"line {n}" for n in range(10, 30))
+    assert output.of("run-1") == [f"line {n}" for n in range(30)]
+
+
+async def test_a_dead_runner_is_replaced(pool: RunnerPool) -> None:
+    for n in range(4):  # more deaths than runners
+        assert died_of(await play(pool, "vanish", f"run-{n}")).exit_code == 3
+
+    assert ended_of(await play(pool, "sum", a=1, b=1)).how == "completed"
+
+
+@needs_linux
+async def test_a_job_given_to_a_runner_that_has_just_died_never_began(pool: RunnerPool) -> None:
+    async with pool.borrow() as runner:
+        os.kill(runner.pid, signal.SIGKILL)
+        until_gone(runner.pid)
+        runner.begin(job("sum", a=1, b=1))
+
+        messages = await hear(runner)
+
+    assert messages == [Died(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)]
+
+
+@needs_linux
+async def test_a_job_that_lay_unread_when_its_runner_died_never_began(pool: RunnerPool) -> None:
+    async with pool.borrow() as runner:
+        os.kill(runner.pid, signal.SIGSTOP)
+        runner.begin(job("sum", a=1, b=1))
+        runner.kill()
+
+        messages = await hear(runner)
+
+    assert messages == [Died(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)]
+
+
+async def test_an_idle_runner_that_dies_is_replaced(pool: RunnerPool) -> None:
+    before = pool.pids()
+
+    os.kill(before[0], signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while before[0] in pool.pids() or len(pool.pids()) < 2:
+            last = (await play(pool, "sum", a=1, b=1))[-1]
+            assert last.how == "completed" if isinstance(last, Ended) else isinstance(last, Died) and last.never_began
+
+    assert before[1] in pool.pids()
+
+
+async def test_a_cancel_that_is_ignored_ends_with_a_kill(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("ignore_cancel"))
+        await output.until(lambda lines: "waiting" in lines)
+        runner.cancel()
+        runner.kill()
+
+        died = died_of(await hear(runner))
+
+    assert died == Died(exit_code=None, signal_name="SIGKILL", last_lines=("waiting",))
+
+
+async def test_a_late_cancel_does_not_hit_the_next_run(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+
+    async with pool.borrow() as runner:
+        runner.begin(job("sum", "run-a", a=1, b=1))
+        runner.cancel()  # may come too late for run-a
+        await hear(runner)
+        runner.begin(job("sum", "run-b", a=1, b=1))
+        second = ended_of(await hear(runner))
+    await pool.close()
+
+    assert second.how == "completed"
+
+
+async def test_a_runner_given_back_in_the_middle_of_a_run_is_not_lent_again(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("ignore_cancel"))
+        await output.until(lambda lines: "waiting" in lines)
+        left = runner.pid
+
+    results = await asyncio.gather(*(play(pool, "where", f"run-{n}") for n in range(4)))
+
+    used = {outputs_of(messages)["where"]["pid"] for messages in results}  # type: ignore[index]
+    assert left not in used
+
+
+@needs_linux
+async def test_a_runner_stands_apart_from_its_supervisor(pool: RunnerPool) -> None:
+    seen = outputs_of(await play(pool, "where", "run-7"))["where"]
+
+    assert isinstance(seen, dict)
+    assert seen["pid"] == seen["session"]
+    assert (seen["run_id"], seen["stdin"]) == ("run-7", "")
+    assert len(seen["open"]) <= 8  # the standard three, the control socket, the reader's pipe and the listing itself
+
+
+@needs_linux
+async def test_a_kill_takes_the_programs_that_a_task_started_with_it(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("start_programs"))
+        pids = pids_in(await output.until(lambda lines: len(pids_in(lines)) == 2))
+        runner.kill()
+        assert died_of(await hear(runner)).signal_name == "SIGKILL"
+
+    for pid in pids:
+        until_gone(pid)
+
+
+@needs_linux
+async def test_a_crash_takes_the_runners_group_with_it(pool: RunnerPool, output: Output) -> None:
+    messages = await play(pool, "start_programs_and_crash")
+
+    assert died_of(messages).signal_name == "SIGABRT"
+    for pid in pids_in(output.of("run-1")):
+        until_gone(pid)
+
+
+@needs_linux
+async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_pool(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+
+    async with asyncio.timeout(5):
+        messages = await play(pool, "fork_and_crash")
+    await pool.close()
+
+    assert died_of(messages).signal_name == "SIGABRT"
+    (stray,) = pids_in(output.of("run-1"))
+    until_gone(stray)
+
+
+async def test_a_runner_that_speaks_nonsense_is_killed(pool: RunnerPool) -> None:
+    messages = await play(pool, "write_nonsense")
+
+    assert died_of(messages).signal_name == "SIGKILL"
+
+
+async def test_a_lost_fork_server_is_replaced_and_borrowed_runners_report_death(
+    pool: RunnerPool, output: Output
+) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("ignore_cancel"))
+        await output.until(lambda lines: "waiting" in lines)
+        lost = pool.fork_server_pid
+        assert lost is not None
+        os.kill(lost, signal.SIGKILL)
+        died = died_of(await hear(runner))
+
+    assert died == Died(exit_code=None, signal_name=None, last_lines=("waiting",))
+    assert ended_of(await play(pool, "sum", a=1, b=1)).how == "completed"
+    assert pool.fork_server_pid != lost
+
+
+async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+
+    async with pool.borrow() as runner:
+        runner.begin(job("ignore_cancel"))
+        waiting = asyncio.create_task(play(pool, "sum", a=1, b=1))
+        await output.until(lambda lines: "waiting" in lines)
+        await pool.close()
+        died = died_of(await hear(runner))
+
+    assert died.last_lines == ("waiting",)
+    with pytest.raises(RuntimeError, match="closed"):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("print('so long'); import os; os._exit(7)", "died (exit code 7)\nso long"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
+    ],
+)
+async def test_a_resolver_that_cannot_be_loaded_is_told_at_the_start(tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "broken_flows.py").write_text(code)
+    pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, line: None)
+
+    with pytest.raises(InvalidUsage) as refused:
+        async with asyncio.timeout(10):
+            await pool.start()
+
+    assert said in refused.value.detail
+    assert pool.pids() == []
+
+
+async def test_a_resolver_that_breaks_later_fails_jobs_rather_than_keep_them_waiting(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flows = tmp_path / "changing_flows.py"
+    flows.write_text(
+        "import os\nfrom pyoco.core.models import Flow, Task\n"
+        "def resolve(name): return Flow(name=name) >> Task(func=lambda: os._exit(1), name='vanish')\n"
+    )
+    pool = RunnerPool(f"{flows}:resolve", 1, output)
+    await pool.start()
+
+    flows.write_text("1 / 0")
+    died_of(await play(pool, "any"))
+    ended = ended_of(await play(pool, "any"))
+    await pool.close()
+
+    assert (ended.how, ended.error_type) == ("failed", "InvalidUsage")
+    assert ended.message is not None
+    assert "ZeroDivisionError" in ended.message
+
+
+SUPERVISOR = """
+import asyncio, json, os, sys
+sys.path[:] = json.loads(sys.argv[1])
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.steps import RunJob
+
+async def main():
+    def say(run_id, line):
+        print(line, flush=True)
+
+    pool = RunnerPool(sys.argv[2], 2, say)
+    await pool.start()
+    print("runners", json.dumps([pool.fork_server_pid, *pool.pids()]), flush=True)
+    async with pool.borrow() as runner:
+        runner.begin(RunJob(run_id="run-1", flow_name="start_programs", params={}, attempt=1))
+        async for message in runner.messages():
+            pass
+
+asyncio.run(main())
+"""
+
+
+@needs_linux
+def test_a_supervisor_killed_with_9_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SUPERVISOR, json.dumps(sys.path), FLOWS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as supervisor:
+        assert supervisor.stdout is not None
+        runners = json.loads(supervisor.stdout.readline().removeprefix("runners "))
+        programs = pids_in([supervisor.stdout.readline().strip() for _ in range(2)])
+
+        supervisor.kill()
+
+        for pid in (*runners, *programs):
+            until_gone(pid)

@@ -1,0 +1,70 @@
+"""Stored events are read for ever: each event name has a file that must decode, fold, and be written the same way.
+
+A golden file is never edited. A changed shape is a new schemaVersion with an upcaster; the file of the old one stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pyoco_server.execution.events import EVENT_NAMES, Commit
+from pyoco_server.execution.evolve import fold
+from pyoco_server.execution.graph import Graph
+from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.execution.wire import decode, encode
+from unit.execution.strategies import RUN_ID
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "events"
+
+
+def _commit(name: str) -> Commit:
+    return decode((GOLDEN / f"{name}.json").read_bytes())
+
+
+def _created() -> Execution:
+    return fold(_commit("EXECUTION_CREATED").events, nothing(RUN_ID))
+
+
+def _unset(value: object, path: str) -> list[str]:
+    """The fields below `value` that still have their default, so that a golden file would not show their names."""
+    if not is_dataclass(value) or isinstance(value, Graph):
+        return []
+    missing = []
+    for item in fields(value):
+        content = getattr(value, item.name)
+        missing += [f"{path}.{item.name}"] if content == item.default else []
+        missing += _unset(content, f"{path}.{item.name}")
+    return missing
+
+
+def test_every_event_has_its_golden_file_and_every_golden_file_its_event() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.json" for name in EVENT_NAMES}
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_a_golden_commit_decodes_to_its_event_with_every_field_set(name: str) -> None:
+    commit = _commit(name)
+
+    assert [type(event) for event in commit.events] == [EVENT_NAMES[name]]
+    assert _unset(commit, name) == []
+    assert _unset(commit.events[0], name) == []
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_a_golden_commit_folds_and_changes_the_execution(name: str) -> None:
+    before = nothing(RUN_ID) if name == "EXECUTION_CREATED" else _created()
+
+    execution = fold(_commit(name).events, before)
+
+    assert execution != before
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_a_golden_commit_is_written_today_as_it_was_then(name: str) -> None:
+    stored = orjson.dumps(orjson.loads((GOLDEN / f"{name}.json").read_bytes()))
+
+    assert encode(RUN_ID, decode(stored)) == stored
