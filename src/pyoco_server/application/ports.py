@@ -229,6 +229,9 @@ class Feed(Protocol):
     def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
         """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
 
+    async def last_commit(self) -> int:
+        """The last sequence of the event log."""
+
     def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         """Batches of commits of all runs behind the sequence `after`, then live, for ever."""
 

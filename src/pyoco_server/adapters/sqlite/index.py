@@ -22,7 +22,6 @@ from pyoco_server.adapters.sqlite.migrate import claim, open_reader, open_writer
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
 
@@ -85,14 +84,14 @@ class SqliteRunIndex:
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         return [RunId(run_id) for _, run_id, _ in self._listed(query)]
 
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:
-            return dict(
-                reader.execute(
-                    "SELECT run_id, version FROM runs WHERE run_id IN (SELECT value FROM json_each(?))",
-                    (orjson.dumps(run_ids).decode(),),
-                )
+            found = reader.execute(
+                "SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)"
+                " WHERE run_id IN (SELECT value FROM json_each(?))",
+                (orjson.dumps(run_ids).decode(),),
             )
+            return {RunId(run_id): (version, status) for run_id, version, status in found}
 
     def mark(self, name: str) -> int:
         with self._reading() as reader:
@@ -116,15 +115,11 @@ class SqliteRunIndex:
             )
             return [RunId(run_id) for (run_id,) in found]
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
-            status_of = {
-                shelf: status
-                for shelf, status in reader.execute("SELECT shelf, status FROM shelves WHERE runs > 0")
-                if status not in TERMINAL_RUN_STATUSES
-            }
-            found = _run(reader, listing.unfinished(list(status_of), updated_before, limit))
-        return [(RunId(run_id), status_of[shelf]) for _, run_id, shelf in sorted(found)[:limit]]
+            shelves = reader.execute("SELECT shelf FROM shelves WHERE runs > 0 AND status = ?", (status,)).fetchall()
+            found = _run(reader, listing.unchanged([shelf for (shelf,) in shelves], updated_before, limit))
+        return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
 
     def _listed(self, query: RunQuery) -> list[tuple[float, str, bytes]]:
         with self._reading() as reader:
@@ -135,7 +130,8 @@ class SqliteRunIndex:
             found = _run(reader, statements)
         if len(statements) > 1:
             found.sort(key=lambda row: row[:2], reverse=True)
-        return found[: query.limit]
+        page: list[tuple[float, str, bytes]] = found[: query.limit]
+        return page
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -171,7 +167,7 @@ def _position(connection: sqlite3.Connection) -> IndexPosition | None:
     return IndexPosition(stream_created=found[0], sequence=found[1], last_key=found[2]) if found else None
 
 
-def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[float, str, Any]]:
+def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[Any]:
     return [row for statement in statements for row in reader.execute(statement.sql, statement.params)]
 
 

@@ -57,9 +57,9 @@ def by_label(query: RunQuery, shelves: Sequence[int], label: str) -> list[Statem
     return [Statement(sql=sql, params=(label, *shelves, *params, query.limit))]
 
 
-def unfinished(shelves: Sequence[int], updated_before: float, limit: int) -> list[Statement]:
-    """For (updated_at, run_id, shelf), oldest first."""
-    part = "SELECT updated_at, run_id, shelf FROM runs WHERE shelf = ? AND updated_at < ?"
+def unchanged(shelves: Sequence[int], updated_before: float, limit: int) -> list[Statement]:
+    """For (updated_at, run_id), oldest first."""
+    part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND updated_at < ?"
     return _merged(part, shelves, (updated_before,), order=_OLDEST_FIRST, limit=limit)
 
 
