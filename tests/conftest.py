@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.nats import running_nats, url_with_token
 
 from pyoco_server.adapters.nats_server import EmbeddedNats
+from support.nats import running_nats, url_with_token
 
 
 @pytest_asyncio.fixture

@@ -125,10 +125,9 @@ def pids_in(lines: list[str]) -> list[int]:
     return [int(line.removeprefix("pid ")) for line in lines if line.startswith("pid ")]
 
 
-async def test_a_short_run_comes_back_in_one_piece(pool: RunnerPool, output: Output) -> None:
+async def test_a_run_tells_its_steps_in_order(pool: RunnerPool, output: Output) -> None:
     messages = await play(pool, "sum", a=2, b=3)
 
-    assert len(messages) == 2
     assert [type(step) for step in steps_of(messages)] == [
         *(NodesDeclared, NodeBegan, NodeSucceeded, NodeBegan, NodeSucceeded)
     ]

@@ -62,8 +62,7 @@ class IndexFollower:
         self._sequence = 0
         self._target = 0
         self._moved = asyncio.Event()
-        self.caught_up = asyncio.Event()
-        """Set while the index has everything that was stored when the follower last started."""
+        self._caught_up = asyncio.Event()
         self.failing: Failing | None = None
         self.failures = 0
         """How often it had to start again, for the metrics."""
@@ -73,8 +72,30 @@ class IndexFollower:
         """The last sequence of the snapshot stream that is in the index."""
         return self._sequence
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the index has everything that was stored when the follower last started; not while it is failing."""
+        return self._caught_up.is_set()
+
+    async def caught_up(self) -> None:
+        """Wait until it has."""
+        await self._caught_up.wait()
+
+    async def wait_caught_up(self, timeout_sec: float) -> bool:
+        """Wait until it has; False when that took too long."""
+        if self._caught_up.is_set():
+            return True
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._caught_up.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def reached(self, sequence: int, timeout_sec: float) -> bool:
         """Wait until the index has this sequence; False when that took too long."""
+        if self._sequence >= sequence:
+            return True
         try:
             async with asyncio.timeout(timeout_sec):
                 while self._sequence < sequence:
@@ -94,7 +115,7 @@ class IndexFollower:
                 await asyncio.sleep(self._pause_sec)
 
     async def _follow(self, writer: Executor) -> None:
-        self.caught_up.clear()
+        self._caught_up.clear()
         created, last = await self._feed.snapshot_stream()
         known = await _in(writer, self._index.position)
         if known is None or not await self._is_of(known, created, last):
@@ -131,8 +152,9 @@ class IndexFollower:
         """Return when the bucket is not the one we follow any more, or the index has lost what it had."""
         while True:
             await asyncio.sleep(self._verify_every_sec)
+            reached = self._sequence  # before the question: meanwhile more may come in than the answer knows of
             now_created, last = await self._feed.snapshot_stream()
-            if now_created != created or last < self._sequence:
+            if now_created != created or last < reached:
                 return
             if self._sequence > 0 and await _in(writer, self._index.position) is None:
                 logger.warning("the index has lost its rows and is built again")
@@ -156,10 +178,10 @@ class IndexFollower:
             logger.info("the index follows again", extra={"seconds": self._clock.now() - self.failing.since})
         self.failing = None
         self._pause_sec = self._first_pause_sec
-        self.caught_up.set()
+        self._caught_up.set()
 
     def _note(self, trouble: Exception) -> None:
-        self.caught_up.clear()
+        self._caught_up.clear()
         self.failures += 1
         self._pause_sec = min(self._pause_sec * 2, LONGEST_PAUSE_SEC)
         cause = _first(trouble)

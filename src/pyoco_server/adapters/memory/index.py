@@ -45,8 +45,8 @@ class MemoryRunIndex:
         return [row.run_id for row in self._listed(query)]
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
-        rows = {run_id: self._rows[run_id] for run_id in run_ids if run_id in self._rows}
-        return {run_id: (row.version, row.status) for run_id, row in rows.items()}
+        rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
+        return {row.run_id: (row.version, row.status) for row in rows}
 
     def mark(self, name: str) -> int:
         return self._marks.get(name, 0)
@@ -62,8 +62,12 @@ class MemoryRunIndex:
         return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
 
     def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        rows = [row for row in self._rows.values() if row.status == status and row.updated_at < updated_before]
-        return [row.run_id for row in sorted(rows, key=lambda row: (row.updated_at, row.run_id))[:limit]]
+        quiet = sorted(
+            (row.updated_at, row.run_id)
+            for row in self._rows.values()
+            if row.status == status and row.updated_at < updated_before
+        )
+        return [run_id for _, run_id in quiet[:limit]]
 
     def close(self) -> None:
         self.reset()
