@@ -46,7 +46,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     """The services of a gateway: the stores, its own index, and the unasked work."""
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = _stores(connection, facts, config)
-        feed = JetStreamFeed(connection, config)
+        feed = JetStreamFeed(connection, config, facts)
         index = SqliteRunIndex.open(_index_path(config))
         follower = IndexFollower(feed, index, stores.clock)
         caretaker = Caretaker(stores, index, feed, config)
@@ -86,7 +86,7 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
         queue=JetStreamJobQueue(connection, config),
         dead_letters=JetStreamDeadLetters(connection, config),
         registry=JetStreamRegistry(connection, config, facts),
-        signals=JetStreamSignals(connection, config),
+        signals=JetStreamSignals(connection),
         clock=SystemClock(),
         ids=SystemIds(),
         durability=facts.durability,

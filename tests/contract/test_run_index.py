@@ -26,7 +26,7 @@ A, B, C, D = (RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(4)
 @contextmanager
 def opened(kind: str) -> Iterator[RunIndex]:
     with TemporaryDirectory() as folder:
-        index: RunIndex = MemoryRunIndex() if kind == "memory" else SqliteRunIndex(Path(folder) / "runs.db")
+        index: RunIndex = MemoryRunIndex() if kind == "memory" else SqliteRunIndex.open(Path(folder) / "runs.db")
         try:
             yield index
         finally:
@@ -161,7 +161,7 @@ def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex
     take_in(index, seen(2, A, version=6, status="RUNNING"))
 
     assert index.run_ids(RunQuery(status="COMPLETED")) == [A]
-    assert index.versions([A]) == {A: 7}
+    assert index.known([A]) == {A: (7, "COMPLETED")}
 
 
 def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> None:
@@ -180,7 +180,7 @@ def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
 
     assert index.run_ids(RunQuery(labels=("x",))) == [B]
     assert index.counts() == {"PENDING": 1}
-    assert index.versions([A, B]) == {B: 2}
+    assert index.known([A, B]) == {B: (2, "PENDING")}
 
 
 def test_a_removed_run_is_not_revived_by_what_was_before_its_removal(index: RunIndex) -> None:
@@ -195,7 +195,7 @@ def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -
 
     take_in(index, removed(2, A), seen(3, A, version=3))
 
-    assert index.versions([A]) == {A: 3}
+    assert index.known([A]) == {A: (3, "PENDING")}
 
 
 def test_counts_follow_every_change(index: RunIndex) -> None:
@@ -256,13 +256,14 @@ def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex
     take_in(
         index,
         seen(1, A, status="RUNNING", updated_at=30.0),
-        seen(2, B, status="PENDING", updated_at=20.0),
+        seen(2, B, status="RUNNING", updated_at=20.0, tenant_id="acme"),
         seen(3, C, status="COMPLETED", updated_at=10.0),
         seen(4, D, status="CANCELLING", updated_at=40.0, tenant_id="acme"),
     )
 
-    assert index.unfinished(updated_before=40.0, limit=10) == [(B, "PENDING"), (A, "RUNNING")]
-    assert index.unfinished(updated_before=99.0, limit=1) == [(B, "PENDING")]
+    assert index.unfinished(status="RUNNING", updated_before=40.0, limit=10) == [B, A]
+    assert index.unfinished(status="RUNNING", updated_before=99.0, limit=1) == [B]
+    assert index.unfinished(status="CANCELLING", updated_before=40.0, limit=10) == []
 
 
 def test_snapshots_of_foreign_origin_are_listed_too(index: RunIndex) -> None:
@@ -282,7 +283,7 @@ def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
     take_in(index, *changes)
 
     assert index.run_ids(RunQuery(limit=200)) == runs[:49:-1]
-    assert [run_id for run_id, _ in index.unfinished(updated_before=9e9, limit=120)] == runs[:120]
+    assert index.unfinished(status="PENDING", updated_before=9e9, limit=120) == runs[:120]
 
 
 def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunIndex) -> None:
@@ -335,8 +336,8 @@ def everything(index: RunIndex) -> list[object]:
         *(lists(query) for query in queries),
         dict(index.counts()),
         index.finished_before(9e9, 10),
-        index.unfinished(updated_before=9e9, limit=10),
-        dict(index.versions([A, B, C])),
+        *(index.unfinished(status=status, updated_before=9e9, limit=10) for status in STATUSES),
+        dict(index.known([A, B, C])),
         index.position(),
     ]
 

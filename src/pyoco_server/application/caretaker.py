@@ -59,7 +59,7 @@ class Caretaker:
     async def run(self) -> None:
         """Look after everything until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read_commits())
+            group.create_task(self._for_ever("commits", REPAIR_EVERY_SEC, self._read_commits))
             group.create_task(self._for_ever("repair", REPAIR_EVERY_SEC, self.repair))
             group.create_task(self._for_ever("cancels", CANCELS_EVERY_SEC, self.see_cancels_through))
             group.create_task(self._for_ever("strays", STRAYS_EVERY_SEC, self.requeue_strays))
@@ -77,11 +77,15 @@ class Caretaker:
                 logger.exception("a round of care broke", extra={"work": name})
 
     async def _read_commits(self) -> None:
+        """Note every commit for the repair; returns when the log is another one than before, to begin anew."""
+        if await self._feed.last_commit() < self._last_seen:
+            logger.warning("the event log is another one; checking all of it")
+            self._last_seen = 0
         async for batch in self._feed.commits(after=self._last_seen):
             now = self._stores.clock.monotonic()
             for seen in batch:
                 self._unchecked[seen.run_id] = (seen.sequence, now)
-            self._last_seen = batch[-1].sequence
+                self._last_seen = seen.sequence
 
     # --- repair -------------------------------------------------------------------------------------------------------
 
@@ -101,7 +105,7 @@ class Caretaker:
                 del self._unchecked[run_id]
             await asyncio.sleep(0)
         checked = min((sequence for sequence, _ in self._unchecked.values()), default=self._last_seen + 1) - 1
-        if checked > self._index.mark(CHECKED):
+        if checked != self._index.mark(CHECKED):
             self._index.set_mark(CHECKED, checked)
 
     async def _mend(self, run_id: RunId) -> None:

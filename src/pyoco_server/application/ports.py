@@ -227,7 +227,14 @@ class Feed(Protocol):
         """The key stored under this sequence, None when it was replaced since."""
 
     def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
-        """Batches of changes of the snapshot bucket behind `after`, then live, for ever."""
+        """Batches of changes of the snapshot bucket behind `after`, then live, for ever.
+
+        An empty batch says that nothing is pending: the last sequence of a stream may be one that nobody will ever see
+        (the marker of a removal expires), so a follower cannot tell from sequences alone that it has caught up.
+        """
+
+    async def last_commit(self) -> int:
+        """The last sequence of the event log."""
 
     def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         """Batches of commits of all runs behind the sequence `after`, then live, for ever."""

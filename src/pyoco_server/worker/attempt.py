@@ -195,13 +195,18 @@ class Attempt:
         try:
             async for report in runner.reports():
                 if report.end is not None:
+                    self._leave_runner()
                     return await self._ended(report.end, report.steps)
                 await self._record(report.steps)
         finally:
-            self._runner = None
-            if self._kill_timer is not None:
-                self._kill_timer.cancel()
+            self._leave_runner()
         return await self._ended(Died(exit_code=None, signal_name=None, last_lines=()), ())
+
+    def _leave_runner(self) -> None:
+        """Its part is over: from here on a cancel or a fence must not hit what it does next."""
+        self._runner = None
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
 
     async def _record(self, steps: tuple[Step, ...]) -> None:
         declared = max((len(step.nodes) for step in steps if isinstance(step, NodesDeclared)), default=0)

@@ -48,13 +48,13 @@ class Follower:
         self._place = 0
 
     async def batches(self) -> AsyncGenerator[list[Followed], None]:
-        """Never empty, at most `BATCH` messages, for ever."""
+        """At most `BATCH` messages at a time, for ever; an empty one says that nothing is pending at the start."""
         pull = Pull(self._connection, self._stream, "")
         try:
             while True:
                 try:
-                    if pull.stale:
-                        await self._begin(pull)
+                    if pull.stale and await self._begin(pull) == 0:
+                        yield []
                     await pull.wait(CREDIT, low=LOW)
                 except StreamReplaced:
                     raise
@@ -70,7 +70,8 @@ class Follower:
             pull.close()
             await self._leave()
 
-    async def _begin(self, pull: Pull) -> None:
+    async def _begin(self, pull: Pull) -> int:
+        """Start to read behind the last sequence; how many messages are pending there."""
         info = await self._connection.api(subjects.stream_info(self._stream))
         created, last = info["created"], info["state"]["last_seq"]
         if self._created not in (None, created) or last < self._last:
@@ -78,11 +79,12 @@ class Follower:
         self._created = created
         await self._leave()
         pull.take()
-        self._consumer, _ = await create_reader(
+        self._consumer, pending = await create_reader(
             self._connection, self._stream, after=self._last, headers_only=self._headers_only
         )
         self._place = 0
         await pull.renew(subjects.consumer_next(self._stream, self._consumer))
+        return pending
 
     def _in_order(self, pull: Pull) -> list[Followed]:
         batch = []

@@ -44,8 +44,9 @@ class MemoryRunIndex:
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         return [row.run_id for row in self._listed(query)]
 
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
-        return {run_id: self._rows[run_id].version for run_id in run_ids if run_id in self._rows}
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
+        return {row.run_id: (row.version, row.status) for row in rows}
 
     def mark(self, name: str) -> int:
         return self._marks.get(name, 0)
@@ -60,13 +61,13 @@ class MemoryRunIndex:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
         return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
         quiet = sorted(
-            (row.updated_at, row.run_id, row.status)
+            (row.updated_at, row.run_id)
             for row in self._rows.values()
-            if row.ended_at is None and row.updated_at < updated_before
+            if row.status == status and row.updated_at < updated_before
         )
-        return [(run_id, status) for _, run_id, status in quiet[:limit]]
+        return [run_id for _, run_id in quiet[:limit]]
 
     def close(self) -> None:
         self.reset()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.sqlite import listing
-from pyoco_server.adapters.sqlite.migrate import claim, open_reader, open_writer, start_empty
+from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
 
@@ -30,13 +29,20 @@ from pyoco_server.readmodel.rows import fresh, newest
 class SqliteRunIndex:
     """See `application.ports.RunIndex`."""
 
-    def __init__(self, path: Path) -> None:
-        self._claim = claim(path)
-        self._damaged = False
+    def __init__(self, held: Claim, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+        self._claim = held
+        self._writer = writer
+        self._reader = reader
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
-        self._writer = open_writer(self.path)
-        self._reader = open_reader(self.path)
+        self._damaged = False
+        self._marks: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, path: Path) -> SqliteRunIndex:
+        """The index in this file, or an empty one; never fails for what the file holds or who else has it."""
+        held = claim(path)
+        return cls(held, open_writer(held.path), open_reader(held.path))
 
     @property
     def path(self) -> Path:
@@ -44,6 +50,8 @@ class SqliteRunIndex:
         return self._claim.path
 
     def close(self) -> None:
+        with suppress(NatsUnavailable), self._writing() as writer:
+            self._store_marks(writer)
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
@@ -62,6 +70,7 @@ class SqliteRunIndex:
             self._writer.close()
             self._writer = start_empty(self.path)
             self._reader = open_reader(self.path)
+            self._marks.clear()
             self._damaged = False
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
@@ -78,6 +87,7 @@ class SqliteRunIndex:
                     "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
                     (position.stream_created, position.sequence, position.last_key),
                 )
+            self._store_marks(writer)
 
     def summaries(self, query: RunQuery) -> Sequence[bytes]:
         return [summary for _, _, summary in self._listed(query)]
@@ -85,23 +95,22 @@ class SqliteRunIndex:
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         return [RunId(run_id) for _, run_id, _ in self._listed(query)]
 
-    def versions(self, run_ids: Sequence[RunId]) -> Mapping[RunId, int]:
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:
-            return dict(
-                reader.execute(
-                    "SELECT run_id, version FROM runs WHERE run_id IN (SELECT value FROM json_each(?))",
-                    (orjson.dumps(run_ids).decode(),),
-                )
-            )
+            found = reader.execute(listing.KNOWN, (orjson.dumps(run_ids).decode(),))
+            return {RunId(run_id): (version, status) for run_id, version, status in found}
 
     def mark(self, name: str) -> int:
+        if name in self._marks:
+            return self._marks[name]
         with self._reading() as reader:
             found = reader.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
             return int(found[0]) if found else 0
 
     def set_mark(self, name: str, value: int) -> None:
-        with self._writing() as writer:
-            writer.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
+        # Stored with the next batch: the event loop must not wait for the thread that writes one, and a mark that is
+        # lost only has its owner look at some commits twice.
+        self._marks[name] = value
 
     def counts(self) -> Mapping[str, int]:
         with self._reading() as reader:
@@ -116,17 +125,13 @@ class SqliteRunIndex:
             )
             return [RunId(run_id) for (run_id,) in found]
 
-    def unfinished(self, *, updated_before: float, limit: int) -> Sequence[tuple[RunId, str]]:
+    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
-            status_of = {
-                shelf: status
-                for shelf, status in reader.execute("SELECT shelf, status FROM shelves WHERE runs > 0")
-                if status not in TERMINAL_RUN_STATUSES
-            }
-            found = _run(reader, listing.unfinished(list(status_of), updated_before, limit))
-        return [(RunId(run_id), status_of[shelf]) for _, run_id, shelf in sorted(found)[:limit]]
+            shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
+            found = _run(reader, listing.oldest(shelves, updated_before, limit))
+        return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
 
-    def _listed(self, query: RunQuery) -> list[tuple[float, str, bytes]]:
+    def _listed(self, query: RunQuery) -> list[tuple[Any, ...]]:
         with self._reading() as reader:
             wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
             shelves = [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
@@ -136,6 +141,9 @@ class SqliteRunIndex:
         if len(statements) > 1:
             found.sort(key=lambda row: row[:2], reverse=True)
         return found[: query.limit]
+
+    def _store_marks(self, writer: sqlite3.Connection) -> None:
+        writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -171,7 +179,7 @@ def _position(connection: sqlite3.Connection) -> IndexPosition | None:
     return IndexPosition(stream_created=found[0], sequence=found[1], last_key=found[2]) if found else None
 
 
-def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[float, str, Any]]:
+def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[Any, ...]]:
     return [row for statement in statements for row in reader.execute(statement.sql, statement.params)]
 
 

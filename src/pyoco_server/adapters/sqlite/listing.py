@@ -20,6 +20,11 @@ SHELVES = """
     WHERE runs > 0 AND archived = :archived
       AND (:status IS NULL OR status = :status) AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
 """
+UNFINISHED_SHELVES = "SELECT shelf FROM shelves WHERE runs > 0 AND status = ?"
+KNOWN = """
+    SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
+    WHERE run_id IN (SELECT value FROM json_each(?))
+"""
 # A label with no more runs than this is followed to its runs; a commoner one is looked for on the way down the list.
 RARE_LABEL_RUNS = 500
 LABEL_RUNS = f"SELECT count(*) FROM (SELECT 1 FROM labels WHERE label = ? LIMIT {RARE_LABEL_RUNS + 1})"
@@ -57,9 +62,9 @@ def by_label(query: RunQuery, shelves: Sequence[int], label: str) -> list[Statem
     return [Statement(sql=sql, params=(label, *shelves, *params, query.limit))]
 
 
-def unfinished(shelves: Sequence[int], updated_before: float, limit: int) -> list[Statement]:
-    """For (updated_at, run_id, shelf), oldest first."""
-    part = "SELECT updated_at, run_id, shelf FROM runs WHERE shelf = ? AND updated_at < ?"
+def oldest(shelves: Sequence[int], updated_before: float, limit: int) -> list[Statement]:
+    """For (updated_at, run_id), oldest first."""
+    part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND updated_at < ?"
     return _merged(part, shelves, (updated_before,), order=_OLDEST_FIRST, limit=limit)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -48,40 +48,55 @@ class _Stored:
         return self.keys[-1]
 
 
+@dataclass(slots=True)
+class _Plan:
+    """What a batch changes, sorted by statement."""
+
+    next_id: int
+    inserts: list[tuple[object, ...]] = field(default_factory=list)
+    updates: list[tuple[object, ...]] = field(default_factory=list)
+    refreshes: list[tuple[object, ...]] = field(default_factory=list)
+    moved: Counter[int] = field(default_factory=Counter)
+    labels_gone: list[tuple[str, int]] = field(default_factory=list)
+    labels_come: list[tuple[str, int]] = field(default_factory=list)
+
+    def insert(self, row: RunRow, keys: Keys) -> None:
+        self.inserts.append((row.version, row.revision, row.summary, *keys, row.run_id, self.next_id))
+        self.labels_come += [(label, self.next_id) for label in row.labels]
+        self.moved[keys[0]] += 1
+        self.next_id += 1
+
+    def update(self, row: RunRow, keys: Keys, known: _Stored) -> None:
+        if keys == known.keys:
+            self.refreshes.append((row.version, row.revision, row.summary, known.id))
+            return
+        self.updates.append((row.version, row.revision, row.summary, *keys, known.id))
+        self.moved[known.shelf] -= 1
+        self.moved[keys[0]] += 1
+        if keys[-1] != known.labels:
+            self.labels_gone += _labels_of(known)
+            self.labels_come += [(label, known.id) for label in row.labels]
+
+    def carry_out(self, writer: sqlite3.Connection) -> None:
+        writer.executemany(_REFRESH, self.refreshes)
+        writer.executemany(_UPDATE, self.updates)
+        writer.executemany(_INSERT, self.inserts)
+        _label(writer, gone=self.labels_gone, come=self.labels_come)
+        _count(writer, self.moved)
+
+
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
     """Store the rows (one per run) that are newer than what is stored of their run."""
     stored = _stored(writer, [row.run_id for row in rows])
     shelves: dict[tuple[str, str, bool], int] = {}
-    next_id = writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0]
-    inserts, updates, refreshes = [], [], []
-    moved: Counter[int] = Counter()
-    gone: list[tuple[str, int]] = []
-    come: list[tuple[str, int]] = []
+    plan = _Plan(next_id=writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0])
     for row in rows:
-        head = (row.version, row.revision, row.summary)
-        keys = _keys(writer, row, shelves)
         known = stored.get(row.run_id)
         if known is None:
-            inserts.append((*head, *keys, row.run_id, next_id))
-            come += ((label, next_id) for label in row.labels)
-            moved[keys[0]] += 1
-            next_id += 1
-        elif row.position <= known.position:
-            continue
-        elif keys == known.keys:
-            refreshes.append((*head, known.id))
-        else:
-            updates.append((*head, *keys, known.id))
-            moved[known.shelf] -= 1
-            moved[keys[0]] += 1
-            if keys[-1] != known.labels:
-                gone += _labels_of(known)
-                come += ((label, known.id) for label in row.labels)
-    writer.executemany(_REFRESH, refreshes)
-    writer.executemany(_UPDATE, updates)
-    writer.executemany(_INSERT, inserts)
-    _label(writer, gone=gone, come=come)
-    _count(writer, moved)
+            plan.insert(row, _keys(writer, row, shelves))
+        elif row.position > known.position:
+            plan.update(row, _keys(writer, row, shelves), known)
+    plan.carry_out(writer)
 
 
 def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:

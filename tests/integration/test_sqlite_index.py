@@ -1,0 +1,244 @@
+"""The SQLite file under abuse: whatever is wrong with it, the gateway starts, and never shows half of a batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.sqlite.migrate import SCHEMA_VERSION
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+
+SOURCES = Path(__file__).parents[2] / "src"
+A, B = RunId("run-a"), RunId("run-b")
+
+
+def fill(index: SqliteRunIndex, sequence: int, *run_ids: RunId) -> None:
+    changes = [
+        SnapshotSeen(sequence=sequence + n, run_id=run_id, plain={"status": "PENDING", "version": sequence + n})
+        for n, run_id in enumerate(run_ids)
+    ]
+    last = changes[-1]
+    index.apply(changes, IndexPosition(stream_created="s", sequence=last.sequence, last_key=last.run_id))
+
+
+@contextmanager
+def kept(path: Path, *run_ids: RunId) -> Iterator[None]:
+    """A closed file with these runs in it."""
+    with closing(SqliteRunIndex.open(path)) as index:
+        fill(index, 1, *run_ids)
+        index.set_mark("commits", 7)
+    yield
+
+
+def test_a_closed_file_is_taken_up_again(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "runs.db"
+    with kept(path, A, B), closing(SqliteRunIndex.open(path)) as index:
+        assert index.path == path
+        assert sorted(index.run_ids(RunQuery())) == [A, B]
+        assert index.position() == IndexPosition(stream_created="s", sequence=2, last_key=B)
+        assert index.mark("commits") == 7
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\0" * 10,
+        b"not a database, but long enough to have a header of one hundred bytes " * 9,
+        b"SQLite format 3\0",
+    ],
+    ids=["empty", "zeros", "text", "header"],
+)
+def test_a_file_of_garbage_is_replaced(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "runs.db"
+    path.write_bytes(garbage)
+    path.with_name("runs.db-wal").write_bytes(garbage)
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        assert index.position() is None
+        fill(index, 1, A)
+        assert index.run_ids(RunQuery()) == [A]
+
+
+def test_a_folder_in_place_of_the_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    path.mkdir()
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        fill(index, 1, A)
+
+        assert index.run_ids(RunQuery()) == [A]
+
+
+def test_a_deleted_file_starts_empty(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with kept(path, A):
+        path.unlink()
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        assert index.position() is None
+        assert index.run_ids(RunQuery()) == []
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0])
+def test_a_file_of_another_schema_is_replaced(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "runs.db"
+    with kept(path, A), closing(sqlite3.connect(path)) as other:
+        other.execute(f"PRAGMA user_version = {version}")
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        assert index.position() is None
+
+
+def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with kept(path, *(RunId(f"run-{n}") for n in range(2000))), path.open("r+b") as file:
+        size = path.stat().st_size
+        file.seek(8192)
+        file.write(os.urandom(size - 8192))
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        with pytest.raises(NatsUnavailable):
+            index.run_ids(RunQuery(limit=200))
+        with pytest.raises(NatsUnavailable):
+            fill(index, 3000, A)
+        assert index.position() is None
+
+        index.reset()
+
+        fill(index, 1, B)
+        assert index.run_ids(RunQuery()) == [B]
+
+
+def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SqliteRunIndex.open(path)) as first, closing(SqliteRunIndex.open(path)) as second:
+        fill(first, 1, A)
+        fill(second, 1, B)
+
+        assert (first.path.name, second.path.name) == ("runs.db", "runs-2.db")
+        assert (first.run_ids(RunQuery()), second.run_ids(RunQuery())) == ([A], [B])
+
+    with closing(SqliteRunIndex.open(path)) as again:
+        assert again.run_ids(RunQuery()) == [A]
+
+
+def test_a_file_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with writer_process(path) as writer, closing(SqliteRunIndex.open(path)) as mine:
+        assert mine.path.name == "runs-2.db"
+        assert writer.poll() is None
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_gateway(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+
+    with closing(SqliteRunIndex.open(tmp_path / "data" / "runs.db")) as index:
+        fill(index, 1, A)
+        assert index.run_ids(RunQuery()) == [A]
+        folder = index.path.parent
+
+    assert not folder.exists()
+
+
+def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
+    with closing(SqliteRunIndex.open(tmp_path / "runs.db")) as index:
+        fill(index, 1, *(RunId(f"run-{n}") for n in range(100)))
+        wrote = threading.Event()
+
+        def write() -> None:
+            for n in range(60):
+                status = ("RUNNING", "PENDING")[n % 2]
+                sequence = 1000 + 100 * n
+                index.apply(
+                    [
+                        SnapshotSeen(
+                            sequence=sequence + m,
+                            run_id=RunId(f"run-{m}"),
+                            plain={"status": status, "version": sequence},
+                        )
+                        for m in range(100)
+                    ],
+                    IndexPosition(stream_created="s", sequence=sequence + 99, last_key="run-99"),
+                )
+            wrote.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        lengths = set()
+        while not wrote.is_set():
+            lengths.add(len(index.summaries(RunQuery(limit=200))))
+            lengths.add(sum(index.counts().values()))
+        thread.join()
+
+    assert lengths == {100}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.readmodel.query import IndexPosition, SnapshotSeen
+
+index = SqliteRunIndex.open(Path(sys.argv[1]))
+statuses = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
+sequence = 0
+while True:
+    batch = []
+    for n in range(50):
+        sequence += 1
+        run_id = f"run-{(sequence * 7) % 3000}"
+        plain = {"status": statuses[sequence % 4], "version": sequence, "updated_at": sequence, "tags": [f"l{n % 5}"]}
+        batch.append(SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain))
+    index.apply(batch, IndexPosition(stream_created="s", sequence=sequence, last_key=batch[-1].run_id))
+    print(sequence, flush=True)
+"""
+
+
+@contextmanager
+def writer_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes batches until it is killed; it has written at least one."""
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            assert process.stdout.readline().strip() == "50"
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("batches", [1, 40, 90])
+def test_a_writer_killed_in_the_middle_leaves_whole_batches(tmp_path: Path, batches: int) -> None:
+    path = tmp_path / "runs.db"
+    with writer_process(path) as writer:
+        assert writer.stdout is not None
+        told = [int(writer.stdout.readline()) for _ in range(batches)][-1]
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        position = index.position()
+        rows = index.known([RunId(f"run-{n}") for n in range(3000)])
+        counts = index.counts()
+
+    assert position is not None
+    assert position.sequence >= told
+    assert position.sequence % 50 == 0
+    assert {run_id: version for run_id, (version, _) in rows.items()} == {
+        RunId(f"run-{(n * 7) % 3000}"): n for n in range(1, position.sequence + 1)
+    }
+    assert sum(counts.values()) == len(rows)
