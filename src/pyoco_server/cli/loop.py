@@ -1,4 +1,4 @@
-"""The event loop of the long-running programs: uvloop where there is one, because it halves the cost of a socket call."""
+"""The event loop of the long-running programs: uvloop where there is one, for its cheaper socket calls."""
 
 from __future__ import annotations
 
