@@ -65,6 +65,7 @@ class IndexFollower:
         self._sequence = 0
         self._target = 0
         self._moved = asyncio.Event()
+        self._waiting = 0
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
         self.failing: Failing | None = None
@@ -100,13 +101,16 @@ class IndexFollower:
         """Wait until the index has this sequence; False when that took too long."""
         if self._sequence >= sequence:
             return True
+        self._waiting += 1
+        self._awaited.set()
         try:
             async with asyncio.timeout(timeout_sec):
                 while self._sequence < sequence:
-                    self._awaited.set()
                     await self._moved.wait()
         except TimeoutError:
             return False
+        finally:
+            self._waiting -= 1
         return True
 
     async def run(self) -> None:
@@ -157,6 +161,8 @@ class IndexFollower:
 
     async def _let_some_gather(self) -> None:
         """A row by itself costs five times what it costs among fifty: wait a moment, unless somebody waits for us."""
+        if self._waiting:
+            return
         self._awaited.clear()
         try:
             async with asyncio.timeout(GATHER_SEC):
