@@ -14,7 +14,7 @@ from pyoco_server.cli.up import Up, WorkerOptions
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.logs import configure_logging
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
 
