@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import Annotated
 
 import typer
 
 from pyoco_server.cli import output
+from pyoco_server.cli.loop import run
 from pyoco_server.cli.signals import StopRequest
 from pyoco_server.cli.up import Up, WorkerOptions
 from pyoco_server.config import NatsBackendConfig, names_a_broker
@@ -70,7 +70,7 @@ def up(
         nats_http_port=nats_http_port,
         worker=options,
     )
-    return asyncio.run(_run(program))
+    return run(_run(program))
 
 
 async def _run(program: Up) -> int:
