@@ -235,6 +235,8 @@ def _complete(execution: Execution, command: CompleteExecution) -> Verdict:
         return refused
     if execution.cancel is not None:
         return (ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at),)
+    if execution.started_at is None:
+        return Refused(why=Why.NOT_STARTED, detail=Why.NOT_STARTED.value)
     if execution.graph is not None:
         return Refused(why=Why.GRAPH_DECIDES, detail=Why.GRAPH_DECIDES.value)
     # Left over from an attempt that was lost, or simply never ended: they must not say RUNNING for ever.

@@ -96,7 +96,7 @@ RULES: dict[str, str] = {
     "StartExecution": "started - - CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "CancelExecution": "cancel_requested cancel_requested cancel_requested - FINISHED FINISHED -",
     "ConfirmCanceled": "NO_CANCEL_REQUESTED NO_CANCEL_REQUESTED NO_CANCEL_REQUESTED canceled FINISHED FINISHED -",
-    "CompleteExecution": "completed completed node_canceled+completed CANCEL_REQUESTED - FINISHED FINISHED",
+    "CompleteExecution": "NOT_STARTED completed node_canceled+completed CANCEL_REQUESTED - FINISHED FINISHED",
     "CompleteExecution by holder": "FENCED completed node_canceled+completed canceled - FINISHED FINISHED",
     "FailExecution": "failed failed node_failed+failed CANCEL_REQUESTED FINISHED - FINISHED",
     "FailExecution by holder": "FENCED failed node_failed+failed canceled FINISHED - FINISHED",
