@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.nats import running_nats, url_with_token
 
 from pyoco_server.adapters.nats_server import EmbeddedNats
+from support.nats import running_nats, url_with_token
 
 
 @pytest_asyncio.fixture
@@ -27,6 +27,6 @@ def nats_url(nats_server: EmbeddedNats) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def module_nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The address, token included, of one nats-server for all tests of a module: quicker, but its streams are shared."""
+    """The address, token included, of one nats-server for all tests of a module, which share its streams."""
     async with running_nats(tmp_path_factory.mktemp("nats")) as server:
         yield url_with_token(server)

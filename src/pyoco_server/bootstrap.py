@@ -47,7 +47,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = _stores(connection, facts, config)
         feed = JetStreamFeed(connection, config, facts)
-        index = SqliteRunIndex(_index_path(config))
+        index = SqliteRunIndex.open(_index_path(config))
         follower = IndexFollower(feed, index, stores.clock)
         caretaker = Caretaker(stores, index, feed, config)
         async with asyncio.TaskGroup() as group:
@@ -62,7 +62,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
 
 async def _look_after(follower: IndexFollower, caretaker: Caretaker) -> None:
     """The care begins when the index is filled: until then everything would look as if it were behind."""
-    await follower.caught_up.wait()
+    await follower.caught_up()
     await caretaker.run()
 
 

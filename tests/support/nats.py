@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pyoco_server.adapters.data_folder import DataFolder
+import nats
+from nats.aio.client import Client
+
+from pyoco_server.adapters.data_folder import ConnectionInfo, DataFolder
 from pyoco_server.adapters.nats_config import Sync
 from pyoco_server.adapters.nats_server import EmbeddedNats
 
 
 @asynccontextmanager
-async def running_nats(path: Path, sync: Sync = "interval") -> AsyncIterator[EmbeddedNats]:
+async def running_nats(
+    path: Path, sync: Sync = "interval", *, ping_every_sec: float = 3.0
+) -> AsyncIterator[EmbeddedNats]:
     """A nats-server on the data folder `path / "data"`; used again with the same path it finds what was stored."""
     with DataFolder.open(path / "data") as folder:
-        nats = EmbeddedNats(folder, sync=sync)
-        await nats.start()
+        server = EmbeddedNats(folder, sync=sync, ping_every_sec=ping_every_sec)
+        await server.start()
         try:
-            yield nats
+            yield server
         finally:
-            await nats.stop()
+            await server.stop()
 
 
-def url_with_token(nats: EmbeddedNats) -> str:
+@asynccontextmanager
+async def watched(server: EmbeddedNats) -> AsyncIterator[None]:
+    """Meanwhile the server is started again whenever it dies."""
+    watching = asyncio.create_task(server.watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+@asynccontextmanager
+async def connected(server: EmbeddedNats | ConnectionInfo) -> AsyncIterator[Client]:
+    """A client that gives up at the first trouble."""
+    client = await nats.connect(server.url, token=server.token, allow_reconnect=False)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def url_with_token(server: EmbeddedNats) -> str:
     """An address that is enough to connect with: `nats.connect(url)`."""
-    return nats.url.replace("nats://", f"nats://{nats.token}@")
+    return server.url.replace("nats://", f"nats://{server.token}@")

@@ -72,7 +72,7 @@ class EmbeddedNats:
         max_store_bytes: int | None = None,
         ping_every_sec: float = 3.0,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._listen_host = listen_host
         self._any_client_port = client_port == 0
         self._client_port = client_port or FREE_PORT
@@ -97,7 +97,7 @@ class EmbeddedNats:
 
     @property
     def token(self) -> str:
-        return self._folder.token
+        return self.folder.token
 
     @property
     def connection(self) -> ConnectionInfo:
@@ -110,8 +110,10 @@ class EmbeddedNats:
 
     async def start(self) -> None:
         """Returns when JetStream answers; raises InvalidUsage or NatsUnavailable with the server's own words."""
+        if self._process is not None and self._process.returncode is None:
+            raise RuntimeError("the embedded nats-server runs already")
         self._stopping = False
-        last_port = self._folder.last_client_port()
+        last_port = self.folder.last_client_port()
         if self._any_client_port and last_port is not None:
             try:
                 self._client_port = last_port
@@ -134,7 +136,7 @@ class EmbeddedNats:
                         await process.wait()
         finally:
             await self._kill()
-            self._folder.record_stopped()
+            self.folder.record_stopped()
 
     async def watch(self) -> None:
         """Runs until cancelled; starts the server again, on the same ports, whenever it dies or hangs."""
@@ -166,9 +168,9 @@ class EmbeddedNats:
             return
         try:
             await self._launch()
-        except (InvalidUsage, NatsUnavailable) as error:
+        except (InvalidUsage, NatsUnavailable, OSError) as error:
             # Not fatal: the port may be a stranger's for a moment, the disk may be full until somebody clears it.
-            logger.warning("nats-server did not start again", extra={"reason": error.detail})
+            logger.warning("nats-server did not start again", extra={"reason": str(error)})
         else:
             logger.info("nats-server runs again", extra={"nats_url": self.url, "nats_pid": self.pid})
 
@@ -176,8 +178,8 @@ class EmbeddedNats:
         # PDEATHSIG fires when the spawning *thread* ends: only the main thread lives as long as the process.
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the embedded nats-server is started from the main thread only")
-        command = tied_command(str(find_binary()), "-c", str(self._folder.config_file))
-        self._log_start = self._folder.log_size()
+        command = tied_command(str(find_binary()), "-c", str(self.folder.config_file))
+        self._log_start = self.folder.log_size()
         with self._prepare() as output:
             process = self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -185,7 +187,7 @@ class EmbeddedNats:
                 stdout=output,
                 stderr=output,
                 # An orphan that outlives us keeps the folder locked: two servers on one store would ruin it.
-                pass_fds=(self._folder.lock.fileno(),),
+                pass_fds=(self.folder.lock.fileno(),),
                 # Ctrl-C in a terminal is for us; the server goes last, when nobody needs it any more.
                 start_new_session=True,
             )
@@ -194,16 +196,16 @@ class EmbeddedNats:
         except BaseException:
             await self._kill()
             raise
-        self._folder.record_running(
+        self.folder.record_running(
             RunningServer(url=self.url, client_port=self._client_port, http_port=self._http_port, pid=process.pid)
         )
 
     def _prepare(self) -> BinaryIO:
-        for leftover in self._folder.path.glob("*.ports"):
+        for leftover in self.folder.path.glob("*.ports"):
             leftover.unlink()
-        self._folder.write_config(
+        self.folder.write_config(
             render_config(
-                self._folder,
+                self.folder,
                 listen_host=self._listen_host,
                 client_port=self._client_port,
                 http_port=self._http_port,
@@ -211,7 +213,7 @@ class EmbeddedNats:
                 max_store_bytes=self._max_store_bytes,
             )
         )
-        return self._folder.output_file.open("wb")
+        return self.folder.output_file.open("wb")
 
     async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
         try:
@@ -224,7 +226,7 @@ class EmbeddedNats:
             raise NatsUnavailable(f"nats-server does not answer: {self._last_words()}") from error
 
     def _read_ports(self, pid: int) -> bool:
-        for file in self._folder.path.glob(f"*_{pid}.ports"):
+        for file in self.folder.path.glob(f"*_{pid}.ports"):
             try:
                 ports = json.loads(file.read_bytes())
             except (ValueError, FileNotFoundError):
@@ -277,7 +279,7 @@ class EmbeddedNats:
             await process.wait()
 
     def _last_words(self) -> str:
-        return self._folder.last_words(self._log_start)
+        return self.folder.last_words(self._log_start)
 
     @property
     def _dial_host(self) -> str:

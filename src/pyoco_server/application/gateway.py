@@ -61,13 +61,6 @@ class Gateway:
         """A stale list would look true: refuse it while the broker is away or the index is not filled."""
         if not self.stores.broker.connected:
             raise NatsUnavailable
-        if not self.follower.caught_up.is_set():
-            await self._filled()
+        if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
+            raise NatsUnavailable("the list is being built after a start; try again in a moment")
         await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)
-
-    async def _filled(self) -> None:
-        try:
-            async with asyncio.timeout(FIRST_FILL_WAIT_SEC):
-                await self.follower.caught_up.wait()
-        except TimeoutError as error:
-            raise NatsUnavailable("the list is being built after a start; try again in a moment") from error

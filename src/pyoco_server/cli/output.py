@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from pyoco_server.errors import InvalidUsage, PyocoError
 
@@ -42,14 +42,30 @@ def run(app: typer.Typer, name: str) -> None:
 def _exit_code(command: Callable[[], object]) -> int:
     try:
         returned = command()
-    except click.UsageError as error:
-        if error.ctx is not None:
-            say(error.ctx.get_usage())
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            say(context.get_usage())
         complain(InvalidUsage(error.format_message()))
         return USER_CAN_MEND
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except PyocoError as error:
         complain(error)
         return USER_CAN_MEND
+    except ExceptionGroup as group:
+        ours, others = group.split(PyocoError)
+        if ours is None or others is not None:
+            raise
+        for one in _leaves(ours):
+            complain(one)
+        return USER_CAN_MEND
     return returned if isinstance(returned, int) else OK
+
+
+def _leaves(group: ExceptionGroup[PyocoError]) -> Iterator[PyocoError]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import Annotated
 
 import typer
 
 from pyoco_server.cli import output
+from pyoco_server.cli.loop import run
 from pyoco_server.cli.signals import StopRequest
 from pyoco_server.cli.up import Up, WorkerOptions
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.logs import configure_logging
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
 
@@ -70,7 +70,7 @@ def up(
         nats_http_port=nats_http_port,
         worker=options,
     )
-    return asyncio.run(_run(program))
+    return run(_run(program))
 
 
 async def _run(program: Up) -> int:

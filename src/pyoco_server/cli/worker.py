@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
@@ -14,6 +13,7 @@ import typer
 
 from pyoco_server.bootstrap import locate_broker, open_stores
 from pyoco_server.cli import output
+from pyoco_server.cli.loop import run
 from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
@@ -47,7 +47,7 @@ def worker(
     configure_logging(service="pyoco-server:worker", config=config)
     wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]
     name = parse_worker_id(worker_id) if worker_id else default_worker_id()
-    return asyncio.run(_work(config, name, wanted, concurrency or os.cpu_count() or 1, flow_resolver))
+    return run(_work(config, name, wanted, concurrency or os.cpu_count() or 1, flow_resolver))
 
 
 def default_worker_id() -> WorkerId:

@@ -25,7 +25,7 @@ def parse(body: bytes) -> Any:
 
 
 def _check(value: Any, body: bytes) -> None:
-    level, depth = [value], 0
+    level, depth, may_be_rounded = [value], 0, False
     while level:
         depth += 1
         if depth > MAX_DEPTH:
@@ -37,8 +37,11 @@ def _check(value: Any, body: bytes) -> None:
             elif isinstance(item, list):
                 below += item
             elif isinstance(item, float | int) and abs(item) >= _FIRST_UNSAFE:
-                _refuse_rounded_integers(body)
+                may_be_rounded = True
         level = below
+    # Only now: the other parser would not survive a depth that this one does.
+    if may_be_rounded:
+        _refuse_rounded_integers(body)
 
 
 def _refuse_rounded_integers(body: bytes) -> None:

@@ -71,10 +71,21 @@ def response_for(request: Request, error: PyocoError) -> Response:
 
 
 def preferred_language(request: Request) -> str:
-    """`ja` when the caller puts Japanese before English, else `en`."""
-    accepted = request.headers.get("accept-language", "").lower()
-    first = accepted.split(",", 1)[0].strip()
-    return "ja" if first.startswith("ja") else "en"
+    """`ja` when the caller would rather have Japanese than English, else `en`."""
+    wish = {"ja": 0.0, "en": 0.0}
+    for part in request.headers.get("accept-language", "").lower().split(","):
+        language, _, quality = part.partition(";q=")
+        name = language.strip().partition("-")[0]
+        if name in wish:
+            wish[name] = max(wish[name], _number(quality))
+    return "ja" if wish["ja"] > wish["en"] else "en"
+
+
+def _number(quality: str) -> float:
+    try:
+        return float(quality or 1.0)
+    except ValueError:
+        return 0.0
 
 
 def describe(errors: list[Any]) -> str:
@@ -115,4 +126,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     internal = InternalError()
     internal.__cause__ = error
-    return response_for(request, internal)
+    response = response_for(request, internal)
+    # The framework answers a fault outside of all middleware, where nobody else puts the id on it.
+    response.headers["X-Request-Id"] = request.scope.get("request_id", "")
+    return response

@@ -10,6 +10,7 @@ with all its descendants. Words spoken over the socket, as frames:
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401  # pyoco imports it when a run begins; here it is shared by all runners
 import gc
 import os
 import selectors

@@ -8,8 +8,12 @@ from typing import Any
 import orjson
 
 from pyoco_server.application.ports import Job
-from pyoco_server.errors import InvalidJob, PyocoError
-from pyoco_server.execution.ids import parse_label, parse_run_id, parse_tag
+from pyoco_server.errors import InvalidJob, PyocoError, RunNotFound
+from pyoco_server.execution.ids import RunId, parse_label, parse_run_id, parse_tag
+from pyoco_server.execution.state import MAX_LABELS
+
+# As over HTTP: a name that long is no name, and it would stand in every event, snapshot and letter of the run.
+MAX_FLOW_NAME_CHARS = 256
 
 
 def parse_job(payload: bytes) -> Job:
@@ -33,10 +37,12 @@ def _job(plain: dict[str, Any]) -> Job:
         raise InvalidJob("submitted_at must be a number (unix seconds)")
     if not isinstance(params, dict):
         raise InvalidJob("params must be an object")
-    if not isinstance(tags, list) or not all(isinstance(label, str) for label in tags):
-        raise InvalidJob("tags must be a list of strings")
+    if not isinstance(tags, list) or not all(isinstance(label, str) for label in tags) or len(tags) > MAX_LABELS:
+        raise InvalidJob(f"tags must be a list of at most {MAX_LABELS} strings")
+    if len(flow_name) > MAX_FLOW_NAME_CHARS:
+        raise InvalidJob(f"flow_name has more than {MAX_FLOW_NAME_CHARS} characters")
     return Job(
-        run_id=parse_run_id(run_id),
+        run_id=_run_id(run_id),
         flow_name=flow_name,
         tag=parse_tag(tag),
         tags=tuple(parse_label(label) for label in tags),
@@ -50,3 +56,10 @@ def _text(plain: dict[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidJob(f"{key} is missing or not a string")
     return value
+
+
+def _run_id(text: str) -> RunId:
+    try:
+        return parse_run_id(text)
+    except RunNotFound as error:
+        raise InvalidJob("run_id is not a UUID") from error

@@ -129,7 +129,7 @@ class RunnerPool:
             self._runners.discard(runner)
         if not self._closing.is_set():
             facts = {"runner_pid": runner.pid, "exit_code": died.exit_code, "signal": died.signal_name}
-            logger.warning("a runner is replaced", extra=facts)
+            logger.info("a runner is replaced", extra=facts)
         return died
 
     async def _offer_when_loaded(self, runner: Runner, first_try: asyncio.Future[None]) -> None:

@@ -84,6 +84,9 @@ class BucketFeed:
             if not batch:
                 await changed.wait()
 
+    async def last_commit(self) -> int:
+        raise NotImplementedError
+
     async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         raise NotImplementedError
         yield ()

@@ -127,6 +127,8 @@ class Connection:
         """Return at once when connected; wait a moment for a reconnect; then NatsUnavailable."""
         if self._client.is_connected:
             return
+        if self._client.is_closed:
+            raise NatsUnavailable("the connection to nats is closed")
         self._back.clear()
         try:
             async with asyncio.timeout(RECONNECT_WAIT_SEC):

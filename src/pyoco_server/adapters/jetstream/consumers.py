@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import Any
 
@@ -9,6 +10,9 @@ from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+
+logger = logging.getLogger(__name__)
 
 NS = 1_000_000_000
 # A reader that was killed leaves its consumer behind for so long.
@@ -74,9 +78,13 @@ async def create_reader(
 
 
 async def delete_reader(connection: Connection, stream: str, name: str) -> None:
-    """Sparing the broker the wait until it notices; not waited for."""
-    if connection.connected:
-        await connection.publish(subjects.consumer_delete(stream, name))
+    """Spare the broker the wait until it notices by itself; no harm when it cannot be told."""
+    if not connection.connected:
+        return
+    try:
+        await connection.request(subjects.consumer_delete(stream, name))
+    except NatsUnavailable as error:
+        logger.debug("reader left behind", extra={"stream": stream, "error": error.detail})
 
 
 async def _look(connection: Connection, stream: str, name: str) -> ConsumerConfig:

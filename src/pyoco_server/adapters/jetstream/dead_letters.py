@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
-
-import orjson
 
 from pyoco_server.adapters.jetstream import subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import acknowledged
 from pyoco_server.adapters.jetstream.follower import read_present
 from pyoco_server.adapters.jetstream.subjects import Subjects
+from pyoco_server.adapters.payloads import decode_letter, encode_letter
 from pyoco_server.application.ports import DeadLetter
 from pyoco_server.config import NatsBackendConfig
 
@@ -28,7 +25,7 @@ class JetStreamDeadLetters:
 
     async def publish(self, letter: DeadLetter) -> None:
         subject = self._subjects.dead_letter(letter.tag or self._default_tag)
-        acknowledged(await self._connection.request(subject, orjson.dumps(letter_to_plain(letter))))
+        acknowledged(await self._connection.request(subject, encode_letter(letter)))
 
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         state = (await self._connection.api(subjects.stream_info(self._stream)))["state"]
@@ -36,22 +33,5 @@ class JetStreamDeadLetters:
             return []
         after = max(state["last_seq"] - limit, state["first_seq"] - 1)
         found = await read_present(self._connection, self._stream, after=after)
-        letters = [letter_from_plain(item.message.data) for item in reversed(found)]
+        letters = [decode_letter(item.message.data) for item in reversed(found)]
         return [letter for letter in letters if letter is not None][:limit]
-
-
-def letter_to_plain(letter: DeadLetter) -> dict[str, Any]:
-    """The stored form (contract: DlqMessage): what is not known is left out, except `error`."""
-    known = {name: value for name, value in asdict(letter).items() if value is not None}
-    return {"error": None} | known
-
-
-def letter_from_plain(data: bytes) -> DeadLetter | None:
-    """The letter that was stored; unknown fields are ignored, and so is what is no letter at all."""
-    try:
-        plain = orjson.loads(data)
-        known = {name: plain[name] for name in DeadLetter.__dataclass_fields__ if name in plain}
-        tags = known.get("tags")
-        return DeadLetter(**known | {"tags": None if tags is None else tuple(tags)})
-    except (ValueError, TypeError):
-        return None

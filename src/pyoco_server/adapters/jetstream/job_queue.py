@@ -15,6 +15,7 @@ from pyoco_server.adapters.jetstream.failures import acknowledged
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.subjects import Subjects
+from pyoco_server.adapters.payloads import encode_job
 from pyoco_server.application.ports import Job
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -33,7 +34,7 @@ class JetStreamJobQueue:
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
         # The broker swallows a repeated id for two minutes: a try again after a lost ack makes no second job.
         header_block = headers((subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence))
-        payload = orjson.dumps(job_to_plain(job))
+        payload = encode_job(job)
         acknowledged(await self._connection.request_again(self._subjects.work(job.tag), payload, headers=header_block))
 
     async def open(self, tag: str) -> JetStreamTagQueue:
@@ -112,7 +113,8 @@ class JetStreamTagQueue:
             try:
                 if self._pull.stale:
                     await self._look_after_consumer()
-                await self._pull.wait(credit)
+                # Half of it is topped up at once: many requests for one job each would all send heartbeats.
+                await self._pull.wait(credit, low=credit // 2)
             except NatsUnavailable as error:
                 logger.warning("jobs cannot be pulled", extra={"tag": self._tag, "error": error.detail})
                 await asyncio.sleep(PAUSE_SEC)
@@ -142,15 +144,3 @@ class JetStreamTagQueue:
             self._consumer = await ensure_worker_consumer(self._connection, self._config, self._tag)
         await self._pull.renew()
         self._checked = False
-
-
-def job_to_plain(job: Job) -> dict[str, object]:
-    """The stored form of a job (contract, appendix E)."""
-    return {
-        "run_id": job.run_id,
-        "flow_name": job.flow_name,
-        "tag": job.tag,
-        "tags": job.tags,
-        "params": job.params,
-        "submitted_at": job.submitted_at,
-    }

@@ -1,0 +1,20 @@
+"""The limit of the framework: the same body, the same kind of answer, and nothing in between; no broker."""
+
+from fastapi import FastAPI, Request, Response
+
+ANSWER = b'{"run_id":"00000000-0000-7000-8000-000000000000","status":"PENDING"}'
+
+
+def create_app() -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/runs")
+    async def submit(request: Request) -> Response:
+        await request.body()
+        return Response(ANSWER, media_type="application/json")
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    return app

@@ -1,0 +1,70 @@
+"""The smallest HTTP/1.1 client that can time an answer: one blocking keep-alive connection; no TLS, no chunks."""
+
+import json
+import socket
+from dataclasses import dataclass
+from typing import Any, Self
+
+from bench.processes import StepFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A status and the body as it came."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def require_ok(self, what: str) -> "Answer":
+        if not 200 <= self.status < 300:
+            raise StepFailed(f"{what} was answered with {self.status}: {self.body[:200]!r}")
+        return self
+
+
+def request_bytes(method: str, path: str, body: bytes = b"") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    if method == "POST":
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+def content_length(head: bytes) -> int:
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return int(line[15:])
+    raise StepFailed(f"an answer without Content-Length: {head[:200]!r}")
+
+
+class Connection:
+    """One connection to a port of this machine; every wait is bounded by `timeout_sec`."""
+
+    def __init__(self, port: int, *, timeout_sec: float = 30.0) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_sec)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = b""
+
+    def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+        self._socket.sendall(request_bytes(method, path, body))
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            self._receive()
+        head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
+        length = content_length(head)
+        while len(self._buffer) < length:
+            self._receive()
+        content, self._buffer = self._buffer[:length], self._buffer[length:]
+        return Answer(status=int(head[9:12]), body=content)
+
+    def _receive(self) -> None:
+        received = self._socket.recv(262144)
+        if not received:
+            raise StepFailed("the server closed the connection in the middle of an answer")
+        self._buffer += received
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()

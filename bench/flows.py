@@ -1,0 +1,77 @@
+"""The flows that both sides of the benchmark run; they do no I/O and keep no state: only the backend is measured."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyoco.core.models import Flow
+from pyoco.dsl.syntax import TaskWrapper, task
+
+SLEEPER_POLL_SEC = 0.001
+SLEEPER_MAX_SEC = 5.0
+
+
+def fibo(n: int) -> int:
+    """The naive recursion: a small, fixed amount of pure Python."""
+    return n if n < 2 else fibo(n - 1) + fibo(n - 2)
+
+
+def _increment(ctx: Any) -> int:
+    return 1 + int(ctx.params.get("x", 0))
+
+
+def _fibo_step(ctx: Any) -> int:
+    return fibo(10)
+
+
+def _sleep_until_cancelled(ctx: Any) -> str:
+    never = threading.Event()
+    end = time.monotonic() + SLEEPER_MAX_SEC
+    while time.monotonic() < end:
+        if ctx.is_cancelled:
+            return "stopped"
+        never.wait(SLEEPER_POLL_SEC)
+    return "slept to the end"
+
+
+def _step(name: str, body: Callable[[Any], Any]) -> TaskWrapper:
+    def run(ctx: Any) -> Any:
+        return body(ctx)
+
+    run.__name__ = name
+    wrapper: TaskWrapper = task(run)
+    return wrapper
+
+
+def _chain(name: str, *steps: TaskWrapper) -> Flow:
+    flow = Flow(name=name)
+    for step in steps:
+        flow = flow >> step
+    return flow
+
+
+def _one() -> Flow:
+    return _chain("one", _step("only", _increment))
+
+
+def _ten() -> Flow:
+    return _chain("ten", *(_step(f"step{i:02d}", _increment) for i in range(10)))
+
+
+def _fibo40() -> Flow:
+    return _chain("fibo40", *(_step(f"fibo{i:02d}", _fibo_step) for i in range(40)))
+
+
+def _sleeper() -> Flow:
+    # pyoco looks for a cancel between tasks only: without a task after the sleeper a cancelled run would
+    # depend on how the backend treats the last task, and that is not what the row measures.
+    return _chain("sleeper", _step("sleeper", _sleep_until_cancelled), _step("after", _increment))
+
+
+FLOWS: dict[str, Callable[[], Flow]] = {"one": _one, "ten": _ten, "fibo40": _fibo40, "sleeper": _sleeper}
+
+
+def resolve(flow_name: str) -> Flow:
+    """A fresh flow each time; an unknown name is a KeyError, as the contract of flow resolvers asks."""
+    return FLOWS[flow_name]()

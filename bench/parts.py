@@ -1,0 +1,123 @@
+"""The parts of a round: which stack is started for which rows; each part is the same for both sides."""
+
+import time
+
+from bench import limits, measures
+from bench.broker import Sync
+from bench.load import LoadClient
+from bench.measures import LIST_QUERIES, p50, p99
+from bench.plan import Bench, Part
+from bench.stacks import DEFAULT_TAGS, Stack
+
+FIVE_TAGS = ("a", "b", "c", "d", "e")
+# A list that takes this long is measured once and without filters: nobody needs the second digit of such a figure.
+TOO_SLOW_TO_REPEAT_MS = 10_000.0
+
+
+def measure_limits(bench: Bench) -> None:
+    clients: tuple[LoadClient, ...] = ("wrk", "built-in") if bench.client == "wrk" else ("built-in",)
+    body = measures.submit_body("one")
+    seconds = max(1.0, bench.scale.load_sec / 2)
+    for connections in bench.scale.connections:
+        with bench.limit_folder(f"bare framework, {connections} connections") as folder:
+            rates = limits.bare_framework(folder, body, clients, connections=connections, seconds=seconds)
+            for client, rate in rates.items():
+                bench.add("limit", f"bare.{client}.{connections}", rate)
+    for sync in bench.scale.syncs:
+        with bench.limit_folder(f"raw broker, {sync}") as folder:
+            for act, rate in limits.raw_broker(folder, sync, count=bench.scale.raw_messages).items():
+                bench.add("limit", f"raw.{act}.{sync}", rate)
+
+
+def submit(bench: Bench, stack: Stack) -> None:
+    for sync in bench.scale.syncs:
+        with bench.journal.step(stack.name, f"submit, {sync}"), bench.started(stack, sync):
+            for connections in bench.scale.connections:
+                seconds = bench.scale.load_sec
+                rate = measures.submit_rate(stack, bench.client, connections=connections, seconds=seconds)
+                bench.add(stack.name, f"submit.{connections}.{sync}", rate)
+
+
+def drain(bench: Bench, stack: Stack) -> None:
+    if not _can_run(bench, stack):
+        return
+    for sync in bench.scale.syncs:
+        with bench.journal.step(stack.name, f"drain, {sync}"), bench.started(stack, sync):
+            one = measures.drain_rate(stack, "one", bench.scale.drain_one)
+            bench.add(stack.name, f"drain.one.{sync}", one)
+            bench.add(stack.name, f"drain.ten.{sync}", measures.drain_rate(stack, "ten", bench.scale.drain_ten))
+    with bench.journal.step(stack.name, "drain, one task, two workers for the peer"), bench.started(stack, "interval"):
+        # One worker of ours has two runner processes; the peer's has one, so it gets a second worker here.
+        workers = 2 if stack.name == "peer" else 1
+        bench.add(
+            stack.name, "drain.one.peer2", measures.drain_rate(stack, "one", bench.scale.drain_one, workers=workers)
+        )
+
+
+def idle(bench: Bench, stack: Stack) -> None:
+    if not _can_run(bench, stack):
+        return
+    for sync in bench.scale.syncs:
+        _idle(bench, stack, sync, DEFAULT_TAGS, bench.scale.idle_runs)
+        _idle(bench, stack, sync, FIVE_TAGS, bench.scale.idle_runs_five_tags)
+
+
+def _idle(bench: Bench, stack: Stack, sync: Sync, tags: tuple[str, ...], count: int) -> None:
+    with bench.journal.step(stack.name, f"idle, {len(tags)} tag(s), {sync}"):
+        began = time.perf_counter()
+        with bench.started(stack, sync, tags):
+            startup_sec = time.perf_counter() - began
+            taken = measures.end_to_end_ms(stack, "one", count, tags)
+            bench.add(stack.name, f"idle.{len(tags)}.{sync}.p50", p50(taken))
+            bench.add(stack.name, f"idle.{len(tags)}.{sync}.p99", p99(taken))
+            if sync == "interval" and tags == DEFAULT_TAGS:
+                bench.add(stack.name, "startup", startup_sec)
+                _one_tag_extras(bench, stack)
+
+
+def _one_tag_extras(bench: Bench, stack: Stack) -> None:
+    bench.add(stack.name, "fibo40", p50(measures.end_to_end_ms(stack, "fibo40", bench.scale.fibo_runs)))
+    for part, mib in stack.memory_mib().items():
+        bench.add(stack.name, f"memory.{part}", mib)
+    cancels = measures.cancel(stack, bench.scale.cancels)
+    bench.add(stack.name, "cancel.lost", 100 * cancels.lost / bench.scale.cancels)
+    if cancels.taken_ms:
+        bench.add(stack.name, "cancel", p50(cancels.taken_ms))
+
+
+def lists(bench: Bench, stack: Stack) -> None:
+    with bench.journal.step(stack.name, "lists"), bench.started(stack, "interval"):
+        stored = 0
+        for size in bench.scale.list_sizes:
+            slowest = max(bench.journal.samples(stack.name, f"list.{size}.all"), default=0.0)
+            if slowest > TOO_SLOW_TO_REPEAT_MS:
+                bench.journal.note(
+                    f"{stack.name}: lists at {size:,} runs take {slowest / 1000:.0f} s: one sample, no filters"
+                )
+                return
+            with bench.journal.step(stack.name, f"lists at {size:,} runs"):
+                stack.fill(stored, size - stored)
+                stored = size
+                _lists_at(bench, stack, size)
+
+
+def _lists_at(bench: Bench, stack: Stack, size: int) -> None:
+    scale = bench.scale
+    for name, query in LIST_QUERIES.items():
+        lists = measures.list_runs(stack, query, count=scale.list_requests, patience_sec=scale.list_patience_sec)
+        bench.add(stack.name, f"list.{size}.{name}", p50(lists.taken_ms))
+        if lists.refused:
+            bench.journal.note(f"{stack.name}: some lists at {size:,} runs were refused with an error and not timed")
+        if p50(lists.taken_ms) > TOO_SLOW_TO_REPEAT_MS:
+            return
+
+
+def _can_run(bench: Bench, stack: Stack) -> bool:
+    if not stack.can_run:
+        bench.journal.note(
+            f"{stack.name}: its worker does not run on this interpreter: drains and latencies are skipped"
+        )
+    return stack.can_run
+
+
+PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists}

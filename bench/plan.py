@@ -1,0 +1,96 @@
+"""How much is measured, in which order, and where the figures go; starting and timing are the business of others."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.broker import Sync
+from bench.journal import Journal, Side
+from bench.load import LoadClient
+from bench.rows import CONNECTIONS, LIST_SIZES
+from bench.stacks import Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much of everything; the quick pass is buffered only and trades spread for time."""
+
+    rounds: int = 3
+    syncs: tuple[Sync, ...] = ("interval", "always")
+    connections: tuple[int, ...] = CONNECTIONS
+    load_sec: float = 4.0
+    raw_messages: int = 20_000
+    drain_one: int = 1000
+    drain_ten: int = 300
+    idle_runs: int = 100
+    idle_runs_five_tags: int = 40
+    fibo_runs: int = 20
+    cancels: int = 12
+    list_sizes: tuple[int, ...] = LIST_SIZES
+    list_requests: int = 50
+    list_patience_sec: float = 3.0
+
+
+QUICK = Scale(
+    rounds=1,
+    syncs=("interval",),
+    connections=(CONNECTIONS[0], CONNECTIONS[-1]),
+    load_sec=1.0,
+    raw_messages=3000,
+    drain_one=200,
+    drain_ten=60,
+    idle_runs=15,
+    idle_runs_five_tags=5,
+    fibo_runs=5,
+    cancels=2,
+    list_sizes=LIST_SIZES[:1],
+    list_requests=20,
+    list_patience_sec=0.5,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One run of the benchmark: what is compared, how much, and the journal that every figure goes into."""
+
+    scale: Scale
+    contenders: Sequence[Stack]
+    journal: Journal
+    client: LoadClient
+
+    @contextmanager
+    def started(self, stack: Stack, sync: Sync, worker_tags: Sequence[str] = ()) -> Iterator[None]:
+        """The stack, fresh, for the time of the block; what it leaves behind is told to the reader."""
+        try:
+            stack.start(sync, worker_tags=worker_tags)
+            yield
+        finally:
+            stack.stop()
+            for line in stack.left_behind:
+                self.journal.note(f"{stack.name}: {line}")
+
+    @contextmanager
+    def limit_folder(self, what: str) -> Iterator[Path]:
+        with self.journal.step("limit", what), tempfile.TemporaryDirectory(prefix="pyoco-bench-limit-") as folder:
+            yield Path(folder)
+
+    def add(self, side: Side, row: str, value: float) -> None:
+        self.journal.add(side, row, value)
+
+
+Part = Callable[[Bench, Stack], None]
+
+
+def run(bench: Bench, parts: Sequence[Part], limits: Callable[[Bench], None] | None) -> None:
+    """Every part once per round, ours and the peer one after the other, so that a noisy minute meets both."""
+    for number in range(1, bench.scale.rounds + 1):
+        bench.journal.round = number
+        if limits is not None:
+            limits(bench)
+        # Whoever comes second finds a warmer machine: take turns.
+        in_turn = bench.contenders if number % 2 else list(reversed(bench.contenders))
+        for part in parts:
+            for stack in in_turn:
+                part(bench, stack)

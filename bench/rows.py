@@ -1,0 +1,153 @@
+"""The rows of the table, in order, with their budgets as data; a budget is about this product only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.journal import Journal
+
+CONNECTIONS = (1, 16, 64)
+LOAD_CLIENTS = ("wrk", "built-in")
+LIST_SIZES = (100, 10_000, 100_000)
+SYNC_WORDS = {"interval": "buffered", "always": "fsynced"}
+FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the row must reach; `holds` answers None while a figure it needs is missing."""
+
+    text: str
+    holds: Callable[[Journal], bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table; `key` is its name in the JSON output and stays the same between versions."""
+
+    key: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower"]
+    budget: Budget | None = None
+
+
+def at_most(key: str, value: float, unit: str) -> Budget:
+    def holds(journal: Journal) -> bool | None:
+        ours = journal.median("ours", key)
+        return None if ours is None else ours <= value
+
+    return Budget(text=f"≤ {value:g} {unit}", holds=holds)
+
+
+def times_the_peer(key: str, factor: float) -> Budget:
+    def holds(journal: Journal) -> bool | None:
+        ours, peer = journal.median("ours", key), journal.median("peer", key)
+        return None if ours is None or peer is None else ours >= factor * peer
+
+    return Budget(text=f"≥ {factor:g} × peer", holds=holds)
+
+
+def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float) -> Budget:
+    """The faster of the load clients sets the bare framework's figure: that is the stricter reading."""
+
+    def holds(journal: Journal) -> bool | None:
+        ours = journal.median("ours", key)
+        bare = [journal.median("limit", f"bare.{client}.{connections}") or 0.0 for client in LOAD_CLIENTS]
+        return None if ours is None or not any(bare) else ours >= rate and ours >= share * max(bare)
+
+    return Budget(text=f"≥ {rate:,.0f}/s and ≥ {share:g} × bare framework", holds=holds)
+
+
+def product_rows() -> list[Row]:
+    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *_list_rows(), *_footprint_rows()]
+
+
+def limit_rows() -> list[Row]:
+    bare = [
+        Row(key=f"bare.{client}.{n}", title=f"bare framework, {n} connections, {client}", unit="req/s", better="higher")
+        for client in LOAD_CLIENTS
+        for n in CONNECTIONS
+    ]
+    raw = [
+        Row(key=f"raw.{act}.{sync}", title=f"{title}, 64 in flight, {word}", unit="msg/s", better="higher")
+        for sync, word in SYNC_WORDS.items()
+        for act, title in (("publish", "JetStream publish"), ("put", "KV put"), ("fetch", "fetch + ack"))
+    ]
+    return [*bare, *raw]
+
+
+def _submit_rows() -> list[Row]:
+    budgets = {"submit.64.interval": rate_and_share_of_bare("submit.64.interval", 3000, 64, 0.5)}
+    return [
+        Row(
+            key=f"submit.{n}.{sync}",
+            title=f"POST /runs, {n} connection{'s' if n > 1 else ''}, {word}",
+            unit="req/s",
+            better="higher",
+            budget=budgets.get(f"submit.{n}.{sync}"),
+        )
+        for sync, word in SYNC_WORDS.items()
+        for n in CONNECTIONS
+    ]
+
+
+def _drain_rows() -> list[Row]:
+    rows = []
+    for sync, word in SYNC_WORDS.items():
+        key = f"drain.one.{sync}"
+        rows += [
+            Row(
+                key=key, title=f"drain, one task, {word}", unit="runs/s", better="higher", budget=times_the_peer(key, 4)
+            ),
+            Row(key=f"drain.ten.{sync}", title=f"drain, ten tasks, {word}", unit="runs/s", better="higher"),
+        ]
+    two = "drain, one task, buffered; peer with two workers"
+    return [*rows, Row(key="drain.one.peer2", title=two, unit="runs/s", better="higher")]
+
+
+def _latency_rows() -> list[Row]:
+    rows = []
+    for sync, tags, budget_ms in (("interval", 1, 6), ("interval", 5, 6), ("always", 1, 9), ("always", 5, 9)):
+        key = f"idle.{tags}.{sync}"
+        title = f"idle submit → COMPLETED, {tags} tag{'s' if tags > 1 else ''}, {SYNC_WORDS[sync]}"
+        budget = at_most(f"{key}.p50", budget_ms, "ms")
+        rows.append(Row(key=f"{key}.p50", title=f"{title}, p50", unit="ms", better="lower", budget=budget))
+        rows.append(Row(key=f"{key}.p99", title=f"{title}, p99", unit="ms", better="lower"))
+    fibo = "flow of 40 steps of fibo(10), buffered, p50"
+    cancel = "cancel of a running cooperative task → CANCELLED, p50"
+    return [
+        *rows,
+        Row(key="fibo40", title=fibo, unit="ms", better="lower", budget=at_most("fibo40", 60, "ms")),
+        Row(key="cancel", title=cancel, unit="ms", better="lower", budget=at_most("cancel", 50, "ms")),
+        Row(
+            key="cancel.lost",
+            title="cancels accepted whose run ended otherwise",
+            unit="%",
+            better="lower",
+            budget=at_most("cancel.lost", 0, "%"),
+        ),
+    ]
+
+
+def _list_rows() -> list[Row]:
+    return [
+        Row(
+            key=f"list.{size}.{name}",
+            title=f"GET /runs?limit=50 at {size:,} runs{words}, p50",
+            unit="ms",
+            better="lower",
+            budget=at_most(f"list.{size}.{name}", 3, "ms"),
+        )
+        for size in LIST_SIZES
+        for name, words in FILTER_WORDS.items()
+    ]
+
+
+def _footprint_rows() -> list[Row]:
+    memory = [
+        Row(key=f"memory.{part}", title=f"resident memory, {part}", unit="MiB", better="lower")
+        for part in ("gateway", "worker", "nats")
+    ]
+    start = "start with a worker until /health says 200"
+    return [*memory, Row(key="startup", title=start, unit="s", better="lower", budget=at_most("startup", 3, "s"))]

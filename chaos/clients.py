@@ -1,0 +1,162 @@
+"""The load: clients that submit, cancel, read and list, and write down every answer they get.
+
+While things are being killed a 503, a refused or a cut connection is an honest answer. A 5xx other than 503, no answer
+within ten seconds, words that are not in the contract, and a 404 for a run that was accepted are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from chaos.journal import Accepted, Journal, Seen
+from chaos.plan import TAGS, Plan
+from pyoco_server.execution.snapshot import RUN_STATUSES
+
+CLIENTS = 6
+ANSWER_SEC = 10.0
+# In proportion; what takes long or is stubborn is rarer, or the workers would do nothing else.
+FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
+SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 3.0), "program": (0.3, 1.0)}
+RECENT = 40
+
+
+class Answer(Exception):
+    """An answer that is not a 200; it has been written down already."""
+
+
+class Client:
+    """One caller, who does one thing at a time."""
+
+    def __init__(self, number: int, plan: Plan, urls: Mapping[str, str], journal: Journal) -> None:
+        self._urls = urls
+        self._journal = journal
+        self._rng = random.Random(f"client {number} {plan.seed}")
+        # Half of what a client does is a submit.
+        self._pause_sec = CLIENTS / plan.runs_per_sec / 2
+        self._http = httpx.AsyncClient(timeout=None)
+
+    async def run(self, until: float) -> None:
+        """Ask for things until then (loop time)."""
+        clock = asyncio.get_running_loop().time
+        async with self._http:
+            while clock() < until:
+                await asyncio.sleep(min(self._rng.expovariate(1 / self._pause_sec), 1.0))
+                try:
+                    await self._rng.choices((self._submit, self._cancel, self._read, self._list), (50, 15, 30, 5))[0]()
+                except Answer:
+                    continue
+
+    async def _submit(self) -> None:
+        flow = self._rng.choices(list(FLOWS), list(FLOWS.values()))[0]
+        tag = self._rng.choice(TAGS)
+        params = {"seconds": round(self._rng.uniform(*SECONDS[flow]), 2)} if flow in SECONDS else {}
+        gateway = self._rng.choice(list(self._urls))
+        asked_at = time.time()
+        body = await self._ask("POST", gateway, "/runs", {"flow_name": flow, "params": params, "tag": tag})
+        if not isinstance(body, dict) or not isinstance(body.get("run_id"), str) or body.get("status") != "PENDING":
+            return self._malformed("POST /runs", body)
+        run_id = body["run_id"]
+        self._journal.note_accepted(
+            Accepted(run_id=run_id, flow=flow, tag=tag, gateway=gateway, asked_at=asked_at, answered_at=time.time())
+        )
+        if self._rng.random() < 0.08:  # at once, and perhaps by two at the same time
+            cancels = [self._cancel_run(run_id) for _ in range(self._rng.choice((1, 2)))]
+            await asyncio.gather(*cancels, return_exceptions=True)
+
+    async def _cancel(self) -> None:
+        run_id = self._some_run()
+        if run_id is not None:
+            await self._cancel_run(run_id)
+            if self._rng.random() < 0.2:
+                await self._cancel_run(run_id)
+
+    async def _cancel_run(self, run_id: str) -> None:
+        asked_at = time.time()
+        body = await self._ask("POST", self._any_gateway(), f"/runs/{run_id}/cancel", {"reason": "chaos"})
+        self._see("POST cancel", run_id, body, asked_at, to_cancel=True)
+
+    async def _read(self) -> None:
+        run_id = self._some_run()
+        if run_id is not None:
+            asked_at = time.time()
+            body = await self._ask("GET", self._any_gateway(), f"/runs/{run_id}")
+            self._see("GET run", run_id, body, asked_at)
+
+    async def _list(self) -> None:
+        status = self._rng.choice((*RUN_STATUSES, None))
+        query = f"?status={status}&limit=20" if status else "?limit=20"
+        body = await self._ask("GET", self._any_gateway(), f"/runs{query}")
+        if not isinstance(body, list):
+            return self._malformed("GET /runs", body)
+        for item in body:
+            if (
+                not isinstance(item, dict)
+                or item.get("status") not in RUN_STATUSES
+                or status not in (None, item["status"])
+            ):
+                self._malformed(f"GET /runs{query}", item)
+
+    def _see(self, what: str, run_id: str, body: Any, asked_at: float, *, to_cancel: bool = False) -> None:
+        known = isinstance(body, dict) and body.get("run_id") == run_id and body.get("status") in RUN_STATUSES
+        if not known or not isinstance(body["version"], int) or not isinstance(body.get("tasks"), dict):
+            return self._malformed(what, body)
+        self._journal.note_seen(
+            Seen(
+                run_id=run_id,
+                asked_at=asked_at,
+                answered_at=time.time(),
+                status=body["status"],
+                version=body["version"],
+                to_cancel=to_cancel,
+            )
+        )
+
+    def _some_run(self) -> str | None:
+        runs = list(self._journal.accepted)
+        if not runs:
+            return None
+        return self._rng.choice(runs[-RECENT:] if self._rng.random() < 0.85 else runs)
+
+    def _any_gateway(self) -> str:
+        return self._rng.choice(list(self._urls))
+
+    async def _ask(self, method: str, gateway: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of a 200; everything else is written down and raised."""
+        verb = f"{method} {'/'.join(part if len(part) < 20 else '{id}' for part in path.partition('?')[0].split('/'))}"
+        try:
+            async with asyncio.timeout(ANSWER_SEC):
+                response = await self._http.request(method, self._urls[gateway] + path, json=body)
+        except TimeoutError as error:
+            self._journal.note_fault("requests without an answer", gateway, f"{method} {path}: {ANSWER_SEC} s")
+            raise Answer from error
+        except httpx.TransportError as error:
+            self._journal.answers[f"{verb} cut or refused"] += 1
+            raise Answer from error
+        self._journal.answers[f"{verb} {response.status_code}"] += 1
+        try:
+            answer = response.json()
+        except ValueError as error:
+            self._malformed(f"{verb} {response.status_code}", response.text)
+            raise Answer from error
+        if response.status_code != 200:
+            self._judge(f"{method} {path}", gateway, response.status_code, answer)
+            raise Answer
+        return answer
+
+    def _judge(self, what: str, gateway: str, status: int, answer: Any) -> None:
+        if not isinstance(answer, dict) or not str(answer.get("err_id", "")).startswith("ERR-PYOCO-"):
+            self._malformed(f"{what} {status}", answer)
+        elif status == 404:
+            run_id = what.split("/")[2]
+            self._journal.note_fault("accepted runs that were lost", run_id, f"{what} at {gateway}: 404 {answer}")
+        elif status != 503:
+            self._journal.note_fault("answers that were errors", gateway, f"{what}: {status} {answer}")
+
+    def _malformed(self, what: str, body: Any) -> None:
+        self._journal.note_fault("answers that were errors", what, f"not what the contract says: {str(body)[:300]}")

@@ -1,0 +1,104 @@
+"""Waits until everything has settled, then reads all there is; it changes nothing and judges nothing.
+
+The stores are read through the program's own adapters, the API through HTTP, and the witness from the flows' own file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import httpx
+import orjson
+
+from chaos import witness
+from chaos.clients import FLOWS
+from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Shown
+from chaos.fleet import Fleet
+from chaos.patience import comes_true
+from chaos.plan import TAGS
+from pyoco_server.adapters.jetstream.bucket import is_marker
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.reads import StreamReader
+from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution import wire
+from pyoco_server.execution.events import StoredCommit
+from pyoco_server.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
+
+UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_RUN_STATUSES)
+POLL_SEC = 0.5
+AT_A_TIME = 16
+
+
+async def settled(fleet: Fleet, within_sec: float) -> bool:
+    """Wait until no gateway knows an unfinished run and the queue is empty; False when that takes too long."""
+    async with await Connection.open(fleet.config) as connection, httpx.AsyncClient() as http:
+
+        async def is_still() -> bool:
+            return not await _unfinished(fleet, http) and not await _jobs(connection, fleet.config)
+
+        return await comes_true(is_still, within_sec=within_sec, every_sec=POLL_SEC)
+
+
+async def collect(fleet: Fleet, accepted: Sequence[str], folder: Path) -> Evidence:
+    """Read everything."""
+    config, names = fleet.config, Subjects(fleet.config)
+    async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0) as http:
+        logs: dict[str, list[StoredCommit]] = {}
+        for message in await StreamReader(connection, config.events_stream, direct=True).after(names.event("*"), 0):
+            commit = StoredCommit(sequence=message.sequence, commit=wire.decode(message.data))
+            logs.setdefault(last_token(message.subject), []).append(commit)
+        kept = await StreamReader(connection, names.runs_stream, direct=True).after(names.run_key(">"), 0)
+        return Evidence(
+            logs=logs,
+            snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m)},
+            jobs=await _jobs(connection, config),
+            shown=await _show(fleet, http, accepted),
+            lists=await _lists(fleet, http),
+            witness=witness.by_run(witness.read(folder / "witness")),
+        )
+
+
+async def _unfinished(fleet: Fleet, http: httpx.AsyncClient) -> bool:
+    """Whether a gateway knows of a run that is not finished, or does not answer."""
+    for url, status in product(fleet.urls.values(), UNFINISHED):
+        try:
+            response = await http.get(f"{url}/runs", params={"status": status, "limit": "1"})
+        except httpx.TransportError:
+            return True
+        if response.status_code != 200 or response.json():
+            return True
+    return False
+
+
+async def _jobs(connection: Connection, config: NatsBackendConfig) -> list[Plain]:
+    reader = StreamReader(connection, config.work_stream, direct=True)
+    return [orjson.loads(message.data) for message in await reader.after(Subjects(config).work(">"), 0)]
+
+
+async def _show(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Shown]]:
+    shown: dict[str, list[Shown]] = {run_id: [] for run_id in run_ids}
+    door = asyncio.Semaphore(AT_A_TIME)
+
+    async def ask(run_id: str, gateway: str, url: str) -> None:
+        async with door:
+            response = await http.get(f"{url}/runs/{run_id}", params={"include": "all"})
+        shown[run_id].append(Shown(gateway=gateway, body=None if response.status_code == 404 else response.json()))
+
+    await asyncio.gather(*(ask(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
+    return shown
+
+
+async def _lists(fleet: Fleet, http: httpx.AsyncClient) -> list[Listed]:
+    """Every combination of filters: a list is cut at 200, but together they show everything."""
+    found = []
+    for (gateway, url), flow, tag, status in product(
+        fleet.urls.items(), (*FLOWS, None), (*TAGS, None), (*RUN_STATUSES, None)
+    ):
+        asked = {"flow": flow, "tag": tag, "status": status, "limit": str(LIST_LIMIT)}
+        response = await http.get(f"{url}/runs", params={key: value for key, value in asked.items() if value})
+        found.append(Listed(gateway=gateway, flow=flow, tag=tag, status=status, items=response.json()))
+    return found

@@ -1,0 +1,118 @@
+"""The system under test, as a user would run it on one machine, but each part a process that can be killed on its own.
+
+nats-server (watched and started again by the program's own EmbeddedNats)
+  ├── gateway-1 … (`pyoco-server up --nats-url …`)     each with an index of its own
+  └── worker-1 …  (`pyoco-worker --nats-url …`)        each with its fork server and runners
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from chaos.journal import Journal
+from chaos.patience import comes_true
+from chaos.plan import FLOWS, SLOTS, TAGS, Plan, environment
+from chaos.processes import Member
+from pyoco_server.adapters.data_folder import DataFolder
+from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.config import NatsBackendConfig
+
+START_SEC = 30.0
+
+
+class Fleet:
+    """Everything that runs. `marker` is in the environment of all of it."""
+
+    def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
+        self.nats = nats
+        self.marker = secrets.token_hex(8)
+        self.environment = environment(folder, nats.url, nats.token, self.marker)
+        self.config = NatsBackendConfig.from_env(self.environment)
+        self._journal = journal
+        ports = [_free_port() for _ in range(plan.gateways)]
+        self.urls = {f"gateway-{n}": f"http://127.0.0.1:{port}" for n, port in enumerate(ports, start=1)}
+        self.gateways = [
+            Member(
+                f"gateway-{n}",
+                "pyoco_server.cli.server",
+                ["up", "--nats-url", nats.url, "--port", str(port)],
+                self.environment | {"PYOCO_INDEX_PATH": str(folder / f"index-{n}.sqlite")},
+                folder,
+                says_when_ready=b"pyoco-server is up",
+                on_end=self._ended,
+            )
+            for n, port in enumerate(ports, start=1)
+        ]
+        self.workers = [
+            Member(
+                f"worker-{n}",
+                "pyoco_server.cli.worker",
+                [
+                    *("--nats-url", nats.url, "--tags", ",".join(TAGS), "--worker-id", f"worker-{n}"),
+                    *("--concurrency", str(SLOTS), "--flow-resolver", f"{FLOWS}:resolve"),
+                ],
+                self.environment,
+                folder,
+                says_when_ready=b'"worker ready"',
+                on_end=self._ended,
+            )
+            for n in range(1, plan.workers + 1)
+        ]
+
+    @property
+    def members(self) -> list[Member]:
+        return [*self.gateways, *self.workers]
+
+    async def until_ready(self) -> bool:
+        """Wait until every part says that it serves; False when that takes too long."""
+
+        async def is_ready() -> bool:
+            return all(member.is_ready for member in self.members)
+
+        return await comes_true(is_ready, within_sec=START_SEC)
+
+    async def stop(self) -> None:
+        """End the workers, then the gateways, each in order."""
+        for group in (self.workers, self.gateways):
+            ended = await asyncio.gather(*(member.stop() for member in group))
+            for member, in_order in zip(group, ended, strict=True):
+                if not in_order:
+                    self._journal.note_fault("processes that did not stop when asked", member.name, "had to be killed")
+
+    def _ended(self, member: Member, status: int, was_ready: bool) -> None:
+        if was_ready:
+            self._journal.note_fault("processes that ended by themselves", member.name, f"exit status {status}")
+        else:
+            self._journal.restarts[member.name] += 1  # its broker was away: a start may be refused, and is tried again
+
+
+@asynccontextmanager
+async def running_fleet(plan: Plan, folder: Path, journal: Journal) -> AsyncIterator[Fleet]:
+    """The whole system, up; when the block ends, it is stopped part by part."""
+    with DataFolder.open(folder / "data") as data:
+        nats = EmbeddedNats(data, sync=plan.sync)
+        await nats.start()
+        fleet = Fleet(plan, folder, nats, journal)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(nats.watch())
+            for member in fleet.members:
+                group.create_task(member.keep())
+            try:
+                yield fleet
+            finally:
+                await fleet.stop()
+                watching.cancel()
+                await asyncio.wait([watching])
+                await nats.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,75 @@
+"""What the clients were told and what the killer did, written down as it happened; it judges nothing.
+
+Times are unix seconds of this machine's one clock, so that they compare with those in events and in the witness file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from chaos.plan import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A submit that was answered with 200: from then on the run may not be lost."""
+
+    run_id: str
+    flow: str
+    tag: str
+    gateway: str
+    asked_at: float
+    answered_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A run as an answer showed it; `to_cancel`: it was the answer to a cancel."""
+
+    run_id: str
+    asked_at: float
+    answered_at: float
+    status: str
+    version: int
+    to_cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An answer that should not have been given, or one that did not come; `broken` names the invariant."""
+
+    broken: str
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """A process that was killed (or stopped for a while), and when."""
+
+    kind: Kind
+    target: str
+    pid: int
+    at: float
+
+
+@dataclass(slots=True)
+class Journal:
+    """Everything seen from outside in one run of the chaos."""
+
+    accepted: dict[str, Accepted] = field(default_factory=dict)
+    seen: dict[str, list[Seen]] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    restarts: Counter[str] = field(default_factory=Counter)
+
+    def note_accepted(self, accepted: Accepted) -> None:
+        self.accepted[accepted.run_id] = accepted
+
+    def note_seen(self, seen: Seen) -> None:
+        self.seen.setdefault(seen.run_id, []).append(seen)
+
+    def note_fault(self, broken: str, subject: str, detail: str) -> None:
+        self.faults.append(Fault(broken=broken, subject=subject, detail=detail))

@@ -1,0 +1,73 @@
+"""What one run of the chaos is to do: how long, how much, what is killed, and the settings that everything gets.
+
+The times by which the program notices that something is gone are shortened, so that a minute holds many recoveries.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pyoco_server.adapters.nats_config import Sync
+
+Kind = Literal["worker", "gateway", "nats", "runner", "fork_server", "pause"]
+
+# How often each kind is chosen, in proportion. `pause` stops a worker for longer than its jobs are reserved for it, and
+# lets it go on: it comes back as a zombie whose runs have been taken over.
+KINDS: Mapping[Kind, int] = {"worker": 4, "gateway": 3, "nats": 3, "runner": 2, "fork_server": 1, "pause": 1}
+
+FLOWS = Path(__file__).with_name("flows.py")
+TAGS = ("default", "blue", "green")
+SLOTS = 4
+# In the environment of every process: whoever still carries it at the end was left behind.
+MARKER = "PYOCO_CHAOS_RUN"
+
+SETTINGS = {
+    "PYOCO_LOAD_DOTENV": "0",
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": "3",
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "1",
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": "1",
+    "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "1",
+    "PYOCO_WORKERS_KV_TTL_SEC": "4",
+    "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "5",
+    "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "2",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run of the chaos."""
+
+    seconds: float
+    seed: int
+    kill_every_sec: float
+    settle_sec: float
+    runs_per_sec: float
+    gateways: int
+    workers: int
+    kinds: tuple[Kind, ...]
+    sync: Sync
+
+    def to_plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def environment(folder: Path, nats_url: str, nats_token: str, marker: str) -> dict[str, str]:
+    """The environment of every process of a run: the caller's, without settings of its own, plus ours."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYOCO_")}
+    return (
+        inherited
+        | SETTINGS
+        | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYOCO_DATA_DIR": str(folder / "data"),
+            "PYOCO_NATS_URL": nats_url,
+            "PYOCO_NATS_TOKEN": nats_token,
+            "PYOCO_CHAOS_WITNESS": str(folder / "witness"),
+            MARKER: marker,
+        }
+    )

@@ -1,0 +1,146 @@
+"""Was this log written by the rules? Every commit is asked for again, of `decide`, on what the commits before it made.
+
+Pure. A log holds events, not commands, so the command that must have been given is put together from its events; what
+`decide` answers must be the very events that are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pyoco_server.execution.commands import (
+    AddTag,
+    ArchiveExecution,
+    AttemptStep,
+    CancelExecution,
+    Command,
+    CompleteExecution,
+    ConfirmCanceled,
+    CreateExecution,
+    DeclareNodes,
+    FailExecution,
+    FailNode,
+    RecordAttempt,
+    RemoveTag,
+    StartExecution,
+    StartNode,
+    SucceedNode,
+)
+from pyoco_server.execution.decide import decide
+from pyoco_server.execution.events import (
+    Commit,
+    Event,
+    Events,
+    ExecutionArchived,
+    ExecutionCanceled,
+    ExecutionCancelRequested,
+    ExecutionCompleted,
+    ExecutionCreated,
+    ExecutionFailed,
+    ExecutionStarted,
+    ExecutionTagAdded,
+    ExecutionTagRemoved,
+    NodeCreated,
+    NodeFailed,
+    NodeStarted,
+    NodeSucceeded,
+    StoredCommit,
+)
+from pyoco_server.execution.evolve import fold
+from pyoco_server.execution.ids import InstanceId, RunId
+from pyoco_server.execution.state import Execution, nothing
+
+AFTER_THE_END = (ExecutionArchived, ExecutionTagAdded, ExecutionTagRemoved)
+
+
+def complaints(run_id: str, log: Sequence[StoredCommit]) -> Iterator[str]:
+    """What is wrong with the history of a run; nothing, if it was written by the rules."""
+    execution = nothing(RunId(run_id))
+    for stored in log:
+        commit = stored.commit
+        place = f"sequence {stored.sequence}, {commit.command}"
+        if execution.status.is_terminal and not all(isinstance(event, AFTER_THE_END) for event in commit.events):
+            yield f"{place}: the execution was {execution.status.value} already"
+        if commit.command == RecordAttempt.__name__ and not _is_holder(execution, commit):
+            yield f"{place}: written by {commit.actor.id}, who did not hold the execution"
+        command = command_of(execution, commit)
+        if command is None:
+            yield f"{place}: no command makes {_names(commit.events)}"
+        elif (answer := decide(execution, command)) != commit.events:
+            yield f"{place}: stored {_names(commit.events)}, but the rules say {answer}"
+        execution = replace(fold(commit.events, execution), version=stored.sequence)
+
+
+def command_of(execution: Execution, commit: Commit) -> Command | None:
+    """The command that must have made these events."""
+    if commit.command == RecordAttempt.__name__:
+        holder = execution.holder
+        return RecordAttempt(
+            at=commit.occurred_at,
+            attempt=execution.attempt,
+            instance_id=(holder.instance_id if holder else None) or InstanceId(""),
+            steps=tuple(_steps(commit.events)),
+        )
+    match commit.events:
+        case (ExecutionCreated() as event, *_):
+            return CreateExecution(at=event.at, request=event.request, labels=event.labels, graph=event.graph)
+        case (ExecutionStarted() as event, *_):
+            return StartExecution(
+                at=event.at, attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id
+            )
+        case (ExecutionCancelRequested() as event,):
+            return CancelExecution(at=event.at, reason=event.reason, requested_by=event.requested_by)
+        case (ExecutionCanceled() as event,):
+            return ConfirmCanceled(
+                at=event.at, how=event.how, delivered_at=event.delivered_at, stopped_at=event.stopped_at
+            )
+        case (*_, ExecutionFailed() as event):
+            return FailExecution(at=event.at, error=event.error)
+        case _:
+            return _small_command(commit.events)
+
+
+def _small_command(events: Events) -> Command | None:
+    match events:
+        case (ExecutionArchived() as event,):
+            return ArchiveExecution(at=event.at)
+        case (ExecutionTagAdded() as event,):
+            return AddTag(at=event.at, tag=event.tag)
+        case (ExecutionTagRemoved() as event,):
+            return RemoveTag(at=event.at, tag=event.tag)
+        case _:
+            return None
+
+
+def _steps(events: Events) -> Iterator[AttemptStep]:
+    declared = [event for event in events if isinstance(event, NodeCreated)]
+    if declared:
+        yield DeclareNodes(at=declared[0].at, node_ids=tuple(event.node_id for event in declared))
+    for event in events:
+        if (step := _step(event)) is not None:
+            yield step
+
+
+def _step(event: Event) -> AttemptStep | None:
+    match event:
+        case NodeStarted():
+            return StartNode(at=event.at, node_id=event.node_id, attempt=event.attempt, worker_id=event.worker_id)
+        case NodeSucceeded():
+            return SucceedNode(at=event.at, node_id=event.node_id, attempt=event.attempt, output=event.output)
+        case NodeFailed():
+            return FailNode(at=event.at, node_id=event.node_id, attempt=event.attempt, error=event.error)
+        case ExecutionCompleted() | ExecutionCanceled():
+            return CompleteExecution(at=event.at)  # after a cancel request, a verdict becomes CANCELED
+        case ExecutionFailed():
+            return FailExecution(at=event.at, error=event.error)
+        case _:
+            return None  # what the others set off by themselves
+
+
+def _is_holder(execution: Execution, commit: Commit) -> bool:
+    return execution.holder is not None and commit.actor.id == execution.holder.worker_id
+
+
+def _names(events: Events) -> str:
+    return ", ".join(type(event).__name__ for event in events)

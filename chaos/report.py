@@ -1,0 +1,153 @@
+"""The outcome in words for people and in JSON for programs; it decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chaos.evidence import Evidence
+from chaos.figures import Figures, Spread
+from chaos.invariants import INVARIANTS, Violation
+from chaos.journal import Journal
+from chaos.plan import Plan
+
+WIDTH = 46
+SHOWN_RUNS = 10
+SHOWN_DETAILS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run of the chaos, judged."""
+
+    plan: Plan
+    evidence: Evidence
+    journal: Journal
+    figures: Figures
+    violations: Sequence[Violation]
+    settled_after_sec: float | None
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.violations
+
+
+def to_plain(outcome: Outcome) -> dict[str, Any]:
+    broken = Counter(violation.broken for violation in outcome.violations)
+    return {
+        "clean": outcome.is_clean,
+        "plan": outcome.plan.to_plain(),
+        "invariants": {name: broken[name] for name in INVARIANTS},
+        "settled_after_sec": outcome.settled_after_sec,
+        "figures": asdict(outcome.figures),
+        "violations": [asdict(violation) for violation in outcome.violations],
+    }
+
+
+def to_text(outcome: Outcome) -> str:
+    return "\n".join(
+        (*_heading(outcome.plan), *_figures(outcome), *_invariants(outcome), *_details(outcome), *_verdict(outcome))
+    )
+
+
+def _heading(plan: Plan) -> Iterator[str]:
+    yield (
+        f"chaos: {plan.seconds:g} s, seed {plan.seed}, a kill every {plan.kill_every_sec:g} s of "
+        f"{', '.join(plan.kinds)}; {plan.gateways} gateways, {plan.workers} workers, nats sync {plan.sync}"
+    )
+
+
+def _figures(outcome: Outcome) -> Iterator[str]:
+    figures = outcome.figures
+    yield "\nwhat happened"
+    yield _row("runs accepted", figures.accepted)
+    yield _row("runs in the log, by their end", _counts(figures.ended))
+    yield _row("  of them never promised (503 or cut)", f"{figures.not_promised} ({figures.undone} undone)")
+    yield _row("cancelled runs, by how", _counts(figures.cancelled_how))
+    yield _row("kills", _counts(figures.kills))
+    yield _row("starts put off because the broker was away", _counts(figures.restarts))
+    yield _row("runs started more than once (log)", f"{figures.started_again} (at most {figures.most_attempts} times)")
+    yield _row("runs executed more than once (witness)", figures.executed_again)
+    yield _row("runs whose execution began after their end", figures.executed_after_end)
+    for name, count in figures.answers.items():
+        yield _row(f"  {name}", count)
+    settled = outcome.settled_after_sec
+    yield _row("settled after", "not in time" if settled is None else f"{settled:.1f} s")
+    yield "\nuntil it went on after a kill                   times   median      max"
+    for kind, spread in figures.until_submit.items():
+        yield _spread(f"{kind}: next submit accepted", spread)
+    for kind, spread in figures.until_end.items():
+        yield _spread(f"{kind}: next run ended", spread)
+    yield _spread("worker: a run it held was taken over or ended", figures.until_taken_over)
+
+
+def _invariants(outcome: Outcome) -> Iterator[str]:
+    broken = Counter(violation.broken for violation in outcome.violations)
+    yield "\nwhat must not happen"
+    for name in INVARIANTS:
+        yield _row(name, broken[name] if not broken[name] else f"{broken[name]}   <──")
+
+
+def _details(outcome: Outcome) -> Iterator[str]:
+    by_subject: dict[str, list[Violation]] = {}
+    for violation in outcome.violations:
+        by_subject.setdefault(violation.subject, []).append(violation)
+    for subject, found in list(by_subject.items())[:SHOWN_RUNS]:
+        yield f"\n{subject}"
+        for violation in found[:SHOWN_DETAILS]:
+            yield f"  {violation.broken}: {violation.detail}"
+        yield from _history(outcome, subject)
+    if len(by_subject) > SHOWN_RUNS:
+        yield f"\n… and {len(by_subject) - SHOWN_RUNS} more (all are in the JSON)"
+
+
+def _history(outcome: Outcome, run_id: str) -> Iterator[str]:
+    """Everything known of a run, in the order of time."""
+    told: list[tuple[float, str]] = []
+    for stored in outcome.evidence.logs.get(run_id, ()):
+        commit = stored.commit
+        told.append(
+            (commit.occurred_at, f"#{stored.sequence} {commit.command} by {commit.actor.kind} {commit.actor.id or ''}")
+        )
+        told += [(commit.occurred_at, f"    {event}"[:300]) for event in commit.events]
+    for seen in outcome.journal.seen.get(run_id, ()):
+        what = "cancel answered" if seen.to_cancel else "read"
+        told.append((seen.answered_at, f"{what}: {seen.status}, version {seen.version}"))
+    for line in outcome.evidence.witness.get(run_id, ()):
+        if line.what != "tick":
+            told.append((line.at, f"witness: {line.what} in process {line.pid}"))
+    accepted = outcome.journal.accepted.get(run_id)
+    if accepted is not None:
+        told.append((accepted.answered_at, f"accepted by {accepted.gateway}"))
+    if not told:
+        return
+    first, last = min(told)[0], max(told)[0]
+    near = (kill for kill in outcome.journal.kills if first - 5 < kill.at < last + 5)
+    told += [(kill.at, f"kill of {kill.kind} {kill.target} ({kill.pid})") for kill in near]
+    for at, words in sorted(told, key=lambda item: item[0]):
+        yield f"    {at - first:+8.3f}  {words}"
+    snapshot = outcome.evidence.snapshots.get(run_id)
+    yield f"    snapshot: {dict(snapshot) if snapshot else None}"[:1000]
+
+
+def _verdict(outcome: Outcome) -> Iterator[str]:
+    if outcome.is_clean:
+        yield "\nnothing was lost, stuck, changed or forgotten"
+    else:
+        yield f"\n{len(outcome.violations)} violations; again with: scripts/chaos --seed {outcome.plan.seed}"
+
+
+def _row(name: str, value: object) -> str:
+    return f"  {name:<{WIDTH}}{value}"
+
+
+def _spread(name: str, spread: Spread) -> str:
+    if spread.median_sec is None or spread.max_sec is None:
+        return _row(name, f"{0:>5}")
+    return _row(name, f"{spread.count:>5}  {spread.median_sec:>6.2f} s  {spread.max_sec:>6.2f} s")
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"

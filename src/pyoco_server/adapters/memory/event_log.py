@@ -1,0 +1,42 @@
+"""The event log in memory: the same promises, kept by a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyoco_server.adapters.memory.stream import MemoryStream
+from pyoco_server.application.ports import Conflict, Stored
+from pyoco_server.execution import wire
+from pyoco_server.execution.events import Commit, StoredCommit
+from pyoco_server.execution.ids import RunId
+
+
+class MemoryEventLog:
+    """EventLog. Commits are kept as bytes, so that what cannot be stored cannot be stored here either."""
+
+    def __init__(self) -> None:
+        self.stream: MemoryStream[RunId] = MemoryStream()
+        self._logs: dict[RunId, dict[int, bytes]] = {}
+
+    async def append(self, run_id: RunId, commit: Commit, *, after: int) -> Stored | Conflict:
+        log = self._logs.get(run_id, {})
+        if max(log, default=0) != after:
+            for stored in await self.read(run_id, after=after):
+                if stored.commit.commit_id == commit.commit_id:
+                    return Stored(version=stored.sequence)
+            return Conflict(missing=not log)
+        payload = wire.encode(run_id, commit)
+        sequence = self.stream.append(run_id)
+        self._logs.setdefault(run_id, {})[sequence] = payload
+        return Stored(version=sequence)
+
+    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
+        return [
+            StoredCommit(sequence=sequence, commit=wire.decode(payload))
+            for sequence, payload in self._logs.get(run_id, {}).items()
+            if sequence > after
+        ]
+
+    async def purge(self, run_id: RunId) -> None:
+        for sequence in self._logs.pop(run_id, {}):
+            self.stream.remove(sequence)

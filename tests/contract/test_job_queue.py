@@ -1,0 +1,203 @@
+"""What every job queue promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import orjson
+
+from pyoco_server.application.ports import Delivery, TagQueue
+from pyoco_server.execution.ids import RunId
+from support.samples import job_for, new_run_id
+from support.stores import ACK_WAIT_SEC, Ports
+
+
+def run_ids(deliveries: Sequence[Delivery]) -> list[RunId]:
+    return [orjson.loads(delivery.payload)["run_id"] for delivery in deliveries]
+
+
+async def receive(queue: TagQueue, count: int) -> list[Delivery]:
+    """So many deliveries, however they are spread over calls."""
+    found: list[Delivery] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            found += await queue.receive(count - len(found))
+    return found
+
+
+async def test_a_job_arrives_as_the_contract_describes_it(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.queue.publish(job_for(run_id), created_sequence=7)
+    queue = await ports.queue.open("default")
+
+    (delivery,) = await receive(queue, 1)
+
+    assert orjson.loads(delivery.payload) == {
+        "run_id": run_id,
+        "flow_name": "main",
+        "tag": "default",
+        "tags": ["a", "b"],
+        "params": {"x": 1},
+        "submitted_at": 1.0,
+    }
+    assert (delivery.tag, delivery.num_delivered, delivery.created_sequence) == ("default", 1, 7)
+    await queue.close()
+
+
+async def test_an_acked_job_is_gone(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (delivery,) = await receive(queue, 1)
+    assert await ports.queue.depth("default") == 1
+
+    await delivery.ack()
+
+    await depth_becomes(ports, 0)
+    await queue.close()
+
+
+async def test_a_terminated_job_is_gone(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (delivery,) = await receive(queue, 1)
+
+    await delivery.term()
+
+    await depth_becomes(ports, 0)
+    await queue.close()
+
+
+async def test_jobs_of_another_tag_stay_where_they_are(ports: Ports) -> None:
+    mine, other = new_run_id(), new_run_id()
+    await ports.queue.publish(job_for(other, "gpu"), created_sequence=1)
+    await ports.queue.publish(job_for(mine, "cpu"), created_sequence=2)
+    queue = await ports.queue.open("cpu")
+
+    assert run_ids(await receive(queue, 1)) == [mine]
+    assert await ports.queue.depth("gpu") == 1
+    await queue.close()
+
+
+async def test_a_repeated_publish_is_swallowed_and_the_next_nth_is_not(ports: Ports) -> None:
+    job = job_for(new_run_id())
+
+    await ports.queue.publish(job, created_sequence=1)
+    await ports.queue.publish(job, created_sequence=1)
+    assert await ports.queue.depth("default") == 1
+
+    await ports.queue.publish(job, created_sequence=1, nth=2)
+    assert await ports.queue.depth("default") == 2
+
+
+async def test_a_job_given_back_comes_again_with_a_higher_count(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.queue.publish(job_for(run_id), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+
+    await first.nak(0.0)
+
+    (second,) = await receive(queue, 1)
+    assert run_ids([second]) == [run_id]
+    assert second.num_delivered == 2
+    await queue.close()
+
+
+async def test_a_job_given_back_with_a_delay_comes_after_it(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    loop = asyncio.get_running_loop()
+
+    start = loop.time()
+    await first.nak(0.3)
+    await receive(queue, 1)
+
+    assert loop.time() - start >= 0.25
+    await queue.close()
+
+
+async def test_a_job_that_is_never_answered_comes_again_after_the_ack_wait(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    assert queue.ack_wait_sec == ACK_WAIT_SEC
+    await receive(queue, 1)
+
+    (again,) = await receive(queue, 1)
+
+    assert again.num_delivered == 2
+    await queue.close()
+
+
+async def test_progress_keeps_a_job_from_coming_again(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    waiting = asyncio.create_task(receive(queue, 1))
+
+    for _ in range(5):
+        await asyncio.wait([waiting], timeout=ACK_WAIT_SEC / 3)
+        await first.in_progress()
+
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await queue.close()
+
+
+async def test_no_more_jobs_come_than_were_asked_for(ports: Ports) -> None:
+    for _ in range(5):
+        await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    other = await ports.queue.open("default")
+
+    mine = await receive(queue, 2)
+    theirs = await receive(other, 3)
+
+    assert len(mine) == 2
+    assert len(set(run_ids([*mine, *theirs]))) == 5
+    await queue.close()
+    await other.close()
+
+
+async def test_a_cancelled_receive_loses_nothing(ports: Ports) -> None:
+    run_id = new_run_id()
+    queue = await ports.queue.open("default")
+    waiting = asyncio.create_task(queue.receive(1))
+    await asyncio.wait([waiting], timeout=0.1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    await ports.queue.publish(job_for(run_id), created_sequence=1)
+
+    (delivery,) = await receive(queue, 1)
+    assert run_ids([delivery]) == [run_id]
+    assert delivery.num_delivered == 1
+    await queue.close()
+
+
+async def test_what_was_not_handed_out_is_there_for_others_after_a_close(ports: Ports) -> None:
+    run_id = new_run_id()
+    queue = await ports.queue.open("default")
+    waiting = asyncio.create_task(queue.receive(1))
+    await asyncio.wait([waiting], timeout=0.1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await ports.queue.publish(job_for(run_id), created_sequence=1)
+    await queue.close()
+    loop = asyncio.get_running_loop()
+
+    start = loop.time()
+    other = await ports.queue.open("default")
+
+    assert run_ids(await receive(other, 1)) == [run_id]
+    assert loop.time() - start < ACK_WAIT_SEC / 2
+    await other.close()
+
+
+async def depth_becomes(ports: Ports, count: int) -> None:
+    """An ack is not waited for, so what it does is."""
+    async with asyncio.timeout(5):
+        while await ports.queue.depth("default") != count:
+            pass

@@ -1,0 +1,38 @@
+"""What every signal port promises."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyoco_server.execution.ids import RunId
+from support.samples import IDS, new_run_id
+from support.stores import Ports
+
+
+async def test_a_tap_reaches_the_instance_it_is_meant_for_and_no_other(ports: Ports) -> None:
+    mine, other, run_id = IDS.instance_id(), IDS.instance_id(), new_run_id()
+    heard: asyncio.Queue[RunId] = asyncio.Queue()
+    overheard: list[RunId] = []
+    await ports.signals.listen(mine, heard.put_nowait)
+    await ports.signals.listen(other, overheard.append)
+
+    await ports.signals.tell(mine, run_id)
+
+    async with asyncio.timeout(5):
+        assert await heard.get() == run_id
+    assert overheard == []
+
+
+async def test_a_tap_that_nobody_hears_is_no_error(ports: Ports) -> None:
+    await ports.signals.tell(IDS.instance_id(), new_run_id())
+
+
+async def test_an_instance_answers_as_soon_as_it_listens(ports: Ports) -> None:
+    instance_id = IDS.instance_id()
+    heard: list[RunId] = []
+    assert not await ports.signals.answers(instance_id)
+
+    await ports.signals.listen(instance_id, heard.append)
+
+    assert await ports.signals.answers(instance_id)
+    assert heard == []

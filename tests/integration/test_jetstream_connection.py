@@ -1,0 +1,234 @@
+"""The connection: what it does when the broker is slow, away, or comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
+from pyoco_server.errors import NatsUnavailable, RequestTooLarge
+from support.broker import Broker
+from support.nats import running_nats
+from support.stores import settings
+from support.tcp_proxy import TcpProxy
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def connection(broker: Broker) -> AsyncIterator[Connection]:
+    async with await Connection.open(settings(broker.url)) as opened:
+        yield opened
+
+
+def next_reconnect(connection: Connection) -> asyncio.Event:
+    back = asyncio.Event()
+    connection.on_reconnect(back.set)
+    return back
+
+
+async def until(event: asyncio.Event) -> None:
+    async with asyncio.timeout(10):
+        await event.wait()
+
+
+async def lost(connection: Connection) -> None:
+    """Until the connection has noticed that the broker is away: then it fails what waits."""
+
+    def silence(message: Message) -> None:
+        assert message.reply
+
+    await connection.subscribe("silent", silence)
+    with pytest.raises(NatsUnavailable):
+        await connection.request("silent", timeout_sec=10.0)
+    assert not connection.connected
+
+
+async def test_without_a_broker_opening_gives_up_after_the_given_time() -> None:
+    config = settings("nats://127.0.0.1:9", nats_token="do-not-show")
+
+    with pytest.raises(NatsUnavailable) as refused:
+        await Connection.open(config, timeout_sec=0.3)
+
+    assert "127.0.0.1:9" in refused.value.detail
+    assert "do-not-show" not in refused.value.detail
+
+
+async def test_a_broker_that_starts_late_is_waited_for(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    opening = asyncio.create_task(Connection.open(settings(broker.url)))
+    await asyncio.wait([opening], timeout=0.2)
+
+    with broker:
+        async with await opening as connection:
+            assert connection.connected
+
+
+async def test_the_token_opens_the_door_and_a_wrong_one_does_not(tmp_path: Path) -> None:
+    async with running_nats(tmp_path) as server:
+        async with await Connection.open(settings(server.url, nats_token=server.token)) as connection:
+            assert connection.connected
+        with pytest.raises(NatsUnavailable, match="Authorization Violation"):
+            await Connection.open(settings(server.url, nats_token="wrong"), timeout_sec=0.3)
+
+
+async def test_a_subject_that_nobody_listens_to_is_answered_at_once(connection: Connection) -> None:
+    message = await connection.request("nobody.listens")
+
+    assert message.status == NO_RESPONDERS
+
+
+async def test_what_the_server_would_not_take_is_refused_and_harms_nobody(connection: Connection) -> None:
+    with pytest.raises(RequestTooLarge):
+        await connection.request("any.subject", b"x" * (connection.max_payload + 1))
+
+    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+
+
+async def test_a_large_message_arrives_in_one_piece(connection: Connection) -> None:
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("large", heard.put_nowait)
+    body = bytes(range(256)) * 3000
+
+    await connection.publish("large", body)
+
+    async with asyncio.timeout(5):
+        assert (await heard.get()).data == body
+
+
+async def test_a_request_that_is_not_answered_ends_in_time(broker: Broker, connection: Connection) -> None:
+    def silence(message: Message) -> None:
+        assert message.reply
+
+    await connection.subscribe("silent", silence)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+
+    with pytest.raises(NatsUnavailable):
+        await connection.request("silent", timeout_sec=0.2)
+
+    assert 0.2 <= loop.time() - start < 1.0
+
+
+async def test_a_lost_connection_fails_waiting_requests_at_once(broker: Broker) -> None:
+    async with TcpProxy(broker.url) as proxy, await Connection.open(settings(proxy.url)) as connection:
+        proxy.hold_replies()
+        asking = asyncio.create_task(connection.request("nobody.listens", timeout_sec=30.0))
+        await proxy.reply_held()
+
+        proxy.cut()
+
+        with pytest.raises(NatsUnavailable, match="lost"):
+            async with asyncio.timeout(5):
+                await asking
+
+
+async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Broker, connection: Connection) -> None:
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("news", heard.put_nowait)
+    back = next_reconnect(connection)
+
+    broker.kill()
+    broker.start()
+    await until(back)
+
+    await connection.publish("news", b"hello")
+    async with asyncio.timeout(5):
+        assert (await heard.get()).data == b"hello"
+    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+
+
+async def test_a_request_during_a_short_outage_waits_for_the_reconnect(broker: Broker, connection: Connection) -> None:
+    broker.kill()
+    await lost(connection)
+    asking = asyncio.create_task(connection.request("nobody.listens"))
+    broker.start()
+
+    assert (await asking).status == NO_RESPONDERS
+
+
+async def test_what_failed_while_away_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
+    heard: list[bytes] = []
+    marked = asyncio.Event()
+
+    def on_message(message: Message) -> None:
+        heard.append(message.data)
+        if message.data == b"after":
+            marked.set()
+
+    await connection.subscribe("news", on_message)
+    back = next_reconnect(connection)
+    broker.kill()
+    await lost(connection)
+
+    with pytest.raises(NatsUnavailable):
+        await connection.publish("news", b"while away")
+    with pytest.raises(NatsUnavailable):
+        await connection.request("news", b"while away, too")
+    broker.start()
+    await until(back)
+    await connection.publish("news", b"after")
+    await until(marked)
+
+    assert heard == [b"after"]
+
+
+async def test_a_broker_that_lives_but_does_nothing_is_noticed_in_seconds(
+    broker: Broker, connection: Connection
+) -> None:
+    back = next_reconnect(connection)
+    loop = asyncio.get_running_loop()
+    broker.pause()
+    start = loop.time()
+    try:
+        # More than fits into the socket's buffers: closing such a connection in an orderly way would never end.
+        for _ in range(30):
+            await connection.publish("nobody.listens", b"x" * 900_000)
+        await lost(connection)
+        assert loop.time() - start < 5.0
+    finally:
+        broker.resume()
+
+    await until(back)
+    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+
+
+async def test_an_error_from_the_server_leads_to_a_reconnect(broker: Broker, connection: Connection) -> None:
+    back = next_reconnect(connection)
+
+    connection._client.write(b"NONSENSE\r\n")
+
+    await until(back)
+    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+
+
+async def test_coming_and_going_is_logged_without_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with running_nats(tmp_path) as server:
+        url = server.url.replace("nats://", f"nats://{server.token}@")
+        async with TcpProxy(server.url) as proxy:
+            url = proxy.url.replace("nats://", f"nats://{server.token}@")
+            async with await Connection.open(settings(url)) as connection:
+                back = next_reconnect(connection)
+                proxy.cut()
+                await until(back)
+
+    assert {"nats disconnected", "nats reconnected"} <= {record.message for record in caplog.records}
+    assert all(server.token not in str(vars(record)) for record in caplog.records)
+
+
+async def test_a_closed_connection_refuses(connection: Connection) -> None:
+    await connection.close()
+
+    with pytest.raises(NatsUnavailable):
+        await connection.request("any.subject")

@@ -1,0 +1,235 @@
+"""The stores on JetStream when acks get lost, writers race and the broker is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pyoco_server.application.ports import Conflict, SnapshotSeen, Stored
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import CommitId, RunId
+from support.broker import Broker
+from support.samples import created, execution_at, job_for, new_run_id, tagged
+from support.stores import Ports, opened_ports
+from support.tcp_proxy import TcpProxy
+
+KILLS = 3
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) -> None:
+    run_id, commit = new_run_id(), created()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
+        proxy.hold_replies()
+        appending = asyncio.create_task(ports.log.append(run_id, commit, after=0))
+        await proxy.reply_held()
+
+        proxy.cut()
+
+        answer = await appending
+        (stored,) = await ports.log.read(run_id)
+        assert answer == Stored(version=stored.sequence)
+        assert stored.commit == commit
+
+
+async def test_a_lost_ack_is_found_behind_somebody_elses_commit_too(broker: Broker) -> None:
+    run_id = new_run_id()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
+        proxy.hold_replies()
+        appending = asyncio.create_task(ports.log.append(run_id, created(), after=0))
+        await proxy.reply_held()
+        (ours,) = await others.log.read(run_id)
+        await others.log.append(run_id, tagged("faster"), after=ours.sequence)
+
+        proxy.cut()
+
+        assert await appending == Stored(version=ours.sequence)
+        assert len(await ports.log.read(run_id)) == 2
+
+
+async def test_a_lost_ack_of_a_refused_append_is_a_conflict(broker: Broker) -> None:
+    run_id = new_run_id()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
+        await others.log.append(run_id, created(), after=0)
+        proxy.hold_replies()
+        appending = asyncio.create_task(ports.log.append(run_id, created(), after=0))
+        await proxy.reply_held()
+
+        proxy.cut()
+
+        assert await appending == Conflict()
+
+
+async def test_an_append_that_nobody_can_confirm_is_unavailable_in_bounded_time(broker: Broker) -> None:
+    loop = asyncio.get_running_loop()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
+        proxy.hold_replies()
+        start = loop.time()
+
+        with pytest.raises(NatsUnavailable):
+            await ports.log.append(new_run_id(), created(), after=0)
+
+        assert loop.time() - start < 5.0
+
+
+async def test_a_snapshot_and_a_job_survive_a_lost_ack_without_doubling(broker: Broker) -> None:
+    run_id = new_run_id()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
+        proxy.hold_replies()
+        storing = [
+            asyncio.create_task(ports.snapshots.advance(execution_at(run_id, 1), create=True)),
+            asyncio.create_task(ports.queue.publish(job_for(run_id), created_sequence=1)),
+        ]
+        await proxy.reply_held()
+
+        proxy.cut()
+
+        await asyncio.gather(*storing)
+        loaded = await ports.snapshots.load(run_id)
+        assert loaded is not None
+        assert loaded.execution.version == 1
+        assert await ports.queue.depth("default") == 1
+
+
+async def test_a_removal_whose_ack_was_lost_counts_as_done(broker: Broker) -> None:
+    run_id = new_run_id()
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
+        known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+        assert known is not None
+        proxy.hold_replies()
+        removing = asyncio.create_task(ports.snapshots.remove(run_id, known.revision))
+        await proxy.reply_held()
+
+        proxy.cut()
+
+        assert await removing
+        assert await ports.snapshots.load(run_id) is None
+
+
+async def test_of_two_processes_that_append_at_once_exactly_one_wins_each_time(broker: Broker) -> None:
+    run_id, version = new_run_id(), 0
+    async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
+        for number in range(50):
+            answers = await asyncio.gather(
+                one.log.append(run_id, tagged(f"one {number}"), after=version),
+                other.log.append(run_id, tagged(f"other {number}"), after=version),
+            )
+
+            (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
+            assert Conflict() in answers
+            version = winner.version
+        assert len(await one.log.read(run_id)) == 50
+
+
+async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_killed(broker: Broker) -> None:
+    acknowledged: dict[RunId, list[CommitId]] = {new_run_id(): [] for _ in range(8)}
+    stop, moved = asyncio.Event(), asyncio.Event()
+
+    async def write(ports: Ports, run_id: RunId) -> None:
+        version = 0
+        while not stop.is_set():
+            commit = tagged(f"after {version}")
+            try:
+                answer = await ports.log.append(run_id, commit, after=version)
+            except NatsUnavailable:
+                newer = await ports.log.read(run_id, after=version) if await up(ports) else []
+                version = newer[-1].sequence if newer else version
+                continue
+            assert isinstance(answer, Stored)
+            acknowledged[run_id].append(commit.commit_id)
+            moved.set()
+            version = answer.version
+
+    async with opened_ports(broker.url) as ports:
+        async with asyncio.TaskGroup() as group:
+            for run_id in acknowledged:
+                group.create_task(write(ports, run_id))
+            for _ in range(KILLS):
+                await grown(acknowledged, moved)
+                broker.kill()
+                broker.start()
+            await grown(acknowledged, moved)
+            stop.set()
+
+        for run_id, commit_ids in acknowledged.items():
+            stored = [item.commit.commit_id for item in await ports.log.read(run_id)]
+            assert len(set(stored)) == len(stored)
+            assert set(commit_ids) <= set(stored)
+            assert [each for each in stored if each in set(commit_ids)] == commit_ids
+
+
+async def test_jobs_go_on_coming_after_the_broker_was_killed(broker: Broker) -> None:
+    done: set[str] = set()
+    async with opened_ports(broker.url, consumer_ack_wait_sec=2.0) as ports:
+        queue = await ports.queue.open("default")
+        for number in range(KILLS):
+            run_id = new_run_id()
+            waiting = asyncio.create_task(queue.receive(4))
+            await asyncio.wait([waiting], timeout=0.1)
+            broker.kill()
+            broker.start()
+            await ports.queue.publish(job_for(run_id), created_sequence=number)
+
+            async with asyncio.timeout(4):
+                while run_id not in done:
+                    for delivery in await waiting:
+                        done.add(orjson.loads(delivery.payload)["run_id"])
+                        await delivery.ack()
+                    waiting = asyncio.create_task(queue.receive(4))
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        await queue.close()
+
+
+async def test_a_follower_misses_and_doubles_nothing_while_the_broker_is_killed(broker: Broker) -> None:
+    ids = [new_run_id() for _ in range(40)]
+    seen: list[SnapshotSeen] = []
+    all_seen = asyncio.Event()
+
+    async def follow(ports: Ports) -> None:
+        async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+            async for batch in batches:
+                seen.extend(batch)
+                if len(seen) >= len(ids):
+                    all_seen.set()
+
+    async with opened_ports(broker.url) as writer, opened_ports(broker.url) as reader:
+        following = asyncio.create_task(follow(reader))
+        for number, run_id in enumerate(ids):
+            await writer.snapshots.advance(execution_at(run_id, 1), create=True)
+            if number % 10 == 9:
+                broker.kill()
+                broker.start()
+        async with asyncio.timeout(10):
+            await all_seen.wait()
+        following.cancel()
+        await asyncio.wait([following])
+
+    assert [change.run_id for change in seen] == ids
+
+
+async def up(ports: Ports) -> bool:
+    try:
+        await ports.feed.snapshot_stream()
+    except NatsUnavailable:
+        return False
+    return True
+
+
+async def grown(acknowledged: dict[RunId, list[CommitId]], moved: asyncio.Event) -> None:
+    """Until every writer has stored something more."""
+    before = {run_id: len(commits) for run_id, commits in acknowledged.items()}
+    async with asyncio.timeout(20):
+        while any(len(acknowledged[run_id]) <= count for run_id, count in before.items()):
+            moved.clear()
+            await moved.wait()

@@ -1,0 +1,412 @@
+"""Streams, buckets and consumers as they really are on the broker: made once, respected afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import pytest_asyncio
+
+from pyoco_server.adapters.jetstream import bucket
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
+from pyoco_server.adapters.jetstream.failures import StreamReplaced
+from pyoco_server.adapters.jetstream.messages import Message, headers
+from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
+from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
+from pyoco_server.adapters.jetstream.topology import NS, ensure_resources, streams
+from pyoco_server.application.ports import Conflict, Stored
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InternalError, InvalidUsage, RequestTooLarge, SnapshotTooLarge
+from pyoco_server.execution.ids import WorkerId
+from support.broker import Broker
+from support.samples import created, execution_at, job_for, new_run_id, tagged, worker
+from support.stores import jetstream_ports, settings
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield settings(broker.url)
+
+
+@pytest_asyncio.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    async with await Connection.open(config) as opened:
+        yield opened
+
+
+async def stream_config(connection: Connection, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await connection.api(f"$JS.API.STREAM.INFO.{name}"))["config"]
+    return found
+
+
+async def test_everything_is_made_as_designed(connection: Connection, config: NatsBackendConfig) -> None:
+    facts = await ensure_resources(connection, config)
+
+    assert (facts.replicas, facts.durability) == (1, "buffered")
+    events = await stream_config(connection, "PYOCO_EVENTS")
+    assert events["subjects"] == ["pyoco.events.*"]
+    assert events["republish"] == {"src": "pyoco.events.*", "dest": "pyoco.stored.{{wildcard(1)}}"}
+    assert (events["discard"], events["allow_direct"], events["duplicate_window"]) == ("new", True, 120 * NS)
+    assert (await stream_config(connection, "PYOCO_WORK"))["retention"] == "workqueue"
+    letters = await stream_config(connection, "PYOCO_DLQ")
+    assert (letters["max_age"], letters["max_msgs"], letters["max_bytes"]) == (604_800 * NS, 100_000, 536_870_912)
+    for name in ("KV_pyoco_runs", "KV_pyoco_workers"):
+        kept = await stream_config(connection, name)
+        assert (kept["max_msgs_per_subject"], kept["allow_msg_ttl"], kept["allow_rollup_hdrs"]) == (1, True, True)
+        assert not kept.get("deny_delete")
+
+
+async def test_how_safe_a_write_is_follows_from_replicas_and_sync(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    assert (await ensure_resources(connection, config, fsynced=True)).durability == "fsynced"
+    wanted = streams(settings(config.nats_url, nats_replicas=3))
+    assert {stream["num_replicas"] for stream in wanted} == {3}
+    assert not any(stream["allow_direct"] for stream in wanted)
+
+
+async def test_ensuring_again_and_by_many_at_once_changes_nothing(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    answers = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
+    before = await stream_config(connection, "PYOCO_WORK")
+
+    again = await ensure_resources(connection, settings(config.nats_url, dlq_max_msgs=5))
+
+    assert set(answers) == {again}
+    assert await stream_config(connection, "PYOCO_WORK") == before
+    assert (await stream_config(connection, "PYOCO_DLQ"))["max_msgs"] == 100_000
+
+
+async def test_what_an_operator_has_changed_stays(connection: Connection, config: NatsBackendConfig) -> None:
+    await ensure_resources(connection, config)
+    changed = await stream_config(connection, "PYOCO_EVENTS") | {"max_bytes": 10_000_000, "allow_direct": False}
+    await connection.api("$JS.API.STREAM.UPDATE.PYOCO_EVENTS", changed)
+
+    facts = await ensure_resources(connection, config)
+
+    assert (await stream_config(connection, "PYOCO_EVENTS"))["max_bytes"] == 10_000_000
+    assert "PYOCO_EVENTS" not in facts.direct
+
+
+async def test_a_stream_of_our_name_for_other_subjects_is_refused(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["somebody.else"]})
+
+    with pytest.raises(InvalidUsage, match="'PYOCO_WORK' for other subjects"):
+        await ensure_resources(connection, config)
+
+
+async def test_a_stream_that_takes_our_subjects_is_named(connection: Connection, config: NatsBackendConfig) -> None:
+    await connection.api("$JS.API.STREAM.CREATE.OTHER", {"name": "OTHER", "subjects": ["pyoco.work.>"]})
+
+    with pytest.raises(InvalidUsage, match="another stream already takes subjects of 'PYOCO_WORK'"):
+        await ensure_resources(connection, config)
+
+
+async def test_only_stored_events_are_republished(connection: Connection, config: NatsBackendConfig) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe(f"pyoco.stored.{run_id}", heard.put_nowait)
+
+    first = await ports.log.append(run_id, created(), after=0)
+    refused = await ports.log.append(run_id, created(), after=0)
+    assert isinstance(first, Stored)
+    second = await ports.log.append(run_id, tagged("x"), after=first.version)
+
+    assert refused == Conflict()
+    assert isinstance(second, Stored)
+    async with asyncio.timeout(5):
+        sequences = [(await heard.get()).number("Nats-Sequence") for _ in range(2)]
+    assert sequences == [first.version, second.version]
+
+
+async def test_without_direct_gets_the_leader_is_asked(connection: Connection, config: NatsBackendConfig) -> None:
+    facts = replace(await ensure_resources(connection, config), direct=frozenset())
+    log = JetStreamEventLog(connection, config, facts)
+    snapshots = JetStreamSnapshots(connection, config, facts)
+    registry = JetStreamRegistry(connection, config, facts)
+    run_id, commits, version = new_run_id(), [created(), tagged("a"), tagged("b")], 0
+    for commit in commits:
+        stored = await log.append(run_id, commit, after=version)
+        assert isinstance(stored, Stored)
+        version = stored.version
+    kept = await snapshots.advance(execution_at(run_id, version), create=True)
+    await registry.put(worker())
+
+    assert [item.commit for item in await log.read(run_id)] == commits
+    assert await log.read(run_id, after=version) == []
+    assert await log.append(new_run_id(), tagged("late"), after=5) == Conflict(missing=True)
+    assert await snapshots.load(run_id) == kept
+    assert await snapshots.remove(run_id)
+    assert await snapshots.load(run_id) is None
+    assert await registry.get(WorkerId("w1")) == worker()
+
+
+async def test_the_marker_of_a_removed_run_vanishes_by_itself(
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "MARKER_TTL_SEC", 1)
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    await ports.snapshots.remove(run_id)
+
+    _, marker = await ports.feed.snapshot_stream()
+    assert await ports.feed.snapshot_key_at(marker) == run_id
+    async with asyncio.timeout(10):
+        while await ports.feed.snapshot_key_at(marker) is not None:
+            pass
+
+
+async def test_a_bucket_without_message_ttls_can_be_removed_from_too(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    older = next(stream for stream in streams(config) if stream["name"] == "KV_pyoco_runs") | {"allow_msg_ttl": False}
+    await connection.api("$JS.API.STREAM.CREATE.KV_pyoco_runs", older)
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    assert await ports.snapshots.remove(run_id)
+
+    assert await ports.snapshots.load(run_id) is None
+
+
+async def test_a_snapshot_that_is_not_ours_is_neither_shown_nor_overwritten(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    await connection.request(f"$KV.pyoco_runs.{run_id}", b'{"run_id": "of an older program"}')
+
+    assert await ports.snapshots.load(run_id) is None
+    assert await ports.snapshots.advance(execution_at(run_id, 1), create=True) is None
+
+
+async def test_a_commit_of_a_newer_program_is_an_internal_error(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    await connection.request(f"pyoco.events.{run_id}", b'{"schemaVersion": 99}')
+
+    with pytest.raises(InternalError, match="newer than this program"):
+        await ports.log.read(run_id)
+
+
+async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connection, config: NatsBackendConfig) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    huge = execution_at(run_id, 1)
+    huge = replace(huge, request=replace(huge.request, input={"x": "y" * connection.max_payload}))
+
+    with pytest.raises(SnapshotTooLarge):
+        await ports.snapshots.advance(huge, create=True)
+    with pytest.raises(RequestTooLarge):
+        await ports.log.append(run_id, tagged("y" * connection.max_payload), after=0)
+
+
+async def test_a_known_snapshot_is_advanced_in_one_round_trip(
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    asked: list[str] = []
+    ask = connection.request
+
+    async def counted(subject: str, payload: bytes = b"", **options: Any) -> Message:
+        asked.append(subject)
+        return await ask(subject, payload, **options)
+
+    monkeypatch.setattr(connection, "request", counted)
+
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    known = await ports.snapshots.advance(execution_at(run_id, 2), known=known)
+    await ports.snapshots.advance(execution_at(run_id, 3), known=known)
+
+    assert asked == [f"$KV.pyoco_runs.{run_id}"] * 3
+
+
+async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connection, config: NatsBackendConfig) -> None:
+    ports = await jetstream_ports(connection, config)
+    wanted = {
+        "name": "pyoco-worker-default",
+        "durable_name": "pyoco-worker-default",
+        "filter_subject": "pyoco.work.default",
+        "ack_policy": "explicit",
+        "ack_wait": 7 * NS,
+    }
+    body = {"stream_name": "PYOCO_WORK", "config": wanted}
+    await connection.api("$JS.API.CONSUMER.CREATE.PYOCO_WORK.pyoco-worker-default", body)
+
+    queue = await ports.queue.open("default")
+
+    assert queue.ack_wait_sec == 7.0
+    await queue.close()
+
+
+async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: NatsBackendConfig) -> None:
+    ports = await jetstream_ports(connection, config)
+    queue = await ports.queue.open("default")
+    waiting = asyncio.create_task(queue.receive(1))
+    await asyncio.wait([waiting], timeout=0.1)
+
+    await connection.api("$JS.API.CONSUMER.DELETE.PYOCO_WORK.pyoco-worker-default")
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+
+    async with asyncio.timeout(5):
+        (delivery,) = await waiting
+    await delivery.ack()
+    await queue.close()
+
+
+async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream_in_silence(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, settings(config.nats_url, consumer_max_deliver=2))
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    for count in (1, 2):
+        (delivery,) = await queue.receive(1)
+        assert delivery.num_delivered == count
+        await delivery.nak(0.0)
+
+    waiting = asyncio.create_task(queue.receive(1))
+    await asyncio.wait([waiting], timeout=1.0)
+
+    assert not waiting.done()
+    assert await ports.queue.depth("default") == 1
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await queue.close()
+
+
+async def test_a_foreign_producers_job_has_no_created_sequence(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    queue = await ports.queue.open("default")
+
+    await connection.request("pyoco.work.default", b"{}")
+    await connection.request("pyoco.work.default", b"{}", headers=headers(("Pyoco-Created", "nonsense")))
+
+    found = [*await queue.receive(2)]
+    while len(found) < 2:
+        found += await queue.receive(1)
+    assert [delivery.created_sequence for delivery in found] == [None, None]
+    assert found[0].subject == "pyoco.work.default"
+    await queue.close()
+
+
+async def test_a_job_that_waits_unseen_is_not_given_to_another(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    queue = await ports.queue.open("default")
+    waiting = asyncio.create_task(queue.receive(1))
+    await asyncio.wait([waiting], timeout=0.1)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    other = await ports.queue.open("default")
+
+    stealing = asyncio.create_task(other.receive(1))
+    await asyncio.wait([stealing], timeout=3 * queue.ack_wait_sec)
+
+    assert not stealing.done()
+    (delivery,) = await queue.receive(1)
+    assert delivery.num_delivered == 1
+    stealing.cancel()
+    await asyncio.wait([stealing])
+    await queue.close()
+    await other.close()
+
+
+async def test_a_recreated_bucket_is_not_taken_for_the_old_one(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    for _ in range(3):
+        await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
+
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+        await anext(batches)
+        await connection.api("$JS.API.STREAM.DELETE.KV_pyoco_runs")
+        await ensure_resources(connection, config)
+        for _ in range(5):
+            await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
+
+        async with asyncio.timeout(5):
+            with pytest.raises(StreamReplaced):
+                await anext(batches)
+
+
+async def test_a_stream_shorter_than_the_position_is_not_followed(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+
+    async with aclosing(ports.feed.snapshots(after=10)) as batches:  # type: ignore[type-var]
+        with pytest.raises(StreamReplaced):
+            await anext(batches)
+
+
+async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    ids = [new_run_id() for _ in range(4)]
+    await ports.snapshots.advance(execution_at(ids[0], 1), create=True)
+    await ports.snapshots.advance(execution_at(ids[1], 1), create=True)
+    seen = []
+
+    async with aclosing(ports.feed.snapshots(after=0)) as batches, asyncio.timeout(10):  # type: ignore[type-var]
+        seen += [change.run_id for change in await anext(batches)]
+        listed = await connection.api("$JS.API.CONSUMER.NAMES.KV_pyoco_runs")
+        for name in listed["consumers"]:
+            await connection.api(f"$JS.API.CONSUMER.DELETE.KV_pyoco_runs.{name}")
+        await ports.snapshots.advance(execution_at(ids[2], 1), create=True)
+        await ports.snapshots.advance(execution_at(ids[3], 1), create=True)
+        while len(seen) < 4:
+            seen += [change.run_id for change in await anext(batches)]
+
+    assert seen == ids
+
+
+async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connection, config: NatsBackendConfig) -> None:
+    ports = await jetstream_ports(connection, config)
+    await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
+
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+        await anext(batches)
+
+    listed = await connection.api("$JS.API.CONSUMER.NAMES.KV_pyoco_runs")
+    assert not listed["consumers"]
+
+
+async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    facts = await ensure_resources(connection, config)
+    workers, operators = (JetStreamRegistry(connection, config, facts) for _ in range(2))
+    await workers.put(worker())
+    stored = orjson.loads((await connection.request("$JS.API.DIRECT.GET.KV_pyoco_workers.$KV.pyoco_workers.w1")).data)
+    await connection.request("$KV.pyoco_workers.w1", orjson.dumps(stored | {"hidden": True}))
+
+    await workers.put(worker(last_seen_at=200.0))
+
+    seen = await operators.get(WorkerId("w1"))
+    assert seen is not None
+    assert (seen.hidden, seen.last_seen_at) == (True, 200.0)

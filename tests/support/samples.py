@@ -1,0 +1,61 @@
+"""Commits, executions and jobs to store in tests; they are plain examples, not edge cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyoco_server.adapters.system import SystemIds
+from pyoco_server.application.ports import Job
+from pyoco_server.execution.events import Actor, Commit, ExecutionCreated, ExecutionTagAdded
+from pyoco_server.execution.evolve import fold
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.execution.state import Execution, Request, nothing
+from pyoco_server.fleet.records import WorkerRecord
+
+IDS = SystemIds()
+CREATED = ExecutionCreated(at=1.0, request=Request(flow_name="main", tag="default", input={"x": 1}))
+
+
+def new_run_id() -> RunId:
+    return IDS.run_id()
+
+
+def created() -> Commit:
+    """A first commit."""
+    return Commit(
+        commit_id=IDS.commit_id(),
+        occurred_at=1.0,
+        command="CreateExecution",
+        actor=Actor(kind="user"),
+        events=(CREATED,),
+    )
+
+
+def tagged(label: str) -> Commit:
+    """A later commit."""
+    return Commit(
+        commit_id=IDS.commit_id(),
+        occurred_at=2.0,
+        command="AddTag",
+        actor=Actor(kind="user"),
+        events=(ExecutionTagAdded(at=2.0, tag=label),),
+    )
+
+
+def execution_at(run_id: RunId, version: int) -> Execution:
+    """A created execution that has come as far as this version."""
+    return replace(fold([CREATED], nothing(run_id)), version=version, labels=(f"v{version}",))
+
+
+def job_for(run_id: RunId, tag: str = "default") -> Job:
+    return Job(run_id=run_id, flow_name="main", tag=tag, submitted_at=1.0, tags=("a", "b"), params={"x": 1})
+
+
+def worker(worker_id: str = "w1", instance_id: str = "i1", last_seen_at: float = 100.0) -> WorkerRecord:
+    return WorkerRecord(
+        worker_id=WorkerId(worker_id),
+        instance_id=InstanceId(instance_id),
+        tags=("default",),
+        slots=2,
+        last_seen_at=last_seen_at,
+    )

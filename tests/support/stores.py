@@ -1,0 +1,90 @@
+"""Every port at once, in memory or on a real JetStream; fakes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
+from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
+from pyoco_server.adapters.jetstream.feed import JetStreamFeed
+from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
+from pyoco_server.adapters.jetstream.signals import JetStreamSignals
+from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
+from pyoco_server.adapters.jetstream.topology import ensure_resources
+from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
+from pyoco_server.adapters.memory.event_log import MemoryEventLog
+from pyoco_server.adapters.memory.feed import MemoryFeed
+from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.adapters.memory.registry import MemoryRegistry
+from pyoco_server.adapters.memory.signals import MemorySignals
+from pyoco_server.adapters.memory.snapshots import MemorySnapshots
+from pyoco_server.application.ports import (
+    DeadLetters,
+    EventLog,
+    Feed,
+    JobQueue,
+    Signals,
+    SnapshotStore,
+    WorkerRegistry,
+)
+from pyoco_server.config import NatsBackendConfig
+
+# Short, so that a redelivery can be waited for.
+ACK_WAIT_SEC = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """One of each, on the same store."""
+
+    log: EventLog
+    snapshots: SnapshotStore
+    queue: JobQueue
+    dead_letters: DeadLetters
+    registry: WorkerRegistry
+    signals: Signals
+    feed: Feed
+
+
+def memory_ports() -> Ports:
+    log, snapshots = MemoryEventLog(), MemorySnapshots()
+    return Ports(
+        log=log,
+        snapshots=snapshots,
+        queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC),
+        dead_letters=MemoryDeadLetters(),
+        registry=MemoryRegistry(),
+        signals=MemorySignals(),
+        feed=MemoryFeed(log, snapshots),
+    )
+
+
+def settings(url: str, **changed: object) -> NatsBackendConfig:
+    """The settings that the tests of the stores use."""
+    values: dict[str, object] = {"consumer_ack_wait_sec": ACK_WAIT_SEC, "ack_progress_interval_sec": 0.1}
+    return NatsBackendConfig(nats_url=url, **values | changed)  # type: ignore[arg-type]
+
+
+async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> Ports:
+    facts = await ensure_resources(connection, config)
+    return Ports(
+        log=JetStreamEventLog(connection, config, facts),
+        snapshots=JetStreamSnapshots(connection, config, facts),
+        queue=JetStreamJobQueue(connection, config),
+        dead_letters=JetStreamDeadLetters(connection, config),
+        registry=JetStreamRegistry(connection, config, facts),
+        signals=JetStreamSignals(connection),
+        feed=JetStreamFeed(connection, config, facts),
+    )
+
+
+@asynccontextmanager
+async def opened_ports(url: str, **changed: object) -> AsyncIterator[Ports]:
+    """Ports on a connection of their own, as another process would have them."""
+    config = settings(url, **changed)
+    async with await Connection.open(config) as connection:
+        yield await jetstream_ports(connection, config)

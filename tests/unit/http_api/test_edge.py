@@ -1,0 +1,128 @@
+"""The edge: every answer has a request id, and no body is larger than it may be; both as plain ASGI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyoco_server.errors import RequestTooLarge
+from pyoco_server.http_api.edge import BodyLimit, RequestId
+
+Headers = list[tuple[bytes, bytes]]
+
+
+async def read_all(_scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that answers with the size of the body it was sent."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+async def call(app: ASGIApp, *, headers: Headers | None = None, chunks: Iterable[bytes] = (b"",)) -> list[Message]:
+    parts = list(chunks)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        body = parts.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(parts)}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers or []}
+    await app(scope, receive, send)
+    return sent
+
+
+def request_id_of(messages: list[Message]) -> bytes:
+    ids = [value for name, value in messages[0]["headers"] if name == b"x-request-id"]
+    assert len(ids) == 1
+    first: bytes = ids[0]
+    return first
+
+
+def fixed(name: str) -> Callable[[], str]:
+    return lambda: name
+
+
+@pytest.mark.parametrize("given", [b"abc", b"01J-_.Z", b"x" * 128])
+async def test_a_sane_request_id_is_given_back(given: bytes) -> None:
+    answer = await call(RequestId(read_all, fixed("new")), headers=[(b"x-request-id", given)])
+
+    assert request_id_of(answer) == given
+
+
+@pytest.mark.parametrize("given", [b"", b"a b", b"x" * 129, b"a\r\nSet-Cookie: b", "é".encode(), b"<script>"])
+async def test_a_request_id_that_could_do_harm_is_replaced(given: bytes) -> None:
+    answer = await call(RequestId(read_all, fixed("new")), headers=[(b"x-request-id", given)])
+
+    assert request_id_of(answer) == b"new"
+
+
+async def test_a_request_without_an_id_gets_one_and_the_app_can_see_it() -> None:
+    seen = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["request_id"])
+        await read_all(scope, receive, send)
+
+    answer = await call(RequestId(app, fixed("new")))
+
+    assert request_id_of(answer) == b"new"
+    assert seen == ["new"]
+
+
+async def test_what_is_no_request_passes_by_untouched() -> None:
+    seen = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(dict(scope))
+
+    async def silent() -> Message:
+        return {}
+
+    async def deaf(_message: Message) -> None:
+        return None
+
+    await RequestId(BodyLimit(app, max_bytes=1), fixed("new"))({"type": "lifespan"}, silent, deaf)
+
+    assert seen == [{"type": "lifespan"}]
+
+
+async def test_a_body_of_just_the_limit_is_taken() -> None:
+    answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"10")], chunks=[b"x" * 10])
+
+    assert answer[1]["body"] == b"10"
+
+
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read() -> None:
+    chunks = iter([b"x" * 11])
+
+    with pytest.raises(RequestTooLarge, match="at most 10 bytes"):
+        await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"11")], chunks=chunks)
+
+
+@pytest.mark.parametrize("headers", [[], [(b"content-length", b"3")], [(b"transfer-encoding", b"chunked")]])
+async def test_a_body_that_turns_out_too_large_is_refused_at_the_chunk_that_shows_it(headers: Headers) -> None:
+    read = []
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while True:
+            read.append(len((await receive())["body"]))
+
+    with pytest.raises(RequestTooLarge):
+        await call(BodyLimit(app, max_bytes=10), headers=headers, chunks=[b"x" * 6, b"x" * 6, b"x" * 6])
+
+    assert read == [6]
+
+
+async def test_a_content_length_that_is_no_number_does_not_confuse_the_count() -> None:
+    answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"-5")], chunks=[b"abc"])
+
+    assert answer[1]["body"] == b"3"

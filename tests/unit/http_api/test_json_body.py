@@ -1,0 +1,96 @@
+"""JSON bodies: what can be kept without loss is taken, whatever would be rounded or is no JSON is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.errors import InvalidRequest
+from pyoco_server.http_api.json_body import MAX_DEPTH, parse
+
+WORDS = st.text(alphabet='aZ0"\\/\n\x00é夜😀', max_size=6)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+@given(VALUES)
+def test_a_value_that_fits_comes_back_as_it_was(value: Any) -> None:
+    assert parse(json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"  ",
+        b"{",
+        b"{'a': 1}",
+        b'{"a": 1} trailing',
+        b"\xff",
+        b'\xef\xbb\xbf{"a": 1}',
+        b"NaN",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": "\\ud800"}',
+        b'{"\\udc00": 1}',
+        b'{"a": "\xed\xa0\x80"}',
+        b'{"a": 1' + b"0" * 5000 + b"}",
+    ],
+    ids=repr,
+)
+def test_what_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="not JSON"):
+        parse(body)
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, 2**53 + 1])
+def test_an_integer_of_64_bits_is_kept_to_the_last_digit(number: int) -> None:
+    assert parse(f'{{"n": {number}}}'.encode()) == {"n": number}
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**25])
+def test_an_integer_that_would_be_rounded_is_refused(number: int) -> None:
+    with pytest.raises(InvalidRequest, match="send them as strings"):
+        parse(f'{{"deep": [{{"n": {number}}}]}}'.encode())
+
+
+def test_a_large_number_that_was_written_as_a_float_is_a_float() -> None:
+    assert parse(b'{"a": 1e300, "b": 100000000000000000000.0}') == {"a": 1e300, "b": 1e20}
+
+
+def test_a_large_float_does_not_hide_an_integer_that_would_be_rounded() -> None:
+    with pytest.raises(InvalidRequest, match="send them as strings"):
+        parse(b'{"a": 1e300, "b": 12345678901234567890}')
+
+
+def test_64_levels_are_deep_enough_and_65_are_too_deep() -> None:
+    parse(nested(MAX_DEPTH))
+    with pytest.raises(InvalidRequest, match="deeper than 64"):
+        parse(nested(MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 1020, 100_000])
+def test_a_depth_that_would_break_a_parser_is_refused_even_beside_a_large_number(depth: int) -> None:
+    with pytest.raises(InvalidRequest):
+        parse(b'{"large": 1e300, "deep": ' + nested(depth) + b"}")
+
+
+def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
+    assert parse(b'{"a": 1, "a": 2}') == {"a": 2}

@@ -1,0 +1,139 @@
+"""The words of `/runs` and the words of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.snapshot import to_snapshot
+from pyoco_server.execution.state import Execution, Request
+from pyoco_server.http_api.dialects.runs import translate
+
+CONFIG = NatsBackendConfig(default_tag="somewhere")
+RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), created_at=1.0, updated_at=2.0)
+
+
+def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+    return translate.submit_request(orjson.dumps(body), CONFIG)
+
+
+def test_a_flow_name_is_enough() -> None:
+    assert asked(flow_name="hello") == (Request(flow_name="hello", tag="somewhere", input={}), ("somewhere",))
+
+
+def test_the_tag_is_the_label_of_a_run_that_has_no_labels() -> None:
+    assert asked(flow_name="hello", tag="gpu") == (Request(flow_name="hello", tag="gpu", input={}), ("gpu",))
+
+
+def test_labels_are_free_text_and_replace_the_tag_among_the_labels() -> None:
+    request, labels = asked(flow_name="hello", tag="gpu", tags=["夜間 バッチ", "a/b"])
+
+    assert (request.tag, labels) == ("gpu", ("夜間 バッチ", "a/b"))
+
+
+def test_no_labels_means_no_labels() -> None:
+    assert asked(flow_name="hello", tags=[])[1] == ()
+
+
+def test_params_pass_through_as_they_are() -> None:
+    params = {"深い": [{"n": 2**63 - 1, "x": None}], "": 0.1}
+
+    assert asked(flow_name="hello", params=params)[0].input == params
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "flow_name"),
+        ({"flow_name": ""}, "flow_name"),
+        ({"flow_name": 7}, "flow_name"),
+        ({"flow_name": "x" * 257}, "flow_name"),
+        ({"flow_name": "f", "params": []}, "params"),
+        ({"flow_name": "f", "params": None}, "params"),
+        ({"flow_name": "f", "tag": "a.b"}, "tag"),
+        ({"flow_name": "f", "tag": ""}, "tag"),
+        ({"flow_name": "f", "tag": "a\n"}, "tag"),
+        ({"flow_name": "f", "tag": "x" * 65}, "tag"),
+        ({"flow_name": "f", "tags": "a"}, "tags"),
+        ({"flow_name": "f", "tags": [""]}, "tags"),
+        ({"flow_name": "f", "tags": ["a\tb"]}, "tags"),
+        ({"flow_name": "f", "tags": ["x" * 129]}, "tags"),
+        ({"flow_name": "f", "tags": [str(n) for n in range(65)]}, "tags"),
+        ({"flow_name": "f", "flow": "f"}, "flow"),
+    ],
+)
+def test_a_bad_field_is_refused_by_name(body: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked(**body)
+
+    assert told in refused.value.detail
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'"hello"', b"null", b"flow_name=hello"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        translate.submit_request(body, CONFIG)
+
+
+def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
+    config = NatsBackendConfig(max_run_snapshot_bytes=2048)
+    fits = {"x": "a" * (1024 - len('{"x":""}'))}
+
+    translate.submit_request(orjson.dumps({"flow_name": "f", "params": fits}), config)
+    with pytest.raises(RequestTooLarge, match="params have 1025 bytes as JSON; at most 1024"):
+        translate.submit_request(orjson.dumps({"flow_name": "f", "params": {"x": fits["x"] + "a"}}), config)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", None),
+        (b" \n", None),
+        (b"{}", None),
+        (b'{"reason": null}', None),
+        (b'{"reason": "wrong input"}', "wrong input"),
+    ],
+)
+def test_a_cancel_may_say_why(body: bytes, reason: str | None) -> None:
+    assert translate.cancel_reason(body) == reason
+
+
+@pytest.mark.parametrize("body", [b"no", b"[]", b'{"reason": 1}', b'{"reason": "' + b"x" * 1001 + b'"}'])
+def test_a_cancel_that_cannot_be_understood_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        translate.cancel_reason(body)
+
+
+@pytest.mark.parametrize("word", ["records", "full", "all"])
+def test_each_word_of_the_contract_asks_for_records(word: str) -> None:
+    assert translate.wants_records([word])
+    assert not translate.wants_records([])
+
+
+def test_a_word_that_means_nothing_is_refused_and_the_words_that_do_are_named() -> None:
+    with pytest.raises(InvalidRequest, match="records, full, all"):
+        translate.wants_records(["records", "everything"])
+
+
+def test_what_decide_needs_is_never_shown() -> None:
+    shown = orjson.loads(translate.run_out(to_snapshot(RUN), records=True))
+
+    assert "state" not in shown
+    assert "task_records" in shown
+    assert "task_records" not in orjson.loads(translate.run_out(to_snapshot(RUN), records=False))
+
+
+def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
+    shown = orjson.loads(translate.tasks_out(to_snapshot(RUN)))
+
+    assert shown.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
+
+
+def test_a_list_of_json_is_json() -> None:
+    assert translate.list_out([]) == b"[]"
+    assert orjson.loads(translate.list_out([b'{"a":1}', b"2"])) == [{"a": 1}, 2]

@@ -1,0 +1,90 @@
+"""What a runner reported, in the words of the core and in words for people."""
+
+from __future__ import annotations
+
+from pyoco_server.execution.commands import DeclareNodes, FailNode, StartNode, SucceedNode
+from pyoco_server.execution.ids import NodeId, WorkerId
+from pyoco_server.execution.state import Failure
+from pyoco_server.worker.steps import Died, Ended, NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded
+from pyoco_server.worker.verdict import commands_of, failure_of
+
+WORKER = WorkerId("w-1")
+NODE = NodeId("load")
+
+
+def test_steps_become_node_commands_in_their_order() -> None:
+    steps = (
+        NodesDeclared(at=1.0, nodes=("load", "save")),
+        NodeBegan(at=2.0, node="load", nth=1),
+        NodeSucceeded(at=3.0, node="load", nth=1, output={"rows": 2}),
+        NodeBegan(at=4.0, node="save", nth=1),
+        NodeFailed(at=5.0, node="save", nth=1, error_type="ValueError", message="no", traceback="Trace"),
+    )
+
+    commands = commands_of(steps, {}, WORKER)
+
+    assert commands == (
+        DeclareNodes(at=1.0, node_ids=(NODE, NodeId("save"))),
+        StartNode(at=2.0, node_id=NODE, attempt=1, worker_id=WORKER),
+        SucceedNode(at=3.0, node_id=NODE, attempt=1, output={"rows": 2}),
+        StartNode(at=4.0, node_id=NodeId("save"), attempt=1, worker_id=WORKER),
+        FailNode(
+            at=5.0,
+            node_id=NodeId("save"),
+            attempt=1,
+            error=Failure(code="ValueError", message="no", traceback="Trace"),
+        ),
+    )
+
+
+def test_a_node_counts_on_from_the_attempts_it_had_before_this_worker() -> None:
+    steps = (
+        NodeBegan(at=2.0, node="load", nth=1),
+        NodeSucceeded(at=3.0, node="load", nth=1, output=None),
+        NodeBegan(at=4.0, node="load", nth=2),
+    )
+
+    commands = commands_of(steps, {NODE: 3}, WORKER)
+
+    assert [getattr(command, "attempt", None) for command in commands] == [4, 4, 5]
+
+
+def test_a_flow_that_nobody_serves_is_called_by_its_name() -> None:
+    failure = failure_of(Ended(at=1.0, how="flow_not_found"), "nightly")
+
+    assert failure.code == "ERR-PYOCO-0006"
+    assert failure.message == "flow not found: no flow named 'nightly' on this worker"
+
+
+def test_a_failed_flow_tells_the_kind_and_the_words_of_its_exception() -> None:
+    failed = Ended(at=1.0, how="failed", error_type="ValueError", message="no such file", traceback="Trace")
+
+    failure = failure_of(failed, "nightly")
+
+    assert failure == Failure(code="ERR-PYOCO-0007", message="ValueError: no such file", traceback="Trace")
+
+
+def test_an_exception_without_words_is_told_by_its_kind_alone() -> None:
+    assert failure_of(Ended(at=1.0, how="failed", error_type="KeyError"), "nightly").message == "KeyError"
+
+
+def test_a_killed_runner_is_told_by_its_signal_and_its_last_line() -> None:
+    died = Died(exit_code=None, signal_name="SIGSEGV", last_lines=("loading", "about to divide"))
+
+    failure = failure_of(died, "nightly")
+
+    assert failure.message == "the runner process was ended by SIGSEGV; its last line was: about to divide"
+    assert failure.traceback == "loading\nabout to divide"
+
+
+def test_a_runner_that_exited_is_told_by_its_exit_code() -> None:
+    failure = failure_of(Died(exit_code=3, signal_name=None, last_lines=()), "nightly")
+
+    assert failure.message == "the runner process exited with code 3 in the middle of the run"
+    assert failure.traceback is None
+
+
+def test_a_runner_of_which_nothing_is_known_is_called_lost() -> None:
+    died = Died(exit_code=None, signal_name=None, last_lines=())
+
+    assert failure_of(died, "nightly").message == "the runner process was lost"
