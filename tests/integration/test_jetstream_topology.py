@@ -218,6 +218,23 @@ async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connectio
         await ports.log.append(run_id, tagged("y" * connection.max_payload), after=0)
 
 
+async def test_asking_for_newer_commits_does_not_make_the_broker_count_them(
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    first = await ports.log.append(run_id, created(), after=0)
+    assert isinstance(first, Stored)
+    await ports.log.append(run_id, tagged("x"), after=first.version)
+
+    async def batch(*_: object, **__: object) -> list[Message]:
+        raise AssertionError("a batch from the middle of the stream is counted by a scan")
+
+    monkeypatch.setattr(connection, "request_many", batch)
+
+    assert len(await ports.log.read(run_id, after=first.version)) == 1
+
+
 async def test_a_known_snapshot_is_advanced_in_one_round_trip(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
