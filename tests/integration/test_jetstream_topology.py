@@ -274,6 +274,18 @@ async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connectio
     await queue.close()
 
 
+async def test_a_foreign_consumer_that_takes_our_jobs_is_named(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    wanted = {"name": "other", "durable_name": "other", "filter_subject": "pyoco.work.>", "ack_policy": "explicit"}
+    body = {"stream_name": "PYOCO_WORK", "config": wanted}
+    await connection.api("$JS.API.CONSUMER.CREATE.PYOCO_WORK.other", body)
+
+    with pytest.raises(InvalidUsage, match="another consumer of PYOCO_WORK"):
+        await ports.queue.open("default")
+
+
 async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     queue = await ports.queue.open("default")
