@@ -38,15 +38,17 @@ async def test_a_read_gives_only_what_is_behind_the_sequence(ports: Ports) -> No
 
 
 async def test_a_long_log_is_read_whole(ports: Ports) -> None:
-    run_id, version = new_run_id(), 0
+    run_id, version, versions = new_run_id(), 0, []
     for number in range(1500):
         stored = await ports.log.append(run_id, tagged(f"label {number}"), after=version)
         assert isinstance(stored, Stored)
         version = stored.version
+        versions.append(version)
 
     labels = [event.tag for item in await ports.log.read(run_id) for event in item.commit.events]  # type: ignore[union-attr]
 
     assert labels == [f"label {number}" for number in range(1500)]
+    assert [item.sequence for item in await ports.log.read(run_id, after=versions[9])] == versions[10:]
 
 
 async def test_an_unknown_run_has_no_commits(ports: Ports) -> None:

@@ -218,6 +218,23 @@ async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connectio
         await ports.log.append(run_id, tagged("y" * connection.max_payload), after=0)
 
 
+async def test_asking_for_newer_commits_does_not_make_the_broker_count_them(
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    first = await ports.log.append(run_id, created(), after=0)
+    assert isinstance(first, Stored)
+    await ports.log.append(run_id, tagged("x"), after=first.version)
+
+    async def batch(*_: object, **__: object) -> list[Message]:
+        raise AssertionError("a batch from the middle of the stream is counted by a scan")
+
+    monkeypatch.setattr(connection, "request_many", batch)
+
+    assert len(await ports.log.read(run_id, after=first.version)) == 1
+
+
 async def test_a_known_snapshot_is_advanced_in_one_round_trip(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +272,18 @@ async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connectio
 
     assert queue.ack_wait_sec == 7.0
     await queue.close()
+
+
+async def test_a_foreign_consumer_that_takes_our_jobs_is_named(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    wanted = {"name": "other", "durable_name": "other", "filter_subject": "pyoco.work.>", "ack_policy": "explicit"}
+    body = {"stream_name": "PYOCO_WORK", "config": wanted}
+    await connection.api("$JS.API.CONSUMER.CREATE.PYOCO_WORK.other", body)
+
+    with pytest.raises(InvalidUsage, match="another consumer of PYOCO_WORK"):
+        await ports.queue.open("default")
 
 
 async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: NatsBackendConfig) -> None:

@@ -10,7 +10,7 @@ from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import InvalidUsage, NatsUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,10 @@ async def ensure_worker_consumer(connection: Connection, config: NatsBackendConf
     try:
         return await _create(connection, stream, wanted)
     except Refused as refused:
+        if refused.code == failures.CONSUMER_NOT_UNIQUE:
+            raise InvalidUsage(
+                f"another consumer of {stream} already takes the jobs of tag {tag!r}; remove it, or use another tag"
+            ) from refused
         if refused.code not in failures.CONSUMER_EXISTS:
             raise
         return await _look(connection, stream, name)  # another worker was faster, with other settings

@@ -16,6 +16,7 @@ from pyoco_server.errors import NatsUnavailable
 
 NOT_FOUND = 404
 BATCH = 1000
+FEW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +51,22 @@ class StreamReader:
     async def after(self, subject: str, sequence: int) -> list[StoredMessage]:
         """All messages of a subject behind a sequence, in order."""
         found: list[StoredMessage] = []
-        while True:
-            part, more = await self._some_after(subject, sequence)
-            found += part
-            if not more:
-                return found
-            sequence = found[-1].sequence
-
-    async def _some_after(self, subject: str, sequence: int) -> tuple[list[StoredMessage], bool]:
-        if not self._direct:
+        # Before a batch the broker counts how many there are. From the start of the stream it knows; from the middle it
+        # scans, and 64 readers at once then wait for a second. One message at a time costs 0.15 ms anywhere.
+        while not self._direct or (sequence > 0 and len(found) < FEW):
             one = await self._get({"seq": sequence + 1, "next_by_subj": subject})
-            return ([], False) if one is None else ([one], True)
+            if one is None:
+                return found
+            found.append(one)
+            sequence = one.sequence
+        more = True
+        while more:
+            part, more = await self._batch_after(subject, sequence)
+            found += part
+            sequence = found[-1].sequence if found else sequence
+        return found
+
+    async def _batch_after(self, subject: str, sequence: int) -> tuple[list[StoredMessage], bool]:
         body = orjson.dumps({"seq": sequence + 1, "next_by_subj": subject, "batch": BATCH})
         *messages, end = await self._connection.request_many(subjects.direct_get(self._stream), body)
         if end.status == NOT_FOUND:
