@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import NS, ensure_resources, streams
 from pyoco_server.application.ports import Conflict, Stored
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InternalError, InvalidUsage, RequestTooLarge, SnapshotTooLarge
 from pyoco_server.execution.ids import WorkerId
 from support.broker import Broker
@@ -29,16 +30,16 @@ from support.samples import created, execution_at, job_for, new_run_id, tagged, 
 from support.stores import jetstream_ports, settings
 
 
-@pytest_asyncio.fixture
-async def connection(tmp_path: Path) -> AsyncIterator[Connection]:
-    with Broker(tmp_path) as broker:
-        async with await Connection.open(settings(broker.url)) as opened:
-            yield opened
-
-
 @pytest.fixture
-def config(connection: Connection) -> Any:
-    return connection._config
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield settings(broker.url)
+
+
+@pytest_asyncio.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    async with await Connection.open(config) as opened:
+        yield opened
 
 
 async def stream_config(connection: Connection, name: str) -> dict[str, Any]:
@@ -46,7 +47,7 @@ async def stream_config(connection: Connection, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_everything_is_made_as_designed(connection: Connection, config: Any) -> None:
+async def test_everything_is_made_as_designed(connection: Connection, config: NatsBackendConfig) -> None:
     facts = await ensure_resources(connection, config)
 
     assert (facts.replicas, facts.durability) == (1, "buffered")
@@ -63,14 +64,18 @@ async def test_everything_is_made_as_designed(connection: Connection, config: An
         assert not kept.get("deny_delete")
 
 
-async def test_how_safe_a_write_is_follows_from_replicas_and_sync(connection: Connection, config: Any) -> None:
+async def test_how_safe_a_write_is_follows_from_replicas_and_sync(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     assert (await ensure_resources(connection, config, fsynced=True)).durability == "fsynced"
     wanted = streams(settings(config.nats_url, nats_replicas=3))
     assert {stream["num_replicas"] for stream in wanted} == {3}
     assert not any(stream["allow_direct"] for stream in wanted)
 
 
-async def test_ensuring_again_and_by_many_at_once_changes_nothing(connection: Connection, config: Any) -> None:
+async def test_ensuring_again_and_by_many_at_once_changes_nothing(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     answers = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
     before = await stream_config(connection, "PYOCO_WORK")
 
@@ -81,7 +86,7 @@ async def test_ensuring_again_and_by_many_at_once_changes_nothing(connection: Co
     assert (await stream_config(connection, "PYOCO_DLQ"))["max_msgs"] == 100_000
 
 
-async def test_what_an_operator_has_changed_stays(connection: Connection, config: Any) -> None:
+async def test_what_an_operator_has_changed_stays(connection: Connection, config: NatsBackendConfig) -> None:
     await ensure_resources(connection, config)
     changed = await stream_config(connection, "PYOCO_EVENTS") | {"max_bytes": 10_000_000, "allow_direct": False}
     await connection.api("$JS.API.STREAM.UPDATE.PYOCO_EVENTS", changed)
@@ -92,21 +97,23 @@ async def test_what_an_operator_has_changed_stays(connection: Connection, config
     assert "PYOCO_EVENTS" not in facts.direct
 
 
-async def test_a_stream_of_our_name_for_other_subjects_is_refused(connection: Connection, config: Any) -> None:
+async def test_a_stream_of_our_name_for_other_subjects_is_refused(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["somebody.else"]})
 
     with pytest.raises(InvalidUsage, match="'PYOCO_WORK' for other subjects"):
         await ensure_resources(connection, config)
 
 
-async def test_a_stream_that_takes_our_subjects_is_named(connection: Connection, config: Any) -> None:
+async def test_a_stream_that_takes_our_subjects_is_named(connection: Connection, config: NatsBackendConfig) -> None:
     await connection.api("$JS.API.STREAM.CREATE.OTHER", {"name": "OTHER", "subjects": ["pyoco.work.>"]})
 
     with pytest.raises(InvalidUsage, match="another stream already takes subjects of 'PYOCO_WORK'"):
         await ensure_resources(connection, config)
 
 
-async def test_only_stored_events_are_republished(connection: Connection, config: Any) -> None:
+async def test_only_stored_events_are_republished(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     heard: asyncio.Queue[Message] = asyncio.Queue()
@@ -124,7 +131,7 @@ async def test_only_stored_events_are_republished(connection: Connection, config
     assert sequences == [first.version, second.version]
 
 
-async def test_without_direct_gets_the_leader_is_asked(connection: Connection, config: Any) -> None:
+async def test_without_direct_gets_the_leader_is_asked(connection: Connection, config: NatsBackendConfig) -> None:
     facts = replace(await ensure_resources(connection, config), direct=frozenset())
     log = JetStreamEventLog(connection, config, facts)
     snapshots = JetStreamSnapshots(connection, config, facts)
@@ -147,7 +154,7 @@ async def test_without_direct_gets_the_leader_is_asked(connection: Connection, c
 
 
 async def test_the_marker_of_a_removed_run_vanishes_by_itself(
-    connection: Connection, config: Any, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "MARKER_TTL_SEC", 1)
     ports = await jetstream_ports(connection, config)
@@ -163,7 +170,9 @@ async def test_the_marker_of_a_removed_run_vanishes_by_itself(
             pass
 
 
-async def test_a_bucket_without_message_ttls_can_be_removed_from_too(connection: Connection, config: Any) -> None:
+async def test_a_bucket_without_message_ttls_can_be_removed_from_too(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     older = next(stream for stream in streams(config) if stream["name"] == "KV_pyoco_runs") | {"allow_msg_ttl": False}
     await connection.api("$JS.API.STREAM.CREATE.KV_pyoco_runs", older)
     ports = await jetstream_ports(connection, config)
@@ -176,7 +185,7 @@ async def test_a_bucket_without_message_ttls_can_be_removed_from_too(connection:
 
 
 async def test_a_snapshot_that_is_not_ours_is_neither_shown_nor_overwritten(
-    connection: Connection, config: Any
+    connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
@@ -186,7 +195,9 @@ async def test_a_snapshot_that_is_not_ours_is_neither_shown_nor_overwritten(
     assert await ports.snapshots.advance(execution_at(run_id, 1), create=True) is None
 
 
-async def test_a_commit_of_a_newer_program_is_an_internal_error(connection: Connection, config: Any) -> None:
+async def test_a_commit_of_a_newer_program_is_an_internal_error(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     await connection.request(f"pyoco.events.{run_id}", b'{"schemaVersion": 99}')
@@ -195,7 +206,7 @@ async def test_a_commit_of_a_newer_program_is_an_internal_error(connection: Conn
         await ports.log.read(run_id)
 
 
-async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connection, config: Any) -> None:
+async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     huge = execution_at(run_id, 1)
@@ -207,7 +218,28 @@ async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connectio
         await ports.log.append(run_id, tagged("y" * connection.max_payload), after=0)
 
 
-async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connection, config: Any) -> None:
+async def test_a_known_snapshot_is_advanced_in_one_round_trip(
+    connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    run_id = new_run_id()
+    asked: list[str] = []
+    ask = connection.request
+
+    async def counted(subject: str, payload: bytes = b"", **options: Any) -> Message:
+        asked.append(subject)
+        return await ask(subject, payload, **options)
+
+    monkeypatch.setattr(connection, "request", counted)
+
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    known = await ports.snapshots.advance(execution_at(run_id, 2), known=known)
+    await ports.snapshots.advance(execution_at(run_id, 3), known=known)
+
+    assert asked == [f"$KV.pyoco_runs.{run_id}"] * 3
+
+
+async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     wanted = {
         "name": "pyoco-worker-default",
@@ -225,7 +257,7 @@ async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connectio
     await queue.close()
 
 
-async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: Any) -> None:
+async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     queue = await ports.queue.open("default")
     waiting = asyncio.create_task(queue.receive(1))
@@ -241,7 +273,7 @@ async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, 
 
 
 async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream_in_silence(
-    connection: Connection, config: Any
+    connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, settings(config.nats_url, consumer_max_deliver=2))
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
@@ -261,7 +293,9 @@ async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream_in_silence(
     await queue.close()
 
 
-async def test_a_foreign_producers_job_has_no_created_sequence(connection: Connection, config: Any) -> None:
+async def test_a_foreign_producers_job_has_no_created_sequence(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     queue = await ports.queue.open("default")
 
@@ -276,7 +310,9 @@ async def test_a_foreign_producers_job_has_no_created_sequence(connection: Conne
     await queue.close()
 
 
-async def test_a_job_that_waits_unseen_is_not_given_to_another(connection: Connection, config: Any) -> None:
+async def test_a_job_that_waits_unseen_is_not_given_to_another(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     queue = await ports.queue.open("default")
     waiting = asyncio.create_task(queue.receive(1))
@@ -298,7 +334,9 @@ async def test_a_job_that_waits_unseen_is_not_given_to_another(connection: Conne
     await other.close()
 
 
-async def test_a_recreated_bucket_is_not_taken_for_the_old_one(connection: Connection, config: Any) -> None:
+async def test_a_recreated_bucket_is_not_taken_for_the_old_one(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     for _ in range(3):
         await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
@@ -315,7 +353,9 @@ async def test_a_recreated_bucket_is_not_taken_for_the_old_one(connection: Conne
                 await anext(batches)
 
 
-async def test_a_stream_shorter_than_the_position_is_not_followed(connection: Connection, config: Any) -> None:
+async def test_a_stream_shorter_than_the_position_is_not_followed(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
 
     async with aclosing(ports.feed.snapshots(after=10)) as batches:  # type: ignore[type-var]
@@ -323,7 +363,9 @@ async def test_a_stream_shorter_than_the_position_is_not_followed(connection: Co
             await anext(batches)
 
 
-async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(connection: Connection, config: Any) -> None:
+async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     ids = [new_run_id() for _ in range(4)]
     await ports.snapshots.advance(execution_at(ids[0], 1), create=True)
@@ -343,7 +385,7 @@ async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(connectio
     assert seen == ids
 
 
-async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connection, config: Any) -> None:
+async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
 
@@ -354,7 +396,9 @@ async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connect
     assert not listed["consumers"]
 
 
-async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(connection: Connection, config: Any) -> None:
+async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     facts = await ensure_resources(connection, config)
     workers, operators = (JetStreamRegistry(connection, config, facts) for _ in range(2))
     await workers.put(worker())

@@ -21,7 +21,7 @@ class TcpProxy:
         self._replies_flow.set()
         self._held = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self.url = ""
 
     async def __aenter__(self) -> TcpProxy:
@@ -35,10 +35,8 @@ class TcpProxy:
         assert self._server is not None
         self._server.close()
         self.cut()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._serving:
+            await asyncio.wait(self._serving)
 
     def hold_replies(self) -> None:
         """From now on nothing comes back from the broker; requests still reach it."""
@@ -61,23 +59,28 @@ class TcpProxy:
         self._replies_flow.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_connection(*self._target)
-        self._writers |= {writer, up_writer}
-        ways = {
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        try:
+            up_reader, up_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = {writer, up_writer}
+        self._writers |= pair
+        ways = [
             asyncio.create_task(self._pass_on(reader, up_writer, held=False)),
             asyncio.create_task(self._pass_on(up_reader, writer, held=True)),
-        }
-        self._tasks |= ways
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in (writer, up_writer):
-                self._writers.discard(each)
-                each.transport.abort()
-            for way in ways:
-                way.cancel()
-            await asyncio.wait(ways)
-            self._tasks -= ways
+        ]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        self._writers -= pair
+        for each in pair:
+            each.transport.abort()
+        for way in ways:
+            way.cancel()
+        await asyncio.wait(ways)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, held: bool) -> None:
         with suppress(ConnectionError):

@@ -59,7 +59,7 @@ class Caretaker:
     async def run(self) -> None:
         """Look after everything until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._for_ever("commits", REPAIR_EVERY_SEC, self._read_commits))
+            group.create_task(self._for_ever("commits", REPAIR_EVERY_SEC, self.note_commits))
             group.create_task(self._for_ever("repair", REPAIR_EVERY_SEC, self.repair))
             group.create_task(self._for_ever("cancels", CANCELS_EVERY_SEC, self.see_cancels_through))
             group.create_task(self._for_ever("strays", STRAYS_EVERY_SEC, self.requeue_strays))
@@ -76,7 +76,7 @@ class Caretaker:
                 # One of the outer loops: whatever breaks one round must not end the care for all other runs.
                 logger.exception("a round of care broke", extra={"work": name})
 
-    async def _read_commits(self) -> None:
+    async def note_commits(self) -> None:
         """Note every commit for the repair; returns when the log is another one than before, to begin anew."""
         if await self._feed.last_commit() < self._last_seen:
             logger.warning("the event log is another one; checking all of it")
@@ -97,16 +97,24 @@ class Caretaker:
             part = due[start : start + AT_A_TIME]
             shown = self._index.known(part)
             for run_id in part:
-                version, status = shown.get(run_id, (0, ""))
-                vouched = run_id in self._vouched
-                if version < self._unchecked[run_id][0] or (status == "PENDING" and not vouched):
-                    await self._mend(run_id)
-                self._vouched.discard(run_id)
-                del self._unchecked[run_id]
+                await self._check(run_id, shown.get(run_id, (0, "")))
             await asyncio.sleep(0)
         checked = min((sequence for sequence, _ in self._unchecked.values()), default=self._last_seen + 1) - 1
         if checked != self._index.mark(CHECKED):
             self._index.set_mark(CHECKED, checked)
+
+    async def _check(self, run_id: RunId, shown: tuple[int, str]) -> None:
+        # Taken out first: a commit that arrives meanwhile is noted anew, and a run that cannot be mended does not
+        # stand in the way of all others for ever.
+        sequence, seen_at = self._unchecked.pop(run_id)
+        version, status = shown
+        if version < sequence or (status == "PENDING" and run_id not in self._vouched):
+            try:
+                await self._mend(run_id)
+            except NatsUnavailable:
+                self._unchecked.setdefault(run_id, (sequence, seen_at))
+                raise
+        self._vouched.discard(run_id)
 
     async def _mend(self, run_id: RunId) -> None:
         loaded = await self._stores.snapshots.load(run_id)

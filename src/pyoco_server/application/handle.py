@@ -6,7 +6,7 @@ now. Nothing is refused on the word of a snapshot alone, because another writer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyoco_server.application.ports import Stored
 from pyoco_server.application.stores import Origin, Stores
@@ -16,7 +16,7 @@ from pyoco_server.execution.decide import Refused, Why, decide
 from pyoco_server.execution.events import Commit, Events
 from pyoco_server.execution.evolve import fold, fold_commits
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.execution.state import Execution, changed, nothing
 
 # Each conflict is somebody else's success, so many in a row mean a crowd, not a fault.
 MAX_CONFLICTS = 64
@@ -66,7 +66,7 @@ async def commit(stores: Stores, execution: Execution, command: Command, origin:
             )
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored):
-                after = replace(fold(verdict, execution), version=appended.version)
+                after = changed(fold(verdict, execution), version=appended.version)
                 return Handled(execution=after, events=verdict)
         newer = await stores.log.read(execution.execution_id, after=execution.version)
         if not newer:

@@ -10,6 +10,7 @@ from pyoco_server.application.ports import Job
 from pyoco_server.application.stores import GATEWAY, Origin, Stores
 from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError
 from pyoco_server.execution.commands import ConfirmCanceled, CreateExecution
+from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request, StopHow, nothing
 
@@ -31,9 +32,9 @@ async def submit(stores: Stores, request: Request, labels: tuple[str, ...], orig
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if not failures:
         return created
-    unexpected = [failure for failure in failures if not isinstance(failure, PyocoError)]
-    await _undo(stores, run_id)
-    raise unexpected[0] if unexpected else NatsUnavailable(run_id=run_id) from failures[0]
+    if not await _undo(stores, run_id):
+        return created
+    raise next((failure for failure in failures if not isinstance(failure, NatsUnavailable)), failures[0])
 
 
 def job_of(execution: Execution) -> Job:
@@ -49,11 +50,16 @@ def job_of(execution: Execution) -> Job:
     )
 
 
-async def _undo(stores: Stores, run_id: RunId) -> None:
-    """Take a half-submitted run back: by an event, because a purged log would let a job in the queue revive it."""
+async def _undo(stores: Stores, run_id: RunId) -> bool:
+    """Take a half-submitted run back: by an event, because a purged log would let a job in the queue revive it.
+
+    False: a worker has begun it already, so the queue had it in spite of the answer, and it is accepted after all.
+    """
     command = ConfirmCanceled(at=stores.clock.now(), how=StopHow.SUBMIT_FAILED)
     try:
-        await handle(stores, run_id, command, GATEWAY)
+        handled = await handle(stores, run_id, command, GATEWAY)
+        if handled.refused is not None and handled.refused.why is not Why.NOT_FOUND:
+            return False
         await stores.snapshots.remove(run_id)
     except PyocoError as error:
         logger.exception(
@@ -61,3 +67,4 @@ async def _undo(stores: Stores, run_id: RunId) -> None:
             extra={"run_id": run_id, "err_id": OrphanRunPossible.err_id, "msg_id": OrphanRunPossible.msg_id},
         )
         raise OrphanRunPossible(f"run {run_id} was not accepted and may have been left behind") from error
+    return True

@@ -7,7 +7,6 @@ the order, and what comes after a cancel request or after the end changes nothin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import assert_never
 
 from pyoco_server.execution.events import (
@@ -40,6 +39,7 @@ from pyoco_server.execution.state import (
     Node,
     NodeStatus,
     Status,
+    changed,
     stronger,
 )
 
@@ -57,11 +57,29 @@ _NodeEvent = (
 
 
 def evolve(execution: Execution, event: Event) -> Execution:
-    """The execution after one more event."""
-    changed = _apply(execution, event)
-    if changed is execution or changed.updated_at >= event.at:
-        return changed
-    return replace(changed, updated_at=event.at)
+    """The execution after one more event; the same object when nothing comes of it."""
+    match event:
+        case ExecutionCreated():
+            return _created(execution, event)
+        case ExecutionStarted():
+            return _started(execution, event)
+        case ExecutionCancelRequested():
+            return _cancel_requested(execution, event)
+        case ExecutionCanceled():
+            return _canceled(execution, event)
+        case ExecutionCompleted():
+            return _ended(execution, event, Status.COMPLETED, None)
+        case ExecutionFailed(error=error):
+            return _ended(execution, event, Status.FAILED, error)
+        case ExecutionArchived():
+            return execution if execution.archived_at is not None else _after(event, execution, archived_at=event.at)
+        case ExecutionTagAdded(tag=tag):
+            return execution if tag in execution.labels else _after(event, execution, labels=(*execution.labels, tag))
+        case ExecutionTagRemoved(tag=tag):
+            kept = tuple(label for label in execution.labels if label != tag)
+            return execution if kept == execution.labels else _after(event, execution, labels=kept)
+        case _:
+            return _node_event(execution, event)
 
 
 def fold(events: Iterable[Event], execution: Execution) -> Execution:
@@ -74,40 +92,15 @@ def fold(events: Iterable[Event], execution: Execution) -> Execution:
 def fold_commits(commits: Iterable[StoredCommit], execution: Execution) -> Execution:
     """The execution after these stored commits, at the version of the last one."""
     for stored in commits:
-        execution = replace(fold(stored.commit.events, execution), version=stored.sequence)
+        execution = changed(fold(stored.commit.events, execution), version=stored.sequence)
     return execution
-
-
-def _apply(execution: Execution, event: Event) -> Execution:
-    match event:
-        case ExecutionCreated():
-            return _created(execution, event)
-        case ExecutionStarted():
-            return _started(execution, event)
-        case ExecutionCancelRequested():
-            return _cancel_requested(execution, event)
-        case ExecutionCanceled():
-            return _canceled(execution, event)
-        case ExecutionCompleted():
-            return _ended(execution, Status.COMPLETED, event.at, None)
-        case ExecutionFailed(error=error):
-            return _ended(execution, Status.FAILED, event.at, error)
-        case ExecutionArchived():
-            return execution if execution.archived_at is not None else replace(execution, archived_at=event.at)
-        case ExecutionTagAdded(tag=tag):
-            return execution if tag in execution.labels else replace(execution, labels=(*execution.labels, tag))
-        case ExecutionTagRemoved(tag=tag):
-            kept = tuple(label for label in execution.labels if label != tag)
-            return execution if kept == execution.labels else replace(execution, labels=kept)
-        case _:
-            return _node_event(execution, event)
 
 
 def _created(execution: Execution, event: ExecutionCreated) -> Execution:
     if execution.exists:
         return execution
     labels = event.labels + tuple(label for label in execution.labels if label not in event.labels)
-    return replace(execution, request=event.request, labels=labels, graph=event.graph, created_at=event.at)
+    return _after(event, execution, request=event.request, labels=labels, graph=event.graph, created_at=event.at)
 
 
 def _started(execution: Execution, event: ExecutionStarted) -> Execution:
@@ -115,30 +108,33 @@ def _started(execution: Execution, event: ExecutionStarted) -> Execution:
         return execution
     holder = Holder(attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id)
     started_at = event.at if execution.started_at is None else min(execution.started_at, event.at)
-    return replace(execution, holder=holder, started_at=started_at)
+    return _after(event, execution, holder=holder, started_at=started_at)
 
 
 def _cancel_requested(execution: Execution, event: ExecutionCancelRequested) -> Execution:
     if execution.cancel is not None or execution.status.is_terminal:
         return execution
     receipt = CancelReceipt(requested_at=event.at, requested_by=event.requested_by, reason=event.reason)
-    return replace(execution, cancel=receipt)
+    return _after(event, execution, cancel=receipt)
 
 
 def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
     if execution.status is Status.CANCELED:
         return execution
-    receipt = replace(
+    receipt = changed(
         execution.cancel or CancelReceipt(requested_at=event.at),
         how=event.how,
         delivered_at=event.delivered_at,
         stopped_at=event.stopped_at if event.stopped_at is not None else event.at,
     )
     nodes = {
-        node_id: node if node.status.is_terminal else _end(node, NodeStatus.CANCELED, event.at, by_execution=True)
+        node_id: node
+        if node.status.is_terminal
+        else _end(node, NodeStatus.CANCELED, event.at, canceled_by_execution=True)
         for node_id, node in execution.nodes.items()
     }
-    return replace(
+    return _after(
+        event,
         execution,
         status=Status.CANCELED,
         cancel=receipt,
@@ -147,13 +143,13 @@ def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
     )
 
 
-def _ended(execution: Execution, status: Status, at: float, error: Failure | None) -> Execution:
+def _ended(execution: Execution, event: Event, status: Status, error: Failure | None) -> Execution:
     # Cancel wins: once a cancel is in the log, the verdict comes too late. Asking which came first would make the
     # answer depend on whose clock we believe.
     if execution.cancel is not None or stronger(execution.status, status) is execution.status:
         return execution
-    ended_at = execution.ended_at if execution.ended_at is not None else at
-    return replace(execution, status=status, error=execution.error or error, ended_at=ended_at)
+    ended_at = execution.ended_at if execution.ended_at is not None else event.at
+    return _after(event, execution, status=status, error=execution.error or error, ended_at=ended_at)
 
 
 def _node_event(execution: Execution, event: _NodeEvent) -> Execution:
@@ -165,7 +161,7 @@ def _node_event(execution: Execution, event: _NodeEvent) -> Execution:
     after = _evolve_node(before or Node(node_id=event.node_id), event)
     if after is before:
         return execution
-    return replace(execution, nodes={**execution.nodes, event.node_id: after})
+    return _after(event, execution, nodes={**execution.nodes, event.node_id: after})
 
 
 def _evolve_node(node: Node, event: _NodeEvent) -> Node:
@@ -175,7 +171,9 @@ def _evolve_node(node: Node, event: _NodeEvent) -> Node:
         case NodeReady():
             return _raised(node, NodeStatus.READY)
         case NodeCanceled(by_execution=by_execution):
-            return node if node.status.is_terminal else _end(node, NodeStatus.CANCELED, event.at, by_execution)
+            if node.status.is_terminal:
+                return node
+            return _end(node, NodeStatus.CANCELED, event.at, canceled_by_execution=by_execution)
         case NodeStarted():
             return _node_started(node, event)
         case _:
@@ -197,7 +195,7 @@ def _node_started(node: Node, event: NodeStarted) -> Node:
             lease_until=event.lease_until,
         )
     if event.attempt == node.attempt and node.started_at is None:
-        return replace(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
+        return changed(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
     return node
 
 
@@ -208,7 +206,7 @@ def _evolve_attempt(
         case NodeProgressReported():
             if node.status.is_terminal:
                 return node
-            return replace(
+            return changed(
                 _raised(node, NodeStatus.RUNNING),
                 progress=event.progress if event.progress is not None else node.progress,
                 message=event.message if event.message is not None else node.message,
@@ -217,7 +215,7 @@ def _evolve_attempt(
         case NodeWaiting():
             if node.status.rank >= NodeStatus.WAITING.rank:
                 return node
-            return replace(
+            return changed(
                 node,
                 status=NodeStatus.WAITING,
                 wait_key=event.wait_key,
@@ -228,22 +226,26 @@ def _evolve_attempt(
         case NodeResumed():
             if node.status is not NodeStatus.WAITING:
                 return _raised(node, NodeStatus.RUNNING)
-            return replace(node, status=NodeStatus.RUNNING, wait_key=None, prompt=None, deadline_at=None)
+            return changed(node, status=NodeStatus.RUNNING, wait_key=None, prompt=None, deadline_at=None)
         case NodeSucceeded(output=output):
             if node.status.rank >= NodeStatus.SUCCEEDED.rank:
                 return node
-            return replace(_end(node, NodeStatus.SUCCEEDED, event.at), output=output)
+            return _end(node, NodeStatus.SUCCEEDED, event.at, output=output)
         case NodeFailed(error=error):
             if node.status.rank >= NodeStatus.FAILED.rank:
                 return node
-            return replace(_end(node, NodeStatus.FAILED, event.at), error=error)
+            return _end(node, NodeStatus.FAILED, event.at, error=error)
         case _:
             assert_never(event)
 
 
 def _raised(node: Node, status: NodeStatus) -> Node:
-    return node if node.status.rank >= status.rank else replace(node, status=status)
+    return node if node.status.rank >= status.rank else changed(node, status=status)
 
 
-def _end(node: Node, status: NodeStatus, at: float, by_execution: bool = False) -> Node:
-    return replace(node, status=status, ended_at=at, lease_until=None, canceled_by_execution=by_execution)
+def _end(node: Node, status: NodeStatus, at: float, **also: object) -> Node:
+    return changed(node, status=status, ended_at=at, lease_until=None, **also)
+
+
+def _after(event: Event, execution: Execution, **changes: object) -> Execution:
+    return changed(execution, updated_at=max(execution.updated_at, event.at), **changes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,15 @@ from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Request,
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
-from pyoco_server.worker.steps import Died, Ended, NodesDeclared, RunJob, Step
+from pyoco_server.worker.steps import Died, Ended, NodesDeclared, Report, RunJob, Step
 from pyoco_server.worker.verdict import commands_of, failure_of
 
 logger = logging.getLogger(__name__)
+
+# A job that waits so long for a runner of ours is given back: another worker may be idle.
+GIVE_BACK_AFTER_SEC = 1.0
+# A run that is over before this is never shown as RUNNING, which saves a third of its writes.
+SHOW_RUNNING_AFTER_SEC = 0.003
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,7 @@ class Attempt:
         self._kill_timer: asyncio.TimerHandle | None = None
         self._fenced = False
         self._too_many_nodes = 0
+        self.busy_sec: float | None = None
 
     @property
     def run_id(self) -> RunId:
@@ -84,14 +91,25 @@ class Attempt:
         try:
             if (outcome := await self._open()) is not None:
                 return outcome
-            async with self._place.executor.borrow() as runner:
-                if self.ledger.letting_go:
+            async with AsyncExitStack() as held:
+                runner = await self._borrow(held)
+                if runner is None or self.ledger.letting_go:
                     return HandedBack()
                 if (outcome := await self._start()) is not None:
                     return outcome
-                return await self._follow(runner)
+                last = await self._follow(runner)
+            # The runner is free for the next run while this one's end is written.
+            return await self._ended(last)
         except LetGo:
             return HandedBack()
+
+    async def _borrow(self, held: AsyncExitStack) -> Runner | None:
+        """A runner, or None when the wait is so long that another worker should have the job."""
+        try:
+            async with asyncio.timeout(GIVE_BACK_AFTER_SEC):
+                return await held.enter_async_context(self._place.executor.borrow())
+        except TimeoutError:
+            return None
 
     def hand_back(self) -> None:
         """This worker is stopping: leave the run to another one, killing what runs here."""
@@ -179,11 +197,14 @@ class Attempt:
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
-    async def _follow(self, runner: Runner) -> Outcome:
+    async def _follow(self, runner: Runner) -> Report:
+        """Hand the job over and record what comes of it; the last report has the end."""
         execution = self.ledger.execution
         self._attempts_before = {node_id: node.attempt for node_id, node in execution.nodes.items()}
-        self._place.spawn(self._show())
+        loop = asyncio.get_running_loop()
+        showing = loop.call_later(SHOW_RUNNING_AFTER_SEC, self._show_soon)
         self._runner = runner
+        began = loop.time()
         runner.begin(
             RunJob(
                 run_id=self.run_id,
@@ -195,18 +216,16 @@ class Attempt:
         try:
             async for report in runner.reports():
                 if report.end is not None:
-                    self._leave_runner()
-                    return await self._ended(report.end, report.steps)
+                    return report
                 await self._record(report.steps)
+            return Report(end=Died(exit_code=None, signal_name=None, last_lines=()))
         finally:
-            self._leave_runner()
-        return await self._ended(Died(exit_code=None, signal_name=None, last_lines=()), ())
-
-    def _leave_runner(self) -> None:
-        """Its part is over: from here on a cancel or a fence must not hit what it does next."""
-        self._runner = None
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
+            # Its part is over: from here on a cancel or a fence must not hit what the runner does next.
+            self._runner = None
+            self.busy_sec = loop.time() - began
+            showing.cancel()
+            if self._kill_timer is not None:
+                self._kill_timer.cancel()
 
     async def _record(self, steps: tuple[Step, ...]) -> None:
         declared = max((len(step.nodes) for step in steps if isinstance(step, NodesDeclared)), default=0)
@@ -216,7 +235,7 @@ class Attempt:
             return
         handled = await self.ledger.commit(self._recording(steps))
         self._heed(handled)
-        self._place.spawn(self._show())
+        self._show_soon()
 
     def _recording(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> RecordAttempt:
         return RecordAttempt(
@@ -251,6 +270,9 @@ class Attempt:
         logger.warning(CancelTimedOut.message(), extra=self.facts() | ids)
         runner.kill()
 
+    def _show_soon(self) -> None:
+        self._place.spawn(self._show())
+
     async def _show(self) -> None:
         try:
             await self.ledger.show()
@@ -259,7 +281,9 @@ class Attempt:
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    async def _ended(self, end: Ended | Died, steps: tuple[Step, ...]) -> Outcome:
+    async def _ended(self, last: Report) -> Outcome:
+        end, steps = last.end, last.steps
+        assert end is not None  # noqa: S101 - what makes it the last report
         attempt, instance_id = self.ledger.execution.attempt, self._place.instance_id
         if self._fenced:
             return Fenced()

@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 # A broker that does not answer is asked again after this; the queue's own waiting does the rest.
 PULL_PAUSE_SEC = 0.5
+# Jobs are taken ahead of a free slot if they will be begun within this time, going by the pace of the last ones.
+AHEAD_SEC = 0.05
+MOST_AHEAD = 16
 # What is given back takes a kill and a word to the queue; a broker that is away must not keep a worker from stopping.
 HAND_BACK_SEC = 5.0
 
@@ -72,6 +75,7 @@ class Supervisor:
         self._room = asyncio.Event()
         self._room.set()
         self._ack_wait_sec = config.consumer_ack_wait_sec
+        self._pace_sec = AHEAD_SEC
         instance_id = stores.ids.instance_id()
         self._place = Workplace(
             stores=stores,
@@ -132,8 +136,16 @@ class Supervisor:
                 await queue.close()
 
     def _credit(self) -> int:
-        """How many jobs to ask for: the free slots, and as many again to have at hand, shared between the tags."""
-        return max(1, (2 * self.slots - len(self._in_hand)) // len(self.tags))
+        """How many jobs to ask for, shared between the tags."""
+        return max(1, (self._limit() - len(self._in_hand)) // len(self.tags))
+
+    def _limit(self) -> int:
+        """One job per slot, and ahead of them only as many as will be begun in a moment: others may be idle."""
+        ahead = int(self.slots * AHEAD_SEC / max(self._pace_sec, 0.001))
+        return self.slots + min(ahead, MOST_AHEAD)
+
+    def _note_pace(self, busy_sec: float) -> None:
+        self._pace_sec += (busy_sec - self._pace_sec) / 8
 
     def _take(self, delivery: Delivery) -> None:
         self.hold(delivery)
@@ -173,6 +185,8 @@ class Supervisor:
             return Unavailable()
         finally:
             del self._attempts[job.run_id]
+        if attempt.busy_sec is not None:
+            self._note_pace(attempt.busy_sec)
         if isinstance(outcome, Finished):
             self._voice.ran(job.run_id, outcome.status)
         logger.info("attempt over", extra=attempt.facts() | {"outcome": type(outcome).__name__})
@@ -308,7 +322,7 @@ class Supervisor:
             logger.error("a task of the worker broke", exc_info=error, extra=self._facts())
 
     def _note_room(self) -> None:
-        if len(self._in_hand) < 2 * self.slots:
+        if len(self._in_hand) < self._limit():
             self._room.set()
         else:
             self._room.clear()

@@ -113,7 +113,8 @@ class JetStreamTagQueue:
             try:
                 if self._pull.stale:
                     await self._look_after_consumer()
-                await self._pull.wait(credit)
+                # Half of it is topped up at once: many requests for one job each would all send heartbeats.
+                await self._pull.wait(credit, low=credit // 2)
             except NatsUnavailable as error:
                 logger.warning("jobs cannot be pulled", extra={"tag": self._tag, "error": error.detail})
                 await asyncio.sleep(PAUSE_SEC)

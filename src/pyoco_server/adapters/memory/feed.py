@@ -38,6 +38,9 @@ class MemoryFeed:
                     for sequence, change in batch
                 ]
 
+    async def last_commit(self) -> int:
+        return self._commits.last_sequence
+
     async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         async with aclosing(self._commits.follow(after)) as batches:
             async for batch in batches:

@@ -1,0 +1,98 @@
+"""Stores that fail when a test wants them to: what is planned happens at the next call, the rest is the truth."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from pyoco_server.application.stores import Stores
+from pyoco_server.errors import NatsUnavailable
+
+Action = Callable[[], Awaitable[object]]
+
+
+class Faults:
+    """The plan. Calls are named by store and method: `log.append`, `queue.publish`, `delivery.ack`."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.calls: list[str] = []
+        self._before: dict[str, deque[Exception | Action]] = defaultdict(deque)
+        self._after: dict[str, deque[Exception | Action]] = defaultdict(deque)
+
+    @property
+    def connected(self) -> bool:
+        return not self.away
+
+    def fail(self, call: str, error: Exception | None = None, *, times: int = 1) -> None:
+        """The next calls of that name raise, and nothing of them is stored."""
+        self._before[call].extend([error or NatsUnavailable()] * times)
+
+    def lose_answer(self, call: str) -> None:
+        """The next call of that name does its work and raises all the same."""
+        self._after[call].append(NatsUnavailable())
+
+    def before(self, call: str, action: Action) -> None:
+        """Somebody else does this just before the next call of that name."""
+        self._before[call].append(action)
+
+    def after(self, call: str, action: Action) -> None:
+        """Somebody else does this just after the next call of that name."""
+        self._after[call].append(action)
+
+    async def happen_before(self, call: str) -> None:
+        self.calls.append(call)
+        if self.away:
+            raise NatsUnavailable
+        await _happen(self._before[call])
+
+    async def happen_after(self, call: str) -> None:
+        await _happen(self._after[call])
+
+
+async def _happen(planned: deque[Exception | Action]) -> None:
+    if planned:
+        what = planned.popleft()
+        if isinstance(what, Exception):
+            raise what
+        await what()
+
+
+class _Guarded:
+    """A store behind the plan; what it hands out (queues of a tag, deliveries) stands behind the plan too."""
+
+    def __init__(self, inner: Any, name: str, faults: Faults) -> None:
+        self._inner = inner
+        self._name = name
+        self._faults = faults
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(self._inner, attribute)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        call = f"{self._name}.{attribute}"
+
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            await self._faults.happen_before(call)
+            result = await found(*args, **kwargs)
+            await self._faults.happen_after(call)
+            return self._wrapped(call, result)
+
+        return guarded
+
+    def _wrapped(self, call: str, result: Any) -> Any:
+        if call == "queue.open":
+            return _Guarded(result, "tag", self._faults)
+        if call == "tag.receive":
+            return [_Guarded(delivery, "delivery", self._faults) for delivery in result]
+        return result
+
+
+def behind(faults: Faults, stores: Stores) -> Stores:
+    """The same stores, failing as planned."""
+    names = ("log", "snapshots", "queue", "dead_letters", "registry", "signals")
+    guarded: dict[str, Any] = {name: _Guarded(getattr(stores, name), name, faults) for name in names}
+    return replace(stores, broker=faults, **guarded)

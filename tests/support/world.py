@@ -1,0 +1,126 @@
+"""A whole small world in memory: the stores, a gateway's index and caretaker, time by hand, faults by plan."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from pyoco_server.adapters.memory.index import MemoryRunIndex
+from pyoco_server.adapters.system import SystemIds
+from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.ports import Clock, Feed, LoadedSnapshot, LogSeen, SnapshotSeen
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.application.submit import submit
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.commands import Command, CompleteExecution, StartExecution
+from pyoco_server.execution.events import Actor
+from pyoco_server.execution.evolve import fold_commits
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.execution.snapshot import run_status
+from pyoco_server.execution.state import Execution, Request, nothing
+from pyoco_server.readmodel.query import IndexPosition
+from support.clocks import ManualClock
+from support.faults import Faults, behind
+from support.stores import memory_ports
+
+USER = Origin(actor=Actor(kind="user"), correlation_id="request-1")
+HELLO = Request(flow_name="hello", tag="default", input={"name": "world"})
+OURS, THEIRS = InstanceId("instance-1"), InstanceId("instance-2")
+WORKER = WorkerId("w-1")
+
+
+class PresentFeed:
+    """Feed of what is stored now: it ends where the real one would wait for more."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    async def snapshot_stream(self) -> tuple[str, int]:
+        return await self._feed.snapshot_stream()
+
+    async def snapshot_key_at(self, sequence: int) -> str | None:
+        return await self._feed.snapshot_key_at(sequence)
+
+    async def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
+        _, last = await self.snapshot_stream()
+        if last > after:
+            yield await anext(aiter(self._feed.snapshots(after=after)))
+
+    async def last_commit(self) -> int:
+        return await self._feed.last_commit()
+
+    async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
+        if await self.last_commit() > after:
+            yield await anext(aiter(self._feed.commits(after=after)))
+
+
+class World:
+    """`stores` fail as `faults` plan it; `truth` are the same stores, which never fail."""
+
+    def __init__(self, clock: Clock | None = None, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.faults = Faults()
+        self.config = NatsBackendConfig(**settings)
+        ports = memory_ports()
+        self.feed = PresentFeed(ports.feed)
+        self.truth = Stores(
+            broker=self.faults,
+            log=ports.log,
+            snapshots=ports.snapshots,
+            queue=ports.queue,
+            dead_letters=ports.dead_letters,
+            registry=ports.registry,
+            signals=ports.signals,
+            clock=clock or self.clock,
+            ids=SystemIds(),
+            durability="buffered",
+        )
+        self.stores = behind(self.faults, self.truth)
+        self.index = MemoryRunIndex()
+        self.caretaker = self.new_caretaker()
+
+    def new_caretaker(self) -> Caretaker:
+        """That of another gateway, or of this one after a restart."""
+        return Caretaker(self.stores, self.index, self.feed, self.config)
+
+    async def submit(self, request: Request = HELLO) -> RunId:
+        return (await submit(self.stores, request, ("default",), USER)).execution_id
+
+    async def handle(self, run_id: RunId, command: Command) -> Handled:
+        return await handle(self.truth, run_id, command, USER)
+
+    async def start(self, run_id: RunId, instance_id: InstanceId = OURS, attempt: int = 1) -> None:
+        command = StartExecution(at=self.now(), attempt=attempt, worker_id=WORKER, instance_id=instance_id)
+        (await self.handle(run_id, command)).accepted()
+
+    async def complete(self, run_id: RunId, instance_id: InstanceId = OURS) -> None:
+        (await self.handle(run_id, CompleteExecution(at=self.now(), instance_id=instance_id))).accepted()
+
+    async def told(self, run_id: RunId) -> Execution:
+        """The run as its log tells it."""
+        return fold_commits(await self.truth.log.read(run_id), nothing(run_id))
+
+    async def shown(self, run_id: RunId) -> LoadedSnapshot | None:
+        return await self.truth.snapshots.load(run_id)
+
+    async def status(self, run_id: RunId) -> str:
+        """What both log and snapshot say; they must agree."""
+        shown = await self.shown(run_id)
+        assert shown is not None
+        told = await self.told(run_id)
+        assert shown.execution.version == told.version
+        assert shown.plain["status"] == run_status(told)
+        return run_status(told)
+
+    async def catch_up(self) -> None:
+        """Let the index take in everything that is stored, and the caretaker see every commit."""
+        created, last = await self.feed.snapshot_stream()
+        known = self.index.position()
+        async for changes in self.feed.snapshots(after=known.sequence if known else 0):
+            position = IndexPosition(stream_created=created, sequence=last, last_key=changes[-1].run_id)
+            self.index.apply(changes, position)
+        await self.caretaker.note_commits()
+
+    def now(self) -> float:
+        return self.truth.clock.now()
