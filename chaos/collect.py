@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from chaos.patience import comes_true
 from chaos.plan import TAGS
 from pyoco_server.adapters.jetstream.bucket import is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.reads import StreamReader
+from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution import wire
@@ -48,18 +49,28 @@ async def collect(fleet: Fleet, accepted: Sequence[str], folder: Path) -> Eviden
     config, names = fleet.config, Subjects(fleet.config)
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0) as http:
         logs: dict[str, list[StoredCommit]] = {}
+        stored_at: dict[int, float] = {}
         for message in await StreamReader(connection, config.events_stream, direct=True).after(names.event("*"), 0):
             commit = StoredCommit(sequence=message.sequence, commit=wire.decode(message.data))
             logs.setdefault(last_token(message.subject), []).append(commit)
+            stored_at[message.sequence] = _stored_at(message)
         kept = await StreamReader(connection, names.runs_stream, direct=True).after(names.run_key(">"), 0)
         return Evidence(
             logs=logs,
+            stored_at=stored_at,
             snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m)},
             jobs=await _jobs(connection, config),
             shown=await _show(fleet, http, accepted),
             lists=await _lists(fleet, http),
             witness=witness.by_run(witness.read(folder / "witness")),
         )
+
+
+def _stored_at(message: StoredMessage) -> float:
+    stamp = message.header("Nats-Time-Stamp") or ""
+    # Nine digits of a second are more than fromisoformat takes.
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 async def _unfinished(fleet: Fleet, http: httpx.AsyncClient) -> bool:

@@ -38,6 +38,8 @@ class Evidence:
     """Everything there is to be judged."""
 
     logs: Mapping[str, Sequence[StoredCommit]] = field(default_factory=dict)
+    stored_at: Mapping[int, float] = field(default_factory=dict)
+    """When the broker stored a commit, by its sequence: the event itself may have waited for the broker."""
     snapshots: Mapping[str, Plain] = field(default_factory=dict)
     shown: Mapping[str, Sequence[Shown]] = field(default_factory=dict)
     lists: Sequence[Listed] = ()

@@ -107,8 +107,14 @@ def _until_submit(kill: Kill, journal: Journal) -> float | None:
 
 
 def _until_end(kill: Kill, evidence: Evidence) -> float | None:
-    """Until the next run came to its end."""
-    return min((at - kill.at for log in evidence.logs.values() for at in _ends(log) if at > kill.at), default=None)
+    """Until the next end of a run was stored."""
+    ends = (
+        evidence.stored_at[stored.sequence]
+        for log in evidence.logs.values()
+        for stored in log
+        if any(isinstance(event, ENDS) for event in stored.commit.events)
+    )
+    return min((at - kill.at for at in ends if at > kill.at), default=None)
 
 
 def _until_taken_over(kill: Kill, evidence: Evidence) -> Iterator[float]:

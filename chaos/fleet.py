@@ -17,7 +17,7 @@ from pathlib import Path
 from chaos.journal import Journal
 from chaos.patience import comes_true
 from chaos.plan import FLOWS, SLOTS, TAGS, Plan, environment
-from chaos.processes import Member
+from chaos.processes import Broker, Member
 from pyoco_server.adapters.data_folder import DataFolder
 from pyoco_server.adapters.nats_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
@@ -29,7 +29,7 @@ class Fleet:
     """Everything that runs. `marker` is in the environment of all of it."""
 
     def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
-        self.nats = nats
+        self.broker = Broker(nats)
         self.marker = secrets.token_hex(8)
         self.environment = environment(folder, nats.url, nats.token, self.marker)
         self.config = NatsBackendConfig.from_env(self.environment)
@@ -99,15 +99,15 @@ async def running_fleet(plan: Plan, folder: Path, journal: Journal) -> AsyncIter
         await nats.start()
         fleet = Fleet(plan, folder, nats, journal)
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(nats.watch())
+            keeping = group.create_task(fleet.broker.keep())
             for member in fleet.members:
                 group.create_task(member.keep())
             try:
                 yield fleet
             finally:
                 await fleet.stop()
-                watching.cancel()
-                await asyncio.wait([watching])
+                keeping.cancel()
+                await asyncio.wait([keeping])
                 await nats.stop()
 
 

@@ -13,12 +13,14 @@ from chaos.fleet import Fleet
 from chaos.journal import Journal, Kill
 from chaos.patience import comes_true
 from chaos.plan import KINDS, Kind, Plan
-from chaos.processes import Identity, Member, family_of
+from chaos.processes import Broker, Identity, Member, family_of
 from pyoco_server.worker.process_tree import children_of
 
-LONGEST_DOWN_SEC = 2.0
-# Longer than a job is reserved for a silent worker, so that another one takes over.
-PAUSE_SEC = (4.0, 7.0)
+LONGEST_DOWN_SEC = 3.0
+# A worker is stopped for longer than its jobs are reserved for it, so that another one takes them over; the others for
+# less than a client waits for its answer.
+WORKER_PAUSE_SEC = (4.0, 7.0)
+PAUSE_SEC = (0.5, 4.0)
 # How long the descendants of a killed process may take to be gone.
 ORPHAN_SEC = 5.0
 
@@ -38,71 +40,62 @@ class Killer:
         clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             while True:
-                pause = self._plan.kill_every_sec * self._rng.uniform(0.5, 1.5)
-                if clock() + pause >= until:
+                pause_sec = self._plan.kill_every_sec * self._rng.uniform(0.5, 1.5)
+                if clock() + pause_sec >= until:
                     return
-                await asyncio.sleep(pause)
-                self._strike(group, until - clock())
+                await asyncio.sleep(pause_sec)
+                self._strike(group)
 
-    def _strike(self, group: asyncio.TaskGroup, left_sec: float) -> None:
+    def _strike(self, group: asyncio.TaskGroup) -> None:
         kinds = self._plan.kinds
         kind = self._rng.choices(kinds, [KINDS[kind] for kind in kinds])[0]
-        match kind:
-            case "nats":
-                self._kill(kind, "nats", self._fleet.nats.pid)
-            case "gateway":
-                self._kill_member(group, kind, self._fleet.gateways)
-            case "worker":
-                self._kill_member(group, kind, self._fleet.workers)
-            case "pause":
-                group.create_task(self._pause(min(self._rng.uniform(*PAUSE_SEC), left_sec)))
-            case "runner" | "fork_server":
-                self._kill_below_worker(group, kind)
+        victims = self._victims(kind)
+        if not victims:
+            return
+        victim = self._rng.choice(victims)
+        if kind.endswith("_pause"):
+            seconds = self._rng.uniform(*(WORKER_PAUSE_SEC if kind == "worker_pause" else PAUSE_SEC))
+            group.create_task(self._pause(kind, victim, seconds))
+        elif kind in ("runner", "fork_server"):
+            self._kill_below(group, kind, victim.name, victim.pid or 0)
+        else:
+            family = family_of(victim.pid or 0)
+            self._note(kind, victim.name, victim.kill(self._rng.uniform(0, LONGEST_DOWN_SEC)))
+            group.create_task(self._until_gone(victim.name, family))
 
-    def _kill_member(self, group: asyncio.TaskGroup, kind: Kind, members: Sequence[Member]) -> None:
+    def _victims(self, kind: Kind) -> list[Broker | Member]:
+        """Who can be hit: a process that is stopped is let go on first, and what is being started cannot be paused."""
+        members: Sequence[Broker | Member] = [self._fleet.broker]
+        if kind.startswith("gateway"):
+            members = self._fleet.gateways
+        elif not kind.startswith("nats"):
+            members = self._fleet.workers
         up = [member for member in members if member.pid is not None and member.name not in self._paused]
-        if not up:
-            return
-        member = self._rng.choice(up)
-        family = family_of(member.pid or 0)
-        pid = member.kill(self._rng.uniform(0, LONGEST_DOWN_SEC))
-        self._note(kind, member.name, pid)
-        group.create_task(self._until_gone(member.name, family))
+        needs_ready = kind not in ("worker", "gateway", "nats")
+        return [member for member in up if not needs_ready or member.is_ready]
 
-    def _kill_below_worker(self, group: asyncio.TaskGroup, kind: Kind) -> None:
-        ready = [worker for worker in self._fleet.workers if worker.is_ready and worker.name not in self._paused]
-        if not ready:
-            return
-        worker = self._rng.choice(ready)
-        fork_servers = children_of(worker.pid or 0)
+    def _kill_below(self, group: asyncio.TaskGroup, kind: Kind, name: str, worker_pid: int) -> None:
+        fork_servers = children_of(worker_pid)
         victims = [pid for server in fork_servers for pid in children_of(server)] if kind == "runner" else fork_servers
-        if victims:
-            victim = self._rng.choice(victims)
-            family = family_of(victim)
-            self._kill(kind, worker.name, victim)
-            group.create_task(self._until_gone(worker.name, family))
-
-    async def _pause(self, seconds: float) -> None:
-        ready = [worker for worker in self._fleet.workers if worker.is_ready and worker.name not in self._paused]
-        if not ready:
+        if not victims:
             return
-        worker = self._rng.choice(ready)
-        self._paused.add(worker.name)
-        self._note("pause", worker.name, worker.signal(signal.SIGSTOP))
+        victim = self._rng.choice(victims)
+        family = family_of(victim)
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # it was quicker
+        self._note(kind, name, victim)
+        group.create_task(self._until_gone(name, family))
+
+    async def _pause(self, kind: Kind, victim: Broker | Member, seconds: float) -> None:
+        self._paused.add(victim.name)
+        self._note(kind, victim.name, victim.signal(signal.SIGSTOP))
         try:
             await asyncio.sleep(seconds)
         finally:
-            worker.signal(signal.SIGCONT)
-            self._paused.discard(worker.name)
-
-    def _kill(self, kind: Kind, target: str, pid: int | None) -> None:
-        if pid is None:
-            return
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return  # it was quicker
-        self._note(kind, target, pid)
+            victim.signal(signal.SIGCONT)
+            self._paused.discard(victim.name)
 
     def _note(self, kind: Kind, target: str, pid: int | None) -> None:
         if pid is not None:

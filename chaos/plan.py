@@ -14,11 +14,20 @@ from typing import Any, Literal
 
 from pyoco_server.adapters.nats_config import Sync
 
-Kind = Literal["worker", "gateway", "nats", "runner", "fork_server", "pause"]
+Kind = Literal["worker", "gateway", "nats", "runner", "fork_server", "worker_pause", "gateway_pause", "nats_pause"]
 
-# How often each kind is chosen, in proportion. `pause` stops a worker for longer than its jobs are reserved for it, and
-# lets it go on: it comes back as a zombie whose runs have been taken over.
-KINDS: Mapping[Kind, int] = {"worker": 4, "gateway": 3, "nats": 3, "runner": 2, "fork_server": 1, "pause": 1}
+# How often each kind is chosen, in proportion. What is paused is stopped for a while and then goes on, not knowing that
+# time has passed: a worker comes back as a zombie whose runs were taken over, a broker leaves everybody waiting.
+KINDS: Mapping[Kind, int] = {
+    "worker": 4,
+    "gateway": 3,
+    "nats": 4,
+    "runner": 2,
+    "fork_server": 1,
+    "worker_pause": 2,
+    "gateway_pause": 1,
+    "nats_pause": 1,
+}
 
 FLOWS = Path(__file__).with_name("flows.py")
 TAGS = ("default", "blue", "green")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.plan import MARKER
+from pyoco_server.adapters.nats_server import EmbeddedNats
 from pyoco_server.adapters.parent_death import tied_command
 from pyoco_server.worker.process_tree import descendants_of
 
@@ -60,6 +61,47 @@ def marked(marker: str) -> list[tuple[int, str]]:
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 found.append((int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
     return found
+
+
+class Broker:
+    """The nats-server: the program's own, on its own data folder, but started again when the killer says so."""
+
+    name = "nats"
+
+    def __init__(self, server: EmbeddedNats) -> None:
+        self._server = server
+        self._down_sec: float | None = None
+        self._killed = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while it runs."""
+        return None if self._down_sec is not None else self._server.pid
+
+    @property
+    def is_ready(self) -> bool:
+        return self.pid is not None
+
+    async def keep(self) -> None:
+        """Start it again after each kill, on the same port and data, until cancelled."""
+        while True:
+            await self._killed.wait()
+            await asyncio.sleep(self._down_sec or 0)
+            self._killed.clear()
+            await self._server.start()
+            self._down_sec = None
+
+    def kill(self, down_sec: float) -> int | None:
+        """Kill it as hard as the operating system can; None when it is down already."""
+        pid = self.signal(signal.SIGKILL)
+        if pid is not None:
+            self._down_sec = down_sec
+            self._killed.set()
+        return pid
+
+    def signal(self, number: signal.Signals) -> int | None:
+        """The pid it was sent to; None when there is nobody to send it to."""
+        return _signal(self.pid, number)
 
 
 class Member:
@@ -129,14 +171,7 @@ class Member:
 
     def signal(self, number: signal.Signals) -> int | None:
         """The pid it was sent to; None when there is nobody to send it to."""
-        pid = self.pid
-        if pid is None:
-            return None
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return None
-        return pid
+        return _signal(self.pid, number)
 
     async def stop(self) -> bool:
         """Ask it to end, and see to it that it does; False when it had to be killed."""
@@ -160,3 +195,13 @@ class Member:
 
     def _was_ready(self) -> bool:
         return self._log.exists() and self._says_when_ready in self._log.read_bytes()
+
+
+def _signal(pid: int | None, number: signal.Signals) -> int | None:
+    if pid is None:
+        return None
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return None
+    return pid

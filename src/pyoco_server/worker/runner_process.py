@@ -106,7 +106,9 @@ class _Run:
         """Send what has gathered and the end; steps that a left-over thread tells later go nowhere."""
         with self._lock:
             self._is_open = False
-            self._send(self._steps, ended_to_wire(ended))
+            # Taken out: the reader would send them again, into the report of the run that comes next.
+            steps, self._steps = self._steps, []
+            self._send(steps, ended_to_wire(ended))
 
     def _send(self, steps: list[list[Any]], ended: list[Any] | None) -> None:
         try:

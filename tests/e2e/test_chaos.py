@@ -1,0 +1,51 @@
+"""The promises hold while real processes are killed: a short chaos, with a little load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = ("--seconds", "15", "--kill-every", "1.5", "--rate", "6", "--seed", "20", "--settle", "90")
+# Its own bounds, added up: start, kills, settling, reading, stopping.
+PATIENCE_SEC = 240.0
+
+
+def test_nothing_is_lost_stuck_changed_or_forgotten_while_processes_are_killed(tmp_path: Path) -> None:
+    outcome_file = tmp_path / "outcome.json"
+    search_path = os.pathsep.join((str(ROOT), str(ROOT / "src"), *sys.path))
+
+    chaos = subprocess.run(
+        [sys.executable, "-m", "chaos", *SHORT, "--json", str(outcome_file)],
+        env={**os.environ, "PYTHONPATH": search_path, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SEC,
+        check=False,
+    )
+
+    assert chaos.returncode == 0, chaos.stdout + chaos.stderr
+    outcome = json.loads(outcome_file.read_text())
+    assert outcome["clean"]
+    assert set(outcome["invariants"].values()) == {0}
+    assert outcome["figures"]["accepted"] > 0
+    assert sum(outcome["figures"]["kills"].values()) > 0
+
+
+def test_a_word_that_chaos_does_not_know_is_refused() -> None:
+    search_path = os.pathsep.join((str(ROOT), str(ROOT / "src"), *sys.path))
+
+    chaos = subprocess.run(
+        [sys.executable, "-m", "chaos", "--only", "worker,everything"],
+        env={**os.environ, "PYTHONPATH": search_path},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert chaos.returncode == 2
+    assert "not 'everything'" in chaos.stderr

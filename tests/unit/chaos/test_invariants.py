@@ -1,0 +1,173 @@
+"""Each promise, broken on purpose: the checker must find it, and must find nothing where nothing is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from chaos.evidence import Evidence, Shown
+from chaos.invariants import INVARIANTS, violations
+from chaos.journal import Journal
+
+from pyoco_server.execution.events import ExecutionCompleted
+from support.histories import (
+    CANCEL,
+    CREATE,
+    RUN,
+    evidence_of,
+    finish,
+    journal_of,
+    play,
+    snapshot_of,
+    start,
+    stopped,
+    stored,
+)
+
+COMPLETED = play(CREATE, start(), finish())
+CANCELLED = play(CREATE, start(), CANCEL, stopped())
+# Of a run that was killed, the flow itself does not tell the end.
+KILLED_WITNESS = ((3.0, "begin"), (4.9, "tick"))
+
+
+def broken(evidence: Evidence, journal: Journal) -> set[str]:
+    return {violation.broken for violation in violations(evidence, journal)}
+
+
+def test_a_completed_run_breaks_no_promise() -> None:
+    journal = journal_of(("PENDING", 1, False), ("RUNNING", 2, False), ("COMPLETED", 3, False))
+
+    assert broken(evidence_of(COMPLETED), journal) == set()
+
+
+def test_a_cancelled_run_breaks_no_promise() -> None:
+    journal = journal_of(("CANCELLING", 3, True), ("CANCELLED", 4, False))
+
+    assert broken(evidence_of(CANCELLED, witness=KILLED_WITNESS), journal) == set()
+
+
+def test_an_accepted_run_without_events_is_lost() -> None:
+    assert broken(Evidence(), journal_of()) == {"accepted runs that were lost"}
+
+
+def test_an_accepted_run_that_is_not_found_is_lost() -> None:
+    evidence = replace(evidence_of(COMPLETED), shown={RUN: [Shown(gateway="gateway-2", body=None)]})
+
+    assert broken(evidence, journal_of()) == {"accepted runs that were lost"}
+
+
+def test_a_run_without_an_end_is_stuck() -> None:
+    assert broken(evidence_of(play(CREATE, start())), journal_of()) == {"runs that are stuck"}
+
+
+def test_an_end_that_was_seen_differently_before_has_changed() -> None:
+    journal = journal_of(("FAILED", 3, False))
+
+    assert broken(evidence_of(COMPLETED), journal) == {"terminal states that changed"}
+
+
+def test_an_older_version_after_a_newer_one_went_back_in_time() -> None:
+    journal = journal_of(("COMPLETED", 3, False), ("RUNNING", 2, False))
+
+    assert broken(evidence_of(COMPLETED), journal) == {"reads that went back in time"}
+
+
+def test_an_accepted_cancel_must_end_cancelled() -> None:
+    journal = journal_of(("CANCELLING", 2, True))
+
+    assert broken(evidence_of(COMPLETED), journal) == {"cancels that ended other than CANCELLED"}
+
+
+def test_a_completion_behind_a_cancel_request_is_found() -> None:
+    log = play(CREATE, start(), CANCEL)
+    log.append(stored(4, "RecordAttempt", ExecutionCompleted(at=6.0), worker="worker-1"))
+
+    assert "completions behind a cancel request" in broken(evidence_of(log), journal_of())
+
+
+@pytest.mark.parametrize("spoilt", [{"version": 2}, {"status": "FAILED"}, {"tasks": {}}, {"task_records": {}}])
+def test_a_snapshot_that_differs_from_its_log_is_found(spoilt: dict[str, object]) -> None:
+    evidence = replace(evidence_of(COMPLETED), snapshots={RUN: snapshot_of(COMPLETED) | spoilt}, lists=[])
+
+    assert "snapshots that differ from their log" in broken(evidence, journal_of())
+
+
+def test_a_heartbeat_alone_makes_no_difference() -> None:
+    later = snapshot_of(COMPLETED) | {"heartbeat_at": 99.0}
+    evidence = replace(evidence_of(COMPLETED), snapshots={RUN: later}, shown={})
+
+    assert broken(evidence, journal_of()) == set()
+
+
+def test_a_log_without_a_snapshot_is_found() -> None:
+    evidence = replace(evidence_of(COMPLETED), snapshots={}, lists=[])
+
+    assert broken(evidence, journal_of()) == {"snapshots that differ from their log"}
+
+
+def test_a_history_against_the_rules_is_found() -> None:
+    log = play(CREATE, start(), finish())
+    log.append(stored(4, "RecordAttempt", ExecutionCompleted(at=6.0), worker="worker-1"))
+
+    assert "histories against the rules" in broken(evidence_of(log), journal_of())
+
+
+def test_a_run_that_a_list_leaves_out_is_found() -> None:
+    evidence = evidence_of(COMPLETED)
+    empty = replace(evidence, lists=[replace(evidence.lists[0], items=[])])
+
+    assert broken(empty, journal_of()) == {"lists that differ from the snapshots"}
+
+
+@pytest.mark.parametrize("stale", [{"status": "RUNNING"}, {"version": 2}, {"updated_at": 1.0}])
+def test_a_stale_row_in_a_list_is_found(stale: dict[str, object]) -> None:
+    evidence = evidence_of(COMPLETED)
+    listed = evidence.lists[0]
+    behind = replace(evidence, lists=[replace(listed, items=[{**listed.items[0], **stale}])])
+
+    assert broken(behind, journal_of()) == {"lists that differ from the snapshots"}
+
+
+def test_a_row_in_a_list_that_it_does_not_fit_is_found() -> None:
+    evidence = evidence_of(COMPLETED)
+    wrong = replace(evidence, lists=[replace(evidence.lists[0], status="FAILED")])
+
+    assert broken(wrong, journal_of()) == {"lists that differ from the snapshots"}
+
+
+def test_a_job_that_nobody_takes_is_found() -> None:
+    evidence = replace(evidence_of(COMPLETED), jobs=[{"run_id": RUN}])
+
+    assert broken(evidence, journal_of()) == {"jobs left in the queue"}
+
+
+def test_more_executions_than_starts_are_found() -> None:
+    evidence = evidence_of(COMPLETED, witness=((3.0, "begin"), (3.5, "begin"), (4.9, "end")))
+
+    assert broken(evidence, journal_of()) == {"executions that the log does not know"}
+
+
+def test_a_completion_of_what_never_ran_is_found() -> None:
+    evidence = evidence_of(COMPLETED, witness=())
+
+    assert broken(evidence, journal_of()) == {"executions that the log does not know"}
+
+
+def test_work_that_goes_on_after_its_receipt_is_found() -> None:
+    evidence = evidence_of(CANCELLED, witness=((3.0, "begin"), (6.0, "tick")))
+
+    assert broken(evidence, journal_of()) == {"work that went on after its end"}
+
+
+def test_what_was_noted_on_the_way_is_a_violation_too() -> None:
+    journal = journal_of()
+    journal.note_fault("orphan processes", "worker-1", "still there")
+
+    assert broken(evidence_of(COMPLETED), journal) == {"orphan processes"}
+
+
+def test_every_violation_has_its_row_in_the_report() -> None:
+    journal = journal_of(("FAILED", 3, False), ("CANCELLING", 2, True))
+    journal.note_fault("answers that were errors", "gateway-1", "500")
+
+    assert broken(evidence_of(COMPLETED), journal) <= set(INVARIANTS)

@@ -1,0 +1,22 @@
+"""What a runner tells of a run: every step once, and nothing after its end."""
+
+from __future__ import annotations
+
+import socket
+
+from pyoco_server.worker.pipe import Decoder
+from pyoco_server.worker.runner_process import RunnerProcess, _Run
+from pyoco_server.worker.steps import Ended, NodeBegan, RunJob
+
+
+def test_the_steps_of_an_ended_run_are_not_told_again_into_the_next_one() -> None:
+    supervisor, runner = socket.socketpair()
+    with supervisor, runner:
+        run = _Run(RunJob(run_id="r", flow_name="main", params={}, attempt=1), RunnerProcess(runner))
+        run.emit(NodeBegan(at=1.0, node="a", nth=1))
+        run.end(Ended(at=2.0, how="completed"))
+
+        told_again = run.flush()
+
+        assert not told_again
+        assert len(Decoder().feed(supervisor.recv(65_536))) == 1
