@@ -181,7 +181,8 @@ class Attempt:
         record = await self._place.stores.registry.get(holder.worker_id)
         if record is None or not record.holds(holder.instance_id, self.run_id):
             return False
-        return self._now() - record.last_seen_at < self._place.config.workers_kv_ttl_sec
+        # Asked, not concluded from the age of its record: a killed worker is replaced at once.
+        return await self._place.stores.signals.answers(record.instance_id)
 
     async def _give_up(self, attempts: int) -> Outcome:
         failure = Failure(
