@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,9 @@ class Faults:
     def __init__(self) -> None:
         self.away = False
         self.calls: list[str] = []
+        self._done: Counter[str] = Counter()
+        self._something_done = asyncio.Event()
+        self._something_tried = asyncio.Event()
         self._before: dict[str, deque[Exception | Action]] = defaultdict(deque)
         self._after: dict[str, deque[Exception | Action]] = defaultdict(deque)
 
@@ -45,12 +49,28 @@ class Faults:
 
     async def happen_before(self, call: str) -> None:
         self.calls.append(call)
+        self._something_tried.set()
+        self._something_tried = asyncio.Event()
         if self.away:
             raise NatsUnavailable
         await _happen(self._before[call])
 
     async def happen_after(self, call: str) -> None:
         await _happen(self._after[call])
+        self._done[call] += 1
+        self._something_done.set()
+        self._something_done = asyncio.Event()
+
+    async def tried(self, call: str) -> None:
+        """Wait for the next call of that name to be made, whatever comes of it."""
+        before = self.calls.count(call)
+        while self.calls.count(call) == before:
+            await self._something_tried.wait()
+
+    async def done(self, call: str, times: int = 1) -> None:
+        """Wait until calls of that name have come to their end so often, since the beginning."""
+        while self._done[call] < times:
+            await self._something_done.wait()
 
 
 async def _happen(planned: deque[Exception | Action]) -> None:
@@ -71,7 +91,7 @@ class _Guarded:
 
     def __getattr__(self, attribute: str) -> Any:
         found = getattr(self._inner, attribute)
-        if not inspect.iscoroutinefunction(found):
+        if not inspect.iscoroutinefunction(found) or attribute == "close":
             return found
         call = f"{self._name}.{attribute}"
 

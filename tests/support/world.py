@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 from pyoco_server.adapters.memory.index import MemoryRunIndex
+from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.handle import Handled, handle
@@ -28,6 +30,13 @@ USER = Origin(actor=Actor(kind="user"), correlation_id="request-1")
 HELLO = Request(flow_name="hello", tag="default", input={"name": "world"})
 OURS, THEIRS = InstanceId("instance-1"), InstanceId("instance-2")
 WORKER = WorkerId("w-1")
+
+T = TypeVar("T")
+
+
+def _generator(batches: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    assert isinstance(batches, AsyncGenerator)
+    return batches
 
 
 class PresentFeed:
@@ -58,17 +67,18 @@ class PresentFeed:
 class World:
     """`stores` fail as `faults` plan it; `truth` are the same stores, which never fail."""
 
-    def __init__(self, clock: Clock | None = None, **settings: Any) -> None:
+    def __init__(self, clock: Clock | None = None, ack_wait_sec: float = 30.0, **settings: Any) -> None:
         self.clock = ManualClock()
         self.faults = Faults()
         self.config = NatsBackendConfig(**settings)
         ports = memory_ports()
+        self._live = ports.feed
         self.feed = PresentFeed(ports.feed)
         self.truth = Stores(
             broker=self.faults,
             log=ports.log,
             snapshots=ports.snapshots,
-            queue=ports.queue,
+            queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec),
             dead_letters=ports.dead_letters,
             registry=ports.registry,
             signals=ports.signals,
@@ -112,6 +122,17 @@ class World:
         assert shown.execution.version == told.version
         assert shown.plain["status"] == run_status(told)
         return run_status(told)
+
+    async def until(self, run_id: RunId, *statuses: str, tasks: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+        """Wait until the snapshot of the run has one of these statuses (and these tasks), and return it."""
+        async with aclosing(_generator(self._live.snapshots(after=0))) as batches:
+            async for batch in batches:
+                for seen in batch:
+                    if seen.run_id != run_id or seen.plain is None or seen.plain["status"] not in statuses:
+                        continue
+                    if tasks is None or seen.plain["tasks"] == tasks:
+                        return seen.plain
+        raise AssertionError("the feed ended")
 
     async def catch_up(self) -> None:
         """Let the index take in everything that is stored, and the caretaker see every commit."""

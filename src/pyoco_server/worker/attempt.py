@@ -20,7 +20,14 @@ from pyoco_server.application.handle import Handled, handle
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import CancelTimedOut, ExecutionFailedError
+from pyoco_server.errors import (
+    CancelTimedOut,
+    CommandRejected,
+    ExecutionFailedError,
+    InvalidJob,
+    RequestTooLarge,
+    SnapshotTooLarge,
+)
 from pyoco_server.execution.commands import (
     AttemptStep,
     Command,
@@ -76,6 +83,8 @@ class Attempt:
         self._kill_timer: asyncio.TimerHandle | None = None
         self._fenced = False
         self._too_many_nodes = 0
+        self.has_begun = False
+        self.waited_in_vain = False
         self.busy_sec: float | None = None
 
     @property
@@ -105,10 +114,13 @@ class Attempt:
 
     async def _borrow(self, held: AsyncExitStack) -> Runner | None:
         """A runner, or None when the wait is so long that another worker should have the job."""
+        # A job that was passed around often stays: the broker gives up one that was delivered too many times.
+        may_go = self.delivery.num_delivered <= self._place.config.consumer_max_deliver // 2
         try:
-            async with asyncio.timeout(GIVE_BACK_AFTER_SEC):
+            async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_go else None):
                 return await held.enter_async_context(self._place.executor.borrow())
         except TimeoutError:
+            self.waited_in_vain = True
             return None
 
     def hand_back(self) -> None:
@@ -141,7 +153,7 @@ class Attempt:
             return await self._cancel_before_start()
         if execution.is_held and await self._holder_lives(execution):
             return HeldElsewhere()
-        if execution.attempt >= self._place.config.consumer_max_deliver:
+        if execution.attempt >= self._place.config.consumer_max_deliver and execution.cancel is None:
             return await self._give_up(execution.attempt)
         return None
 
@@ -150,7 +162,11 @@ class Attempt:
         job = self.job
         request = Request(flow_name=job.flow_name, tag=job.tag, input=job.params)
         command = CreateExecution(at=job.submitted_at, request=request, labels=job.tags or (job.tag,))
-        await self._place.stores.snapshots.advance((await self.ledger.commit(command)).accepted(), create=True)
+        try:
+            created = (await self.ledger.commit(command)).accepted()
+            await self._place.stores.snapshots.advance(created, create=True)
+        except (CommandRejected, RequestTooLarge, SnapshotTooLarge) as error:
+            raise InvalidJob(error.detail, run_id=job.run_id, flow_name=job.flow_name) from error
         return await self.ledger.open()
 
     async def _cancel_before_start(self) -> Outcome:
@@ -205,6 +221,7 @@ class Attempt:
         loop = asyncio.get_running_loop()
         showing = loop.call_later(SHOW_RUNNING_AFTER_SEC, self._show_soon)
         self._runner = runner
+        self.has_begun = True
         began = loop.time()
         runner.begin(
             RunJob(

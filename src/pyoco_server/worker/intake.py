@@ -27,7 +27,8 @@ def parse_job(payload: bytes) -> Job:
     try:
         return _job(plain)
     except PyocoError as error:
-        raise InvalidJob(error.detail, run_id=plain.get("run_id")) from error
+        known = {name: plain.get(name) for name in ("run_id", "flow_name")}
+        raise InvalidJob(error.detail, **known) from error
 
 
 def _job(plain: dict[str, Any]) -> Job:

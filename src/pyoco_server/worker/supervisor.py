@@ -11,34 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pyoco_server.application.ports import DeadLetter, Delivery, TagQueue
+from pyoco_server.application.ports import Delivery, Job, TagQueue
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import DeadLetterFailed, InProgressFailed, InvalidJob, NatsUnavailable, PyocoError
+from pyoco_server.errors import InProgressFailed, InvalidJob, NatsUnavailable, PyocoError
 from pyoco_server.execution.events import Actor
 from pyoco_server.execution.ids import RunId, WorkerId
+from pyoco_server.worker.answers import carry_out, refuse
 from pyoco_server.worker.attempt import Attempt, Workplace
 from pyoco_server.worker.executor import Executor
 from pyoco_server.worker.fleet_voice import FleetVoice
 from pyoco_server.worker.intake import parse_job
-from pyoco_server.worker.settle import (
-    Ack,
-    Finished,
-    HandedBack,
-    HeldElsewhere,
-    Invalid,
-    Nak,
-    Nothing,
-    Outcome,
-    Term,
-    Unavailable,
-    letter_of,
-    settle,
-)
+from pyoco_server.worker.settle import Finished, HandedBack, HeldElsewhere, Outcome, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -144,8 +133,13 @@ class Supervisor:
         ahead = int(self.slots * AHEAD_SEC / max(self._pace_sec, 0.001))
         return self.slots + min(ahead, MOST_AHEAD)
 
-    def _note_pace(self, busy_sec: float) -> None:
-        self._pace_sec += (busy_sec - self._pace_sec) / 8
+    def _note_pace(self, attempt: Attempt) -> None:
+        if attempt.busy_sec is not None:
+            self._pace_sec += (attempt.busy_sec - self._pace_sec) / 8
+        elif attempt.waited_in_vain:
+            # Nothing ahead until runs are short again: each delivery counts towards the broker's limit, and a job that
+            # is passed around would be given up in silence.
+            self._pace_sec = float(self.slots)
 
     def _take(self, delivery: Delivery) -> None:
         self.hold(delivery)
@@ -159,83 +153,62 @@ class Supervisor:
     async def work(self, delivery: Delivery) -> None:
         """Work on one delivery and give the queue its answer."""
         try:
-            outcome = await self._attempt(delivery)
+            outcome = await self._outcome(delivery)
             await self.answer(delivery, outcome)
         except asyncio.CancelledError:
             await self.answer(delivery, HandedBack())
             raise
         finally:
+            # Whatever went wrong: kept in hand, a job would be ours for ever and nobody would work on it.
+            self._let_go(delivery)
             self._working.pop(delivery, None)
 
-    async def _attempt(self, delivery: Delivery) -> Outcome:
+    async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Tell the queue, and let go of the delivery."""
         try:
-            job = parse_job(delivery.payload)
-        except InvalidJob as error:
-            return await self._invalid(delivery, error)
+            if isinstance(outcome, HandedBack):
+                await self._disown()
+            await carry_out(self._stores, delivery, outcome)
+        finally:
+            self._let_go(delivery)
+
+    async def _outcome(self, delivery: Delivery) -> Outcome:
+        try:
+            try:
+                return await self._attempt(delivery, parse_job(delivery.payload))
+            except InvalidJob as error:
+                return await refuse(self._place, delivery, error)
+        except NatsUnavailable:
+            return Unavailable()
+        except PyocoError:
+            logger.exception("attempt could not go on", extra={"subject": delivery.subject})
+            return Unavailable()
+
+    async def _attempt(self, delivery: Delivery, job: Job) -> Outcome:
         if job.run_id in self._attempts:
             return HeldElsewhere()  # the same run, delivered to us twice
         attempt = Attempt(self._place, delivery, job)
         self._attempts[job.run_id] = attempt
         try:
             outcome = await attempt.run()
-        except NatsUnavailable:
-            return Unavailable()
-        except PyocoError:
-            logger.exception("attempt could not go on", extra=attempt.facts())
-            return Unavailable()
         finally:
             del self._attempts[job.run_id]
-        if attempt.busy_sec is not None:
-            self._note_pace(attempt.busy_sec)
+        self._note_pace(attempt)
         if isinstance(outcome, Finished):
             self._voice.ran(job.run_id, outcome.status)
         logger.info("attempt over", extra=attempt.facts() | {"outcome": type(outcome).__name__})
         return outcome
 
-    async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Write the dead letter, if any, tell the queue, and let go of the delivery."""
-        if (letter := letter_of(outcome)) is not None:
-            await self._bury(letter)
+    async def _disown(self) -> None:
+        """Say first that a run is not ours any more: whoever gets its job would leave it to us otherwise."""
         try:
-            match settle(outcome):
-                case Ack():
-                    await delivery.ack()
-                case Nak(delay_sec=delay_sec):
-                    await delivery.nak(delay_sec)
-                case Term():
-                    await delivery.term()
-                case Nothing():
-                    pass
-        except NatsUnavailable:
-            # Not answered means delivered again, and then found finished.
-            logger.warning("the queue did not hear the answer", extra={"subject": delivery.subject})
-        finally:
-            self._in_hand.discard(delivery)
-            self._note_room()
+            await self._voice.speak(math.inf)
+        except PyocoError as error:
+            logger.warning("the fleet did not hear what was given back", extra=self._facts() | {"error": error.detail})
 
-    async def _invalid(self, delivery: Delivery, error: InvalidJob) -> Outcome:
-        ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": "invalid_job"}
-        logger.warning(error.message(), extra={"subject": delivery.subject, "error": error.detail} | ids)
-        run_id = error.facts.get("run_id")
-        return Invalid(
-            letter=DeadLetter(
-                timestamp=self._stores.clock.now(),
-                reason="invalid_job",
-                error=error.detail,
-                run_id=run_id if isinstance(run_id, str) else None,
-                tag=delivery.tag,
-                worker_id=self._place.worker_id,
-                num_delivered=delivery.num_delivered,
-                subject=delivery.subject,
-            )
-        )
-
-    async def _bury(self, letter: DeadLetter) -> None:
-        try:
-            await self._stores.dead_letters.publish(letter)
-        except NatsUnavailable:
-            ids = {"err_id": DeadLetterFailed.err_id, "msg_id": DeadLetterFailed.msg_id}
-            logger.warning(DeadLetterFailed.message(), extra=ids | {"run_id": letter.run_id, "reason": letter.reason})
+    def _let_go(self, delivery: Delivery) -> None:
+        self._in_hand.discard(delivery)
+        self._note_room()
 
     # --- keeping alive ------------------------------------------------------------------------------------------------
 
@@ -245,11 +218,15 @@ class Supervisor:
         while True:
             await asyncio.sleep(beat_sec)
             now = self._stores.clock.monotonic()
-            if now >= next_progress:
-                await self._progress()
-                lease_sec = min(self._config.ack_progress_interval_sec, self._ack_wait_sec / 3)
-                next_progress = now + lease_sec - beat_sec / 2
-            await self._beat()
+            try:
+                if now >= next_progress:
+                    lease_sec = min(self._config.ack_progress_interval_sec, self._ack_wait_sec / 3)
+                    next_progress = now + lease_sec - beat_sec / 2
+                    await self._progress()
+                await self._beat()
+            except Exception:
+                # The outer loop of a worker: without it every run in hand would look lost and be begun elsewhere.
+                logger.exception("a heartbeat broke", extra=self._facts())
 
     async def _progress(self) -> None:
         try:
@@ -281,9 +258,9 @@ class Supervisor:
 
     async def _drain(self, at_once: asyncio.Event) -> None:
         """Let what runs finish within the grace; what has not begun is given back at once, the rest afterwards."""
-        running = {attempt.delivery for attempt in self._attempts.values() if attempt.is_running}
+        begun = {attempt.delivery for attempt in self._attempts.values() if attempt.has_begun}
         for delivery, task in self._working.items():
-            if delivery not in running:
+            if delivery not in begun:
                 task.cancel()
         grace_sec = self._config.worker_stop_grace_period_sec
         if self._attempts:

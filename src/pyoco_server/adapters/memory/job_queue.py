@@ -50,10 +50,14 @@ class MemoryJobQueue:
         if message_id in self._published:
             return
         self._published.add(message_id)
-        stored = _Stored(tag=job.tag, payload=encode_job(job), created_sequence=created_sequence)
-        tag = self._tag(job.tag)
-        tag.stored.add(stored)
-        tag.offer(stored)
+        await self.put(encode_job(job), tag=job.tag, created_sequence=created_sequence)
+
+    async def put(self, payload: bytes, *, tag: str, created_sequence: int | None = None) -> None:
+        """Put in any bytes, as a foreign producer may do."""
+        stored = _Stored(tag=tag, payload=payload, created_sequence=created_sequence)
+        queue = self._tag(tag)
+        queue.stored.add(stored)
+        queue.offer(stored)
 
     async def open(self, tag: str) -> MemoryTagQueue:
         return MemoryTagQueue(self._tag(tag), self._ack_wait_sec)

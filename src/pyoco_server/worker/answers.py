@@ -1,0 +1,89 @@
+"""Carries an outcome out: the dead letter first, then the word to the queue. What the word is, `settle` has decided."""
+
+from __future__ import annotations
+
+import logging
+
+from pyoco_server.application.handle import handle
+from pyoco_server.application.ports import DeadLetter, Delivery
+from pyoco_server.application.stores import Stores
+from pyoco_server.errors import DeadLetterFailed, InvalidJob, NatsUnavailable, PyocoError, RunNotFound
+from pyoco_server.execution.commands import CreateExecution, FailExecution
+from pyoco_server.execution.evolve import fold_commits
+from pyoco_server.execution.ids import RunId, parse_run_id
+from pyoco_server.execution.state import Failure, Request, nothing
+from pyoco_server.worker.attempt import Workplace
+from pyoco_server.worker.intake import MAX_FLOW_NAME_CHARS
+from pyoco_server.worker.settle import Ack, Invalid, Nak, Nothing, Outcome, Term, letter_of, settle
+
+logger = logging.getLogger(__name__)
+
+
+async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
+    """Write the letter, if any, and tell the queue; a broker that does not hear us delivers the job again."""
+    if (letter := letter_of(outcome)) is not None:
+        await _bury(stores, letter)
+    try:
+        match settle(outcome):
+            case Ack():
+                await delivery.ack()
+            case Nak(delay_sec=delay_sec):
+                await delivery.nak(delay_sec)
+            case Term():
+                await delivery.term()
+            case Nothing():
+                pass
+    except NatsUnavailable:
+        # Not answered means delivered again, and then found finished.
+        logger.warning("the queue did not hear the answer", extra={"subject": delivery.subject})
+
+
+async def refuse(place: Workplace, delivery: Delivery, error: InvalidJob) -> Invalid:
+    """The outcome of a message that is no job; the run that it names, if any, has failed."""
+    ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": "invalid_job"}
+    logger.warning(error.message(), extra={"subject": delivery.subject, "error": error.detail} | ids)
+    run_id = _named(error.facts.get("run_id"))
+    if run_id is not None:
+        await _fail(place, delivery, run_id, error)
+    return Invalid(
+        letter=DeadLetter(
+            timestamp=place.stores.clock.now(),
+            reason="invalid_job",
+            error=error.detail,
+            run_id=run_id,
+            tag=delivery.tag,
+            worker_id=place.worker_id,
+            num_delivered=delivery.num_delivered,
+            subject=delivery.subject,
+        )
+    )
+
+
+def _named(run_id: object) -> RunId | None:
+    try:
+        return parse_run_id(run_id) if isinstance(run_id, str) else None
+    except RunNotFound:
+        return None
+
+
+async def _fail(place: Workplace, delivery: Delivery, run_id: RunId, error: InvalidJob) -> None:
+    stores, now = place.stores, place.stores.clock.now()
+    if delivery.created_sequence is None:
+        flow_name = error.facts.get("flow_name")
+        known = flow_name if isinstance(flow_name, str) else ""
+        request = Request(flow_name=known[:MAX_FLOW_NAME_CHARS], tag=delivery.tag)
+        await handle(stores, run_id, CreateExecution(at=now, request=request), place.origin)
+    # From the log: a snapshot may not show yet that somebody works on it.
+    execution = fold_commits(await stores.log.read(run_id), nothing(run_id))
+    if not execution.is_held:
+        failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
+        await handle(stores, run_id, FailExecution(at=now, error=failure), place.origin)
+
+
+async def _bury(stores: Stores, letter: DeadLetter) -> None:
+    try:
+        await stores.dead_letters.publish(letter)
+    except PyocoError as error:
+        facts: dict[str, object] = {"run_id": letter.run_id, "reason": letter.reason, "error": error.detail}
+        ids = {"err_id": DeadLetterFailed.err_id, "msg_id": DeadLetterFailed.msg_id}
+        logger.warning(DeadLetterFailed.message(), extra=facts | ids)

@@ -1,0 +1,98 @@
+"""Runners that do what a test says, behind the same promise as the real ones; no user code, no process, no thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from pyoco_server.execution.state import StopHow
+from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
+
+AT = 1_700_000_000.0
+
+
+class ScriptedRunner:
+    """Runner. The test speaks for the flow: `say`, `end`, `die`."""
+
+    def __init__(self, began: Callable[[ScriptedRunner], None]) -> None:
+        self.job: RunJob | None = None
+        self.cancelled = asyncio.Event()
+        self.killed = asyncio.Event()
+        self._began = began
+        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+
+    def begin(self, job: RunJob) -> None:
+        self.job = job
+        self._began(self)
+
+    async def reports(self) -> AsyncIterator[Report]:
+        while True:
+            report = await self._reports.get()
+            yield report
+            if report.end is not None:
+                return
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def kill(self) -> None:
+        if not self.killed.is_set():
+            self.killed.set()
+            self.die("SIGKILL")
+
+    def say(self, *steps: Step) -> None:
+        self._reports.put_nowait(Report(steps=steps))
+
+    def end(
+        self, how: How = "completed", *steps: Step, error_type: str | None = None, message: str | None = None
+    ) -> None:
+        end = Ended(at=AT, how=how, error_type=error_type, message=message)
+        self._reports.put_nowait(Report(steps=steps, end=end))
+
+    def die(self, signal_name: str, *last_lines: str) -> None:
+        self._reports.put_nowait(Report(end=Died(exit_code=None, signal_name=signal_name, last_lines=last_lines)))
+
+
+class ScriptedExecutor:
+    """Executor."""
+
+    stopped_by_kill = StopHow.KILLED
+
+    def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
+        self.runs = 0
+        self._free = asyncio.Semaphore(slots)
+        self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
+        self._on_begin = on_begin
+
+    async def start(self) -> None:
+        """Nothing to warm up."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    @asynccontextmanager
+    async def borrow(self) -> AsyncIterator[ScriptedRunner]:
+        async with self._free:
+            yield ScriptedRunner(self._began)
+
+    async def begun(self) -> ScriptedRunner:
+        """The next runner that was given a job."""
+        return await self._begun.get()
+
+    def _began(self, runner: ScriptedRunner) -> None:
+        self.runs += 1
+        self._on_begin()
+        self._begun.put_nowait(runner)
+
+
+def declared(*nodes: str) -> NodesDeclared:
+    return NodesDeclared(at=AT, nodes=nodes)
+
+
+def began(node: str, nth: int = 1) -> NodeBegan:
+    return NodeBegan(at=AT, node=node, nth=nth)
+
+
+def succeeded(node: str, output: object = None, nth: int = 1) -> NodeSucceeded:
+    return NodeSucceeded(at=AT, node=node, nth=nth, output=output)

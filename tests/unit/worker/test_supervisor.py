@@ -1,0 +1,350 @@
+"""The life of a worker: slots, signs of life, a broker that comes and goes, stopping, and what must not stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.fleet.records import WorkerState
+from support.runners import ScriptedRunner, began, declared, succeeded
+from support.samples import new_run_id
+from support.world import HELLO, World
+from unit.worker.conftest import QUICK, Working, working
+
+
+async def begun(at_work: Working, count: int) -> dict[str, ScriptedRunner]:
+    runners = {}
+    for _ in range(count):
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        runners[runner.job.run_id] = runner
+    return runners
+
+
+# --- slots and signs of life ------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_runs_as_many_at_a_time_as_it_has_slots(world: World) -> None:
+    run_ids = [await world.submit() for _ in range(3)]
+    async with working(world, slots=2) as at_work:
+        first = await begun(at_work, 2)
+        assert at_work.executor.runs == 2
+        first[run_ids[0]].end()
+        await world.until(run_ids[0], "COMPLETED")
+        (await begun(at_work, 1))[run_ids[2]].end()
+        first[run_ids[1]].end()
+        for run_id in run_ids:
+            await world.until(run_id, "COMPLETED")
+
+
+async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
+    ours = [await world.submit(replace(HELLO, tag=tag)) for tag in ("cpu", "gpu")]
+    await world.submit(replace(HELLO, tag="other"))
+    async with working(world, slots=4, tags=("cpu", "gpu", "cpu")) as at_work:
+        for runner in (await begun(at_work, 2)).values():
+            runner.end()
+        for run_id in ours:
+            await world.until(run_id, "COMPLETED")
+
+    assert await world.truth.queue.depth("other") == 1
+
+
+async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
+    world = World(clock=SystemClock(), ack_wait_sec=0.15, **QUICK)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        before = await world.until(run_id, "RUNNING")
+        await world.faults.done("delivery.in_progress", times=6)
+        after = await world.shown(run_id)
+        assert after is not None
+        assert at_work.executor.runs == 1
+        runner.end()
+        await world.until(run_id, "COMPLETED")
+
+    assert after.plain["heartbeat_at"] > before["heartbeat_at"]
+    assert after.plain["updated_at"] == before["updated_at"]
+
+
+async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world, slots=3) as at_work:
+        runner = await at_work.executor.begun()
+        while not (record := await world.truth.registry.get(WorkerId("w-1"))) or not record.current_run_ids:
+            await world.faults.done("registry.put", times=world.faults.calls.count("registry.put") + 1)
+        runner.end("failed")
+        await world.until(run_id, "FAILED")
+
+    assert (record.current_run_ids, record.slots, record.tags) == ((run_id,), 3, ("default",))
+    assert record.says_state() is WorkerState.RUNNING
+    last = await world.truth.registry.get(WorkerId("w-1"))
+    assert last is not None
+    assert (last.says_state(), last.current_run_ids) == (WorkerState.STOPPED_GRACEFUL, ())
+    assert (last.last_run_id, last.last_run_status) == (run_id, "FAILED")
+
+
+async def test_a_worker_id_that_is_in_use_is_refused_by_name(world: World) -> None:
+    async with working(world, name="twin") as _:
+        await world.faults.done("signals.listen")
+
+        with pytest.raises(InvalidUsage, match="'twin' is running"):
+            async with working(world, name="twin"):
+                pass
+
+
+async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
+    async with working(world, name="twin"):
+        await world.faults.done("signals.listen")
+    async with working(world, name="twin"):
+        await world.faults.done("signals.listen", times=2)
+
+
+# --- a broker that is away --------------------------------------------------------------------------------------------
+
+
+async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared("load", "save"), began("load"))
+        await world.until(run_id, "RUNNING", tasks={"load": "RUNNING", "save": "PENDING"})
+        world.faults.away = True
+        runner.say(succeeded("load", 1))
+        runner.say(began("save"))
+        runner.end("completed", succeeded("save", 2))
+        for _ in range(3):
+            await world.faults.tried("log.append")
+        world.faults.away = False
+        shown = await world.until(run_id, "COMPLETED")
+        await world.faults.done("delivery.ack")
+        assert at_work.executor.runs == 1
+
+    assert {name: record["output"] for name, record in shown["task_records"].items()} == {"load": 1, "save": 2}
+    assert shown["attempt"] == 1
+
+
+async def test_an_append_whose_answer_was_lost_does_not_double_a_step(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.lose_answer("log.append")
+        runner.say(declared("load"), began("load"))
+        runner.end("completed", succeeded("load", 1))
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["task_records"]["load"]["attempt"] == 1
+
+
+async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_and_acked_after(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await world.until(run_id, "RUNNING")
+        world.faults.fail("snapshots.advance", times=2)
+        runner.end()
+        await world.faults.done("delivery.ack")
+
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_a_broker_that_is_away_before_the_run_began_gives_the_job_back_for_two_seconds(world: World) -> None:
+    await world.submit()
+    world.faults.fail("snapshots.load")
+    async with working(world) as at_work:
+        await world.faults.done("delivery.nak")
+        assert at_work.executor.runs == 0
+
+
+async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes_again() -> None:
+    world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
+    run_id = await world.submit()
+    world.faults.fail("delivery.ack")
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).end()
+        await world.faults.done("delivery.ack")
+        assert at_work.executor.runs == 1
+
+    assert await world.status(run_id) == "COMPLETED"
+    assert await world.truth.queue.depth("default") == 0
+
+
+async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.worker.supervisor.PULL_PAUSE_SEC", 0.01)
+    world.faults.fail("queue.open", times=2)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).end()
+        await world.until(run_id, "COMPLETED")
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        at_work.stop.set()
+        runner.end()
+        await world.until(run_id, "COMPLETED")
+
+    assert not runner.killed.is_set()
+    assert await world.truth.queue.depth("default") == 0
+
+
+async def test_a_run_that_outlasts_the_grace_is_handed_back_and_goes_on_elsewhere_at_once() -> None:
+    world = World(clock=SystemClock(), ack_wait_sec=60.0, **QUICK)
+    run_id = await world.submit()
+    async with working(world, name="w-1") as first:
+        runner = await first.executor.begun()
+        await _is_listed(world, "w-1", run_id)
+        async with working(world, name="w-2") as second:
+            await world.faults.done("signals.listen", times=2)
+            first.stop.set()
+            next_runner = await second.executor.begun()
+            assert runner.killed.is_set()
+            next_runner.end()
+            shown = await world.until(run_id, "COMPLETED")
+
+    assert (shown["attempt"], shown["worker_id"]) == (2, "w-2")
+
+
+async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
+    """Wait until the worker has told the fleet that it is at the run."""
+    while True:
+        record = await world.truth.registry.get(WorkerId(worker_id))
+        if record is not None and run_id in record.current_run_ids:
+            return
+        await world.faults.tried("registry.put")
+
+
+async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
+    world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
+    await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        at_work.stop.set()
+        at_work.at_once.set()
+        await runner.killed.wait()
+
+    assert "delivery.nak" in world.faults.calls
+
+
+async def test_a_job_that_was_not_begun_is_handed_back_as_soon_as_the_worker_stops() -> None:
+    world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
+    run_ids = [await world.submit() for _ in range(2)]
+    async with working(world) as at_work:
+        runners = await begun(at_work, 1)
+        await world.faults.done("tag.receive")
+        at_work.stop.set()
+        await world.faults.done("delivery.nak")
+        runners[run_ids[0]].end()
+        await world.until(run_ids[0], "COMPLETED")
+
+    assert (await world.told(run_ids[1])).attempt == 0
+
+
+async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World) -> None:
+    run_id = await world.submit()
+    written = asyncio.Event()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.before("log.append", written.wait)
+        runner.end()
+        await world.faults.tried("log.append")
+        at_work.stop.set()
+        await asyncio.sleep(0)
+        written.set()
+        await world.until(run_id, "COMPLETED")
+
+    assert "delivery.nak" not in world.faults.calls
+    assert await world.truth.queue.depth("default") == 0
+
+
+async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
+    world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 0.05})
+    await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared("load"), began("load"))
+        world.faults.away = True
+
+
+# --- what must not stop it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [NatsUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
+async def test_a_letter_that_cannot_be_written_is_logged_and_the_job_settled_all_the_same(
+    world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.submit()
+    world.faults.fail("dead_letters.publish", trouble)
+    with caplog.at_level(logging.WARNING):
+        async with working(world) as at_work:
+            (await at_work.executor.begun()).end("failed")
+            await world.faults.done("delivery.ack")
+
+    assert "ERR-PYOCO-0011" in [record.__dict__.get("err_id") for record in caplog.records]
+
+
+async def test_a_foreign_job_that_the_log_cannot_take_is_poison_and_not_tried_for_ever(world: World) -> None:
+    run_id = new_run_id()
+    plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 1.0}
+    queue = world.truth.queue
+    assert isinstance(queue, MemoryJobQueue)
+    await queue.put(orjson.dumps(plain), tag="default")
+    world.faults.fail("log.append", RequestTooLarge("1100000 bytes are more than nats takes"))
+    async with working(world):
+        await world.faults.done("delivery.term")
+
+    (letter,) = await world.truth.dead_letters.recent()
+    assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
+
+
+async def test_a_fault_of_ours_in_one_attempt_lets_go_of_that_job_and_goes_on_with_the_next() -> None:
+    world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
+    run_id = await world.submit()
+    world.faults.fail("snapshots.load", ZeroDivisionError())
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).end()
+        await world.until(run_id, "COMPLETED")
+
+
+async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    with caplog.at_level(logging.ERROR):
+        async with working(world) as at_work:
+            runner = await at_work.executor.begun()
+            world.faults.fail("snapshots.touch", ZeroDivisionError())
+            await world.faults.done("snapshots.touch", times=2)
+            runner.end()
+            await world.until(run_id, "COMPLETED")
+
+    assert any(record.exc_info for record in caplog.records)
+
+
+async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_until_it_has_room(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each delivery counts towards the broker's limit: a job that is passed around would be given up in silence."""
+    monkeypatch.setattr("pyoco_server.worker.attempt.GIVE_BACK_AFTER_SEC", 0.02)
+    run_ids = [await world.submit() for _ in range(2)]
+    async with working(world) as at_work:
+        runners = await begun(at_work, 1)
+        await world.faults.done("delivery.nak")
+        for _ in range(5):
+            await world.faults.tried("snapshots.touch")
+        assert world.faults.calls.count("delivery.nak") == 1
+        runners[run_ids[0]].end()
+        (await begun(at_work, 1))[run_ids[1]].end()
+        await world.until(run_ids[1], "COMPLETED")
