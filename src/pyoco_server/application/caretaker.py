@@ -86,6 +86,8 @@ class Caretaker:
             for seen in batch:
                 self._unchecked[seen.run_id] = (seen.sequence, now)
                 self._last_seen = seen.sequence
+            if len(batch) < AT_A_TIME:
+                await asyncio.sleep(REPAIR_EVERY_SEC)  # there is no hurry, and many at a time are cheaper
 
     # --- repair -------------------------------------------------------------------------------------------------------
 

@@ -21,12 +21,16 @@ from pyoco_server.adapters.jetstream.messages import Message
 
 Listener = Callable[[Message], None]
 
+# What nobody waits for can share a system call, and the wake-up of the broker, with what somebody does.
+LATER_SEC = 0.002
+
 
 class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
     def __init__(self, on_lost: Callable[[], None]) -> None:
         super().__init__()
         self._on_lost = on_lost
         self._listeners: dict[int, Listener] = {}
+        self._sending_later = False
         self._ps = LeanParser(self, self._listeners)
 
     async def listen(self, subject: str, listener: Listener) -> int:
@@ -51,6 +55,19 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         self._pending_data_size += len(command)
         if self._flush_queue.empty():
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    def write_later(self, command: bytes) -> None:
+        """Send with whatever is sent next, or in a moment."""
+        self._pending.append(command)
+        self._pending_data_size += len(command)
+        if not self._sending_later:
+            self._sending_later = True
+            asyncio.get_running_loop().call_later(LATER_SEC, self._send_now)
+
+    def _send_now(self) -> None:
+        self._sending_later = False
+        if self._pending and self.is_connected:
+            self.write(b"")
 
     def drop_unsent(self) -> None:
         """Nothing may be sent after a reconnect that its caller was told has failed."""

@@ -169,6 +169,12 @@ class Connection:
         if self._client.is_connected:
             self._client.write(_command(subject, b"", b"", payload))
 
+    async def publish_later(self, subject: str, payload: bytes) -> None:
+        """Send without an answer, within milliseconds; raises when it could not be sent now."""
+        if not self._client.is_connected:
+            await self.ready()
+        self._client.write_later(_command(subject, b"", b"", payload))
+
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
         """Call the listener for every message from now on, across reconnects."""
         await self.ready()

@@ -1,5 +1,8 @@
 """Reads a stream in order, without gaps, then live: batches of messages across reconnects and broker restarts.
 
+The reader sets the pace: while it is busy or lets changes gather, nothing is on its way; then all that is there comes
+in one go. A message at a time would wake two processes for each.
+
 It keeps only the last sequence it has given out. Whatever goes wrong — silence, a reconnect, a gap in the consumer's
 count — it makes a new consumer behind that sequence. When the stream itself is another one, or shorter than what was
 read, it refuses to go on (`StreamReplaced`): its positions mean nothing there, and half a list would look whole.
@@ -23,9 +26,8 @@ from pyoco_server.errors import NatsUnavailable
 logger = logging.getLogger(__name__)
 
 BATCH = 500
-# Two batches on their way while one is worked on; also what bounds the memory of a slow reader.
-CREDIT = 3 * BATCH
-LOW = 2 * BATCH
+# What is asked for at a time, and what bounds the memory of a slow reader.
+BURST = 3 * BATCH
 
 
 class Followed(NamedTuple):
@@ -55,7 +57,10 @@ class Follower:
                 try:
                     if pull.stale and await self._begin(pull) == 0:
                         yield []
-                    await pull.wait(CREDIT, low=LOW)
+                    if pull.idle:
+                        await pull.burst(BURST)
+                    if pull.empty and not pull.stale:
+                        await pull.wait(1)
                 except StreamReplaced:
                     raise
                 except NatsUnavailable as error:

@@ -77,7 +77,7 @@ class JetStreamDelivery:
         return int(text) if text is not None and text.isdigit() else None
 
     async def ack(self) -> None:
-        await self._connection.publish(self._reply, b"+ACK")
+        await self._connection.publish_later(self._reply, b"+ACK")
 
     async def nak(self, delay_sec: float) -> None:
         await self._connection.publish(self._reply, b"-NAK " + orjson.dumps({"delay": int(delay_sec * NS)}))

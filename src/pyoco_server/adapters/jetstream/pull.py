@@ -44,6 +44,7 @@ class Pull:
         self._arrived = asyncio.Event()
         self._buffer: deque[Message] = deque()
         self._asked = 0
+        self._burst_left = 0
         self._heard_at = 0.0
         self._inbox = b""
         self._subscription: Subscription | None = None
@@ -62,7 +63,7 @@ class Pull:
         self._previous, self._subscription = self._subscription, subscription
         self._inbox = inbox.encode()
         self._next = consumer_next or self._next
-        self._asked = 0
+        self._asked = self._burst_left = 0
         self.stale = False
 
     async def wait(self, credit: int, *, low: int | None = None) -> None:
@@ -83,11 +84,32 @@ class Pull:
             if self._asked and self._loop.time() - self._heard_at > SILENCE_SEC:
                 self.stale = True
 
+    async def burst(self, most: int) -> None:
+        """Have what the broker has right now, up to so many, in one go; nothing else is asked for meanwhile."""
+        self._burst_left = most
+        await self._publish({"batch": most, "no_wait": True})
+        try:
+            async with asyncio.timeout(SILENCE_SEC):
+                while self._burst_left and not self.stale:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            self.stale = True
+
     def take(self, most: int | None = None) -> list[Message]:
         """What has arrived, all or up to so many."""
         buffer = self._buffer
         count = len(buffer) if most is None else min(most, len(buffer))
         return [buffer.popleft() for _ in range(count)]
+
+    @property
+    def empty(self) -> bool:
+        return not self._buffer
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is here, and nothing is asked for."""
+        return not self._buffer and self._asked == 0
 
     def waiting(self) -> list[Message]:
         """What has arrived and was not taken."""
@@ -108,10 +130,13 @@ class Pull:
     async def _ask(self, batch: int) -> None:
         request = {"batch": batch, "expires": int(EXPIRES_SEC * _NS), "idle_heartbeat": int(HEARTBEAT_SEC * _NS)}
         inbox = self._inbox
-        await self._connection.publish(self._next, orjson.dumps(request), reply=inbox.decode())
+        await self._publish(request)
         if inbox == self._inbox:
             self._asked += batch
             self._heard_at = self._loop.time()
+
+    async def _publish(self, request: dict[str, int]) -> None:
+        await self._connection.publish(self._next, orjson.dumps(request), reply=self._inbox.decode())
 
     def _heard(self, message: Message) -> None:
         self._heard_at = self._loop.time()
@@ -119,9 +144,13 @@ class Pull:
         if status == 0:
             self._buffer.append(message)
             self._asked = max(0, self._asked - 1)
+            self._burst_left = max(0, self._burst_left - 1)
             self._arrived.set()
         elif status == _HEARTBEAT or message.subject != self._inbox:
             return
+        elif status in (_NO_MESSAGES, _TIMED_OUT) and self._burst_left:
+            self._burst_left = 0
+            self._arrived.set()
         elif status in (_NO_MESSAGES, _TIMED_OUT):
             self._asked = max(0, self._asked - message.number(subjects.PENDING_MESSAGES))
             self._arrived.set()
