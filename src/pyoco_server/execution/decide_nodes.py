@@ -1,0 +1,284 @@
+"""The rules for nodes, and the process manager: what a node's end sets off in a graph, in the same commit."""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from pyoco_server.execution.commands import (
+    DeclareNodes,
+    FailNode,
+    MarkNodeReady,
+    PutNodeWaiting,
+    ReportNodeProgress,
+    ResumeNode,
+    StartNode,
+    SucceedNode,
+)
+from pyoco_server.execution.events import (
+    Events,
+    ExecutionCompleted,
+    ExecutionFailed,
+    NodeCanceled,
+    NodeCreated,
+    NodeFailed,
+    NodeProgressReported,
+    NodeReady,
+    NodeResumed,
+    NodeStarted,
+    NodeSucceeded,
+    NodeWaiting,
+)
+from pyoco_server.execution.evolve import evolve
+from pyoco_server.execution.graph import GraphNode
+from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
+from pyoco_server.execution.refusal import Refused, Verdict, Why
+from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Node, NodeStatus
+
+NodeCommand = (
+    DeclareNodes | MarkNodeReady | StartNode | ReportNodeProgress | PutNodeWaiting | ResumeNode | SucceedNode | FailNode
+)
+
+
+def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
+    """What comes of a command to one node, given that the execution may make progress at all."""
+    match command:
+        case DeclareNodes():
+            return _declare_nodes(execution, command)
+        case MarkNodeReady():
+            return _mark_ready(execution, command)
+        case StartNode():
+            return _start_node(execution, command)
+        case ReportNodeProgress():
+            return _report_progress(execution, command)
+        case PutNodeWaiting():
+            return _put_waiting(execution, command)
+        case ResumeNode():
+            return _resume(execution, command)
+        case SucceedNode():
+            return _succeed(execution, command)
+        case FailNode():
+            return _fail_node(execution, command)
+        case _:
+            assert_never(command)
+
+
+def _declare_nodes(execution: Execution, command: DeclareNodes) -> Verdict:
+    fresh = [node_id for node_id in dict.fromkeys(command.node_ids) if node_id not in execution.nodes]
+    if not fresh:
+        return ()
+    for node_id in fresh:
+        if refused := _cannot_add(execution, node_id, adding=len(fresh)):
+            return refused
+    return tuple(NodeCreated(at=command.at, node_id=node_id) for node_id in fresh)
+
+
+def _mark_ready(execution: Execution, command: MarkNodeReady) -> Verdict:
+    node = execution.nodes.get(command.node_id)
+    ready = NodeReady(at=command.at, node_id=command.node_id)
+    if node is None:
+        refused = _cannot_add(execution, command.node_id)
+        return refused or (NodeCreated(at=command.at, node_id=command.node_id), ready)
+    if node.status is not NodeStatus.IDLE:
+        return ()
+    if execution.graph is not None:
+        return Refused(why=Why.NODE_NOT_READY, detail=Why.NODE_NOT_READY.value)
+    return (ready,)
+
+
+def _start_node(execution: Execution, command: StartNode) -> Verdict:
+    if execution.started_at is None:
+        return Refused(why=Why.NOT_STARTED, detail=Why.NOT_STARTED.value)
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        if refused := _cannot_add(execution, command.node_id):
+            return refused
+        node = Node(node_id=command.node_id)
+    if execution.graph is not None and (refused := _graph_forbids_start(node)):
+        return refused
+    attempt = command.attempt
+    if attempt is None:
+        attempt = node.attempt if node.status.is_held else node.attempt + 1
+    if attempt < 1:
+        return Refused(why=Why.INVALID_VALUE, detail="attempt counts from 1")
+    if attempt < node.attempt:
+        return _fenced_node(node, attempt)
+    if attempt == node.attempt:
+        return _start_again(node, command, attempt)
+    if node.status.is_held and _lease_protects(node, command):
+        return Refused(why=Why.NODE_HELD, detail=Why.NODE_HELD.value)
+    started = NodeStarted(
+        at=command.at,
+        node_id=command.node_id,
+        attempt=attempt,
+        worker_id=command.worker_id,
+        lease_until=command.lease_until,
+    )
+    known = command.node_id in execution.nodes
+    return (started,) if known else (NodeCreated(at=command.at, node_id=command.node_id), started)
+
+
+def _start_again(node: Node, command: StartNode, attempt: int) -> Verdict:
+    if not node.status.is_held:
+        return Refused(why=Why.NODE_FINISHED, detail=f"attempt {attempt} of the node has ended {node.status.value}")
+    if node.worker_id != command.worker_id:
+        return Refused(why=Why.NODE_HELD, detail=Why.NODE_HELD.value)
+    return ()
+
+
+def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdict:
+    if command.progress is not None and not (math.isfinite(command.progress) and 0 <= command.progress <= 100):
+        return Refused(why=Why.INVALID_VALUE, detail="progress must be from 0 to 100")
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Refused):
+        return node
+    return (
+        NodeProgressReported(
+            at=command.at,
+            node_id=command.node_id,
+            attempt=node.attempt,
+            progress=command.progress,
+            message=command.message,
+            lease_until=command.lease_until,
+        ),
+    )
+
+
+def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    waiting = known is not None and known.status is NodeStatus.WAITING and command.attempt in (None, known.attempt)
+    if waiting and known is not None and known.wait_key == command.wait_key:
+        return ()
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Refused):
+        return node
+    return (
+        NodeWaiting(
+            at=command.at,
+            node_id=command.node_id,
+            attempt=node.attempt,
+            wait_key=command.wait_key,
+            prompt=command.prompt,
+            deadline_at=command.deadline_at,
+        ),
+    )
+
+
+def _resume(execution: Execution, command: ResumeNode) -> Verdict:
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        return Refused(why=Why.UNKNOWN_NODE, detail=Why.UNKNOWN_NODE.value)
+    if node.status is not NodeStatus.WAITING:
+        return Refused(why=Why.NODE_NOT_WAITING, detail=f"the node is {node.status.value}, not WAITING")
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    if node.wait_key != command.resume_key:
+        return Refused(why=Why.WRONG_RESUME_KEY, detail=Why.WRONG_RESUME_KEY.value)
+    resumed = NodeResumed(at=command.at, node_id=command.node_id, attempt=node.attempt)
+    drawn = execution.graph.node(command.node_id) if execution.graph else None
+    if drawn is None or not drawn.is_wait:
+        return (resumed,)
+    return (resumed, *_succeeded(evolve(execution, resumed), node, None, command.at))
+
+
+def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    if known is not None and known.status is NodeStatus.SUCCEEDED and command.attempt in (None, known.attempt):
+        return ()
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Refused):
+        return node
+    return _succeeded(execution, node, command.output, command.at)
+
+
+def _fail_node(execution: Execution, command: FailNode) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    if known is not None and known.status is NodeStatus.FAILED and command.attempt in (None, known.attempt):
+        return ()
+    waiting = known is not None and known.status is NodeStatus.WAITING
+    node = known if waiting and known is not None else _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Refused):
+        return node
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    gave_up = NodeFailed(at=command.at, node_id=command.node_id, attempt=node.attempt, error=command.error)
+    if execution.graph is None:
+        return (gave_up,)
+    error = Failure(code=command.error.code, message=f"node {command.node_id} failed: {command.error.message}")
+    return (gave_up, *failed(evolve(execution, gave_up), error, command.at))
+
+
+# --- what a step sets off ---------------------------------------------------------------------------------------------
+
+
+def ready(node: GraphNode, at: float) -> Events:
+    """It is the node's turn; a wait node begins to wait by itself."""
+    ready = NodeReady(at=at, node_id=node.node_id)
+    if node.wait_key is None:
+        return (ready,)
+    return (ready, NodeWaiting(at=at, node_id=node.node_id, attempt=1, wait_key=node.wait_key, prompt=node.prompt))
+
+
+def _succeeded(execution: Execution, node: Node, output: object, at: float) -> Events:
+    """NODE_SUCCEEDED and, in a graph, everything that follows from it: one commit, so nothing falls in between."""
+    succeeded = NodeSucceeded(at=at, node_id=node.node_id, attempt=node.attempt, output=output)
+    if execution.graph is None:
+        return (succeeded,)
+    done = [n.node_id for n in execution.nodes.values() if n.status is NodeStatus.SUCCEEDED]
+    if len({*done, node.node_id}) == len(execution.nodes):
+        return (succeeded, ExecutionCompleted(at=at))
+    follow = execution.graph.ready_after(node.node_id, done)
+    return (succeeded, *(event for successor in follow for event in ready(successor, at)))
+
+
+def failed(execution: Execution, error: Failure, at: float) -> Events:
+    """EXECUTION_FAILED, with an end for whatever was still going on."""
+    held = [node for node in execution.nodes.values() if node.status.is_held]
+    if execution.graph is not None:
+        left: Events = tuple(NodeCanceled(at=at, node_id=node.node_id) for node in held)
+    else:
+        left = tuple(NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error) for node in held)
+    return (*left, ExecutionFailed(at=at, error=error))
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def _running(execution: Execution, node_id: NodeId, attempt: int | None) -> Node | Refused:
+    node = execution.nodes.get(node_id)
+    if node is None:
+        return Refused(why=Why.UNKNOWN_NODE, detail=Why.UNKNOWN_NODE.value)
+    if attempt is not None and attempt != node.attempt:
+        return _fenced_node(node, attempt)
+    if node.status is not NodeStatus.RUNNING:
+        return Refused(why=Why.NODE_NOT_RUNNING, detail=f"the node is {node.status.value}, not RUNNING")
+    return node
+
+
+def _graph_forbids_start(node: Node) -> Refused | None:
+    if node.status is NodeStatus.IDLE:
+        return Refused(why=Why.NODE_NOT_READY, detail=Why.NODE_NOT_READY.value)
+    if node.status is NodeStatus.WAITING:
+        return Refused(why=Why.NODE_NOT_RUNNING, detail="the node is WAITING: resume it")
+    if node.status.is_terminal:
+        return Refused(why=Why.NODE_FINISHED, detail=f"the node is {node.status.value}")
+    return None
+
+
+def _lease_protects(node: Node, command: StartNode) -> bool:
+    """A held node with a lease is its holder's until the lease ends."""
+    return node.lease_until is not None and command.at < node.lease_until and node.worker_id != command.worker_id
+
+
+def _cannot_add(execution: Execution, node_id: NodeId, adding: int = 1) -> Refused | None:
+    if execution.graph is not None:
+        return Refused(why=Why.UNKNOWN_NODE, detail=Why.UNKNOWN_NODE.value)
+    if not 1 <= len(node_id) <= MAX_NODE_ID_CHARS:
+        return Refused(why=Why.INVALID_VALUE, detail=f"a node id has 1 to {MAX_NODE_ID_CHARS} characters")
+    if len(execution.nodes) + adding > MAX_NODES:
+        return Refused(why=Why.TOO_MANY_NODES, detail=Why.TOO_MANY_NODES.value)
+    return None
+
+
+def _fenced_node(node: Node, attempt: int) -> Refused:
+    return Refused(why=Why.FENCED, detail=f"attempt {attempt} of the node is not the current one ({node.attempt})")

@@ -1,0 +1,77 @@
+"""What a refused command is told: the guard it ran into. And the guards that all commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pyoco_server.execution.events import Events
+from pyoco_server.execution.ids import InstanceId
+from pyoco_server.execution.state import MAX_LABELS, MAX_NODES, Execution
+
+
+class Why(Enum):
+    """The guard that a refused command ran into."""
+
+    NOT_FOUND = "there is no such execution"
+    FINISHED = "the execution is finished"
+    NOT_FINISHED = "the execution is not finished"
+    NOT_STARTED = "the execution is not started"
+    CANCEL_REQUESTED = "a cancel was requested"
+    NO_CANCEL_REQUESTED = "no cancel was requested"
+    HELD = "somebody may still be working on it"
+    FENCED = "another attempt has taken over"
+    GRAPH_DECIDES = "the graph decides when it is complete"
+    INVALID_GRAPH = "the graph cannot be run"
+    UNKNOWN_NODE = "there is no such node in the graph"
+    NODE_NOT_READY = "it is not the node's turn yet"
+    NODE_NOT_RUNNING = "the node is not running"
+    NODE_NOT_WAITING = "the node is not waiting"
+    NODE_FINISHED = "the node is finished"
+    NODE_HELD = "another worker holds the node"
+    WRONG_RESUME_KEY = "the resume key does not fit"
+    INVALID_VALUE = "a value is out of range"
+    TOO_MANY_NODES = f"an execution has at most {MAX_NODES} nodes"
+    TOO_MANY_TAGS = f"an execution has at most {MAX_LABELS} tags"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The command does not fit the state; `detail` says what is so."""
+
+    why: Why
+    detail: str
+
+
+Verdict = Events | Refused
+
+
+def no_progress(execution: Execution, command: object) -> Refused | None:
+    """Once it is finished, or a cancel is requested, nothing goes on."""
+    if execution.status.is_terminal:
+        return finished(execution)
+    if execution.cancel is not None:
+        name = type(command).__name__
+        return Refused(why=Why.CANCEL_REQUESTED, detail=f"{name} rejected because execution is cancel-requested")
+    return None
+
+
+def not_current(execution: Execution, attempt: int | None, instance_id: InstanceId | None) -> Refused | None:
+    """The fence: whoever was overtaken must not write."""
+    if attempt is not None and attempt != execution.attempt:
+        return fenced(execution, attempt)
+    if instance_id is not None and (execution.holder is None or execution.holder.instance_id != instance_id):
+        return fenced(execution, execution.attempt if attempt is None else attempt)
+    return None
+
+
+def finished(execution: Execution) -> Refused:
+    """A finished execution takes no further command but archiving and labels."""
+    return Refused(why=Why.FINISHED, detail=f"the execution is {execution.status.value}")
+
+
+def fenced(execution: Execution, attempt: int) -> Refused:
+    """Another attempt is the current one."""
+    if attempt == execution.attempt:
+        return Refused(why=Why.FENCED, detail=f"attempt {attempt} belongs to another worker instance")
+    return Refused(why=Why.FENCED, detail=f"attempt {attempt} is not the current one ({execution.attempt})")
