@@ -31,7 +31,7 @@ class Fleet:
     def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
         self.broker = Broker(nats)
         self.marker = secrets.token_hex(8)
-        self.environment = environment(folder, nats.url, nats.token, self.marker)
+        self.environment = environment(plan, folder, nats.url, nats.token, self.marker)
         self.config = NatsBackendConfig.from_env(self.environment)
         self._journal = journal
         ports = [_free_port() for _ in range(plan.gateways)]

@@ -65,7 +65,7 @@ class Plan:
         return asdict(self)
 
 
-def environment(folder: Path, nats_url: str, nats_token: str, marker: str) -> dict[str, str]:
+def environment(plan: Plan, folder: Path, nats_url: str, nats_token: str, marker: str) -> dict[str, str]:
     """The environment of every process of a run: the caller's, without settings of its own, plus ours."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYOCO_")}
     return (
@@ -76,6 +76,7 @@ def environment(folder: Path, nats_url: str, nats_token: str, marker: str) -> di
             "PYOCO_DATA_DIR": str(folder / "data"),
             "PYOCO_NATS_URL": nats_url,
             "PYOCO_NATS_TOKEN": nats_token,
+            "PYOCO_NATS_SYNC": plan.sync,
             "PYOCO_CHAOS_WITNESS": str(folder / "witness"),
             MARKER: marker,
         }
