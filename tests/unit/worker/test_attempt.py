@@ -290,9 +290,7 @@ async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
     assert (await world.told(run_id)).attempt == 1
 
 
-@pytest.mark.parametrize(
-    "why", ["silent and old", "silent", "stopped", "on something else", "another instance", "unknown"]
-)
+@pytest.mark.parametrize("why", ["silent and old", "silent", "stopped", "elsewhere", "another instance", "unknown"])
 async def test_a_run_of_a_lost_worker_is_taken_over(world: World, why: str) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
