@@ -109,17 +109,6 @@ def test_a_cancel_that_cannot_be_understood_is_refused(body: bytes) -> None:
         translate.cancel_reason(body)
 
 
-@pytest.mark.parametrize("word", ["records", "full", "all"])
-def test_each_word_of_the_contract_asks_for_records(word: str) -> None:
-    assert translate.wants_records([word])
-    assert not translate.wants_records([])
-
-
-def test_a_word_that_means_nothing_is_refused_and_the_words_that_do_are_named() -> None:
-    with pytest.raises(InvalidRequest, match="records, full, all"):
-        translate.wants_records(["records", "everything"])
-
-
 def test_what_decide_needs_is_never_shown() -> None:
     shown = orjson.loads(translate.run_out(to_snapshot(RUN), records=True))
 

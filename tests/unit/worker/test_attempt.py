@@ -279,31 +279,27 @@ async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_flow_that_says_nothi
 async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    holder = replace(worker("w-2", THEIRS, last_seen_at=world.now()), current_run_ids=(run_id,))
-    await world.truth.registry.put(replace(holder, worker_id=(await _holder(world, run_id))))
+    holder = replace(worker("w-1", THEIRS, last_seen_at=world.now()), current_run_ids=(run_id,))
+    await world.truth.registry.put(holder)
+    await world.truth.signals.listen(THEIRS, lambda _: None)
     async with working(world, name="w-9") as at_work:
-        await world.faults.done("registry.get", times=2)
+        await world.faults.done("signals.answers")
         assert at_work.executor.runs == 0
 
     assert "delivery.ack" not in world.faults.calls
     assert (await world.told(run_id)).attempt == 1
 
 
-async def _holder(world: World, run_id: RunId) -> Any:
-    told = await world.told(run_id)
-    assert told.holder is not None
-    return told.holder.worker_id
-
-
-@pytest.mark.parametrize("why", ["silent", "stopped", "on something else", "another instance", "unknown"])
+@pytest.mark.parametrize("why", ["silent and old", "silent", "stopped", "elsewhere", "another instance", "unknown"])
 async def test_a_run_of_a_lost_worker_is_taken_over(world: World, why: str) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     record = replace(worker("w-1", THEIRS, last_seen_at=world.now()), current_run_ids=(run_id,))
     changed: dict[str, Any] = {
-        "silent": {"last_seen_at": world.now() - 16.0},
+        "silent and old": {"last_seen_at": world.now() - 16.0},
+        "silent": {},
         "stopped": {"stopped_at": world.now()},
-        "on something else": {"current_run_ids": (new_run_id(),)},
+        "elsewhere": {"current_run_ids": (new_run_id(),)},
         "another instance": {"instance_id": "instance-3"},
     }
     if why != "unknown":

@@ -17,7 +17,9 @@ from pyoco_server.http_api.dialects.runs import schemas, translate
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")]
-Include = Annotated[list[str] | None, Query(description="`records` adds task_records; `full` and `all` add all.")]
+Include = Annotated[
+    list[schemas.IncludeWord] | None, Query(description="`records` adds task_records; `full` and `all` add all.")
+]
 
 
 def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
@@ -58,7 +60,7 @@ async def list_runs(
 ) -> Response:
     """The runs changed last come first; `[]` when there are none."""
     query = RunQuery(limit=limit, status=status, flow=flow, tag=tag)
-    if translate.wants_records(include or []):
+    if include:
         snapshots = await gateway.list_snapshots(query)
         return _json(translate.list_out([translate.run_out(snapshot, records=True) for snapshot in snapshots]))
     return _json(translate.list_out(await gateway.list_summaries(query)))
@@ -67,9 +69,8 @@ async def list_runs(
 @router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))
 async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = None) -> Response:
     """One run as it is now."""
-    records = translate.wants_records(include or [])
     snapshot = await gateway.get_snapshot(parse_run_id(run_id))
-    return _json(translate.run_out(snapshot, records=records))
+    return _json(translate.run_out(snapshot, records=bool(include)))
 
 
 @router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 503))

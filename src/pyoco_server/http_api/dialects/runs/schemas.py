@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
+IncludeWord = Literal["records", "full", "all"]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 

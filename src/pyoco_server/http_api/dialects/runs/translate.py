@@ -19,7 +19,6 @@ from pyoco_server.http_api.problems import describe
 
 T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 
-INCLUDES = ("records", "full", "all")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
@@ -39,14 +38,6 @@ def submit_request(body: bytes, config: NatsBackendConfig) -> tuple[Request, tup
 def cancel_reason(body: bytes) -> str | None:
     """Why, if the caller said so; the body may be left out."""
     return _validated(RunCancelRequest, body).reason if body.strip() else None
-
-
-def wants_records(include: Sequence[str]) -> bool:
-    """Whether `task_records` are asked for; refuses words that mean nothing here."""
-    for word in include:
-        if word not in INCLUDES:
-            raise InvalidRequest(f"include knows {', '.join(INCLUDES)}; not {word[:50]!r}")
-    return bool(include)
 
 
 def accepted_out(execution: Execution, durability: str) -> bytes:

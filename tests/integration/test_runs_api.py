@@ -1,0 +1,304 @@
+"""Every endpoint of the first slice, through the gateway, on a real nats-server; nobody works on the runs here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.application.handle import handle
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.execution.commands import CompleteExecution, FailExecution, RecordAttempt, StartExecution
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.execution.state import Failure
+from pyoco_server.worker.verdict import commands_of
+from support.broker import Broker
+from support.gateways import gateway_settings, listed, serving, submit
+from support.runners import began, declared, succeeded
+from support.samples import new_run_id
+from support.world import USER
+
+WORKER, INSTANCE = WorkerId("w-1"), InstanceId("i-1")
+
+
+@pytest_asyncio.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(broker: Broker, tmp_path: Path) -> Any:
+    return gateway_settings(broker.url, tmp_path)
+
+
+class Hand:
+    """A worker's hand on the stores: does to runs what a worker would, at the test's word."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def start(self, run_id: str) -> None:
+        now = self._stores.clock.now()
+        await self._do(run_id, StartExecution(at=now, attempt=1, worker_id=WORKER, instance_id=INSTANCE))
+
+    async def record(self, run_id: str, *steps: Any) -> None:
+        commands = commands_of(steps, {}, WORKER)
+        await self._do(run_id, RecordAttempt(at=1.0, attempt=1, instance_id=INSTANCE, steps=commands))
+
+    async def complete(self, run_id: str) -> None:
+        await self._do(run_id, CompleteExecution(at=self._stores.clock.now(), attempt=1, instance_id=INSTANCE))
+
+    async def fail(self, run_id: str, message: str) -> None:
+        error = Failure(code="ERR-PYOCO-0007", message=message)
+        await self._do(run_id, FailExecution(at=self._stores.clock.now(), error=error))
+
+    async def _do(self, run_id: str, command: Any) -> None:
+        (await handle(self._stores, RunId(run_id), command, USER)).accepted()
+
+
+# --- health and submit ------------------------------------------------------------------------------------------------
+
+
+async def test_a_gateway_says_that_it_is_well_and_that_its_broker_is_there(settings: Any) -> None:
+    async with serving(settings) as client:
+        answer = await client.get("/health")
+
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "nats": "connected"})
+
+
+async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contract(settings: Any) -> None:
+    async with serving(settings) as client:
+        accepted = (await client.post("/runs", json={"flow_name": "hello", "params": {"深": [1, None]}})).json()
+        run = (await client.get(f"/runs/{accepted['run_id']}")).json()
+
+    assert accepted == {"run_id": run["run_id"], "status": "PENDING", "durability": "buffered"}
+    assert (run["flow_name"], run["status"], run["params"]) == ("hello", "PENDING", {"深": [1, None]})
+    assert (run["tag"], run["tags"], run["tasks"]) == ("default", ["default"], {})
+    assert run["heartbeat_at"] == run["updated_at"] == run["submitted_at"]
+    assert {"state", "task_records"}.isdisjoint(run)
+
+
+async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> None:
+    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+        answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
+        (stored,) = await stores.log.read(RunId(answer.json()["run_id"]))
+        unasked = await client.get("/health")
+
+    assert answer.headers["x-request-id"] == "ticket-4711"
+    assert stored.commit.correlation_id == "ticket-4711"
+    assert len(unasked.headers["x-request-id"]) >= 16
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "err_id"),
+    [
+        ("POST", "/runs", b"", 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b"{", 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": ""}', 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": "f", "tag": "a.b"}', 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": "f", "params": {"n": NaN}}', 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": "f", "params": {"n": 99999999999999999999}}', 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": "f", "parms": {}}', 422, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b'{"flow_name": "f", "params": {"x": "' + b"a" * 131_072 + b'"}}', 413, "ERR-PYOCO-0002"),
+        ("POST", "/runs", b" " * (1024 * 1024 + 1), 413, "ERR-PYOCO-0002"),
+        ("GET", "/runs?limit=0", b"", 422, "ERR-PYOCO-0017"),
+        ("GET", "/runs?limit=201", b"", 422, "ERR-PYOCO-0017"),
+        ("GET", "/runs?limit=many", b"", 422, "ERR-PYOCO-0017"),
+        ("GET", "/runs?status=DONE", b"", 422, "ERR-PYOCO-0017"),
+        ("GET", "/runs?include=everything", b"", 422, "ERR-PYOCO-0017"),
+        ("GET", "/runs/no-such-run", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{new_run_id()}", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{new_run_id()}?include=everything", b"", 422, "ERR-PYOCO-0002"),
+        ("GET", f"/runs/{new_run_id()}/tasks", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", "/runs/..%2F..%2Fhealth/tasks", b"", 404, None),
+        ("POST", f"/runs/{new_run_id()}/cancel", b"", 404, "ERR-PYOCO-0005"),
+        ("POST", "/runs/no-such-run/cancel", b"", 404, "ERR-PYOCO-0005"),
+        ("POST", f"/runs/{new_run_id()}/cancel", b'{"reason": 7}', 422, "ERR-PYOCO-0002"),
+        ("GET", "/nowhere", b"", 404, "ERR-PYOCO-0033"),
+        ("DELETE", "/runs", b"", 405, "ERR-PYOCO-0002"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_what_cannot_be_answered_is_refused_with_the_ids_of_the_contract(
+    client: httpx.AsyncClient, method: str, path: str, body: bytes, status: int, err_id: str | None
+) -> None:
+    answer = await client.request(method, path, content=body)
+
+    assert answer.status_code == status
+    told = answer.json()
+    assert told.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
+    assert err_id in (None, told["err_id"])
+    assert told["msg_id"].removeprefix("MSG") == told["err_id"].removeprefix("ERR")
+    assert answer.headers["x-request-id"]
+
+
+@pytest_asyncio.fixture
+async def client(settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(settings) as client:
+        yield client
+
+
+async def test_a_refused_submit_leaves_no_run(settings: Any) -> None:
+    async with serving(settings) as client:
+        await client.post("/runs", json={"flow_name": ""})
+
+        assert (await client.get("/runs")).json() == []
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(settings: Any) -> None:
+    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+        hand = Hand(stores)
+        run_id = await submit(client)
+        await hand.start(run_id)
+        await hand.record(
+            run_id, declared("load", "save"), began("load"), succeeded("load", {"rows": 2}), began("save")
+        )
+        plain = (await client.get(f"/runs/{run_id}")).json()
+        tasks = (await client.get(f"/runs/{run_id}/tasks")).json()
+        included = [(await client.get(f"/runs/{run_id}?include={word}")).json() for word in ("records", "full", "all")]
+
+    assert (plain["status"], plain["tasks"]) == ("RUNNING", {"load": "SUCCEEDED", "save": "RUNNING"})
+    assert (plain["worker_id"], plain["attempt"]) == ("w-1", 1)
+    assert "task_records" not in plain
+    assert tasks.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
+    assert tasks["task_records"]["load"]["output"] == {"rows": 2}
+    assert tasks["task_records"]["save"]["state"] == "RUNNING"
+    assert all(one["task_records"] == tasks["task_records"] for one in included)
+
+
+async def test_a_failed_run_says_why(settings: Any) -> None:
+    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+        run_id = await submit(client)
+        await Hand(stores).start(run_id)
+        await Hand(stores).fail(run_id, "ValueError: no such file")
+        run = (await client.get(f"/runs/{run_id}")).json()
+
+    assert (run["status"], run["error"]) == ("FAILED", "ValueError: no such file")
+    assert run["end_time"] >= run["start_time"] >= run["submitted_at"]
+
+
+# --- listing ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(settings: Any) -> None:
+    async with serving(settings) as client:
+        for _ in range(20):
+            run_id = await submit(client)
+            listed = (await client.get("/runs", params={"limit": 1})).json()
+            assert [one["run_id"] for one in listed] == [run_id]
+        everything = (await client.get("/runs")).json()
+
+    changed = [one["updated_at"] for one in everything]
+    assert changed == sorted(changed, reverse=True)
+    assert len(everything) == 20
+
+
+async def test_a_list_of_another_gateway_shows_it_soon_after(settings: Any, broker: Broker, tmp_path: Path) -> None:
+    other = gateway_settings(broker.url, tmp_path, index_path=str(tmp_path / "other.sqlite"))
+    async with serving(settings) as client, serving(other) as second:
+        run_id = await submit(client)
+        await listed(second, [run_id])
+
+
+async def test_a_list_can_be_asked_for_by_status_flow_and_tag(settings: Any) -> None:
+    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+        hello, etl = await submit(client, "hello"), await submit(client, "etl", tag="gpu")
+        await Hand(stores).start(etl)
+        await Hand(stores).complete(etl)
+
+        await listed(client, [etl], status="COMPLETED")
+        await listed(client, [hello], status="PENDING")
+        await listed(client, [hello], flow="hello")
+        await listed(client, [etl], tag="gpu")
+        await listed(client, [], tag="gpu", status="PENDING")
+        await listed(client, [], flow="e' OR 1=1 --")
+
+
+async def test_a_list_item_is_a_summary_unless_all_is_asked_for(settings: Any) -> None:
+    async with serving(settings) as client:
+        run_id = await submit(client, params={"n": 1})
+        (summary,) = (await client.get("/runs")).json()
+        (whole,) = (await client.get("/runs?include=full")).json()
+
+    assert summary.keys() >= {"run_id", "status", "updated_at", "flow_name", "tag", "tags"}
+    assert "params" not in summary
+    assert (whole["run_id"], whole["params"], whole["task_records"]) == (run_id, {"n": 1}, {})
+    assert "state" not in whole
+
+
+async def test_fifty_are_listed_unless_more_or_less_is_asked_for(settings: Any) -> None:
+    async with serving(settings) as client:
+        await asyncio.gather(*(submit(client) for _ in range(60)))
+
+        assert len((await client.get("/runs")).json()) == 50
+        assert len((await client.get("/runs?limit=200")).json()) == 60
+        assert len((await client.get("/runs?limit=7&include=full")).json()) == 7
+
+
+async def test_a_gateway_without_its_index_file_builds_it_again(settings: Any) -> None:
+    async with serving(settings) as client:
+        run_ids = {await submit(client) for _ in range(5)}
+    for file in Path(settings.index_path).parent.glob("runs.sqlite*"):
+        file.unlink()
+
+    async with serving(settings) as client:
+        listed = (await client.get("/runs")).json()
+
+    assert {one["run_id"] for one in listed} == run_ids
+
+
+# --- cancel -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_waiting_run_is_cancelling_in_the_answer_and_cancelled_right_after(settings: Any) -> None:
+    async with serving(settings) as client:
+        run_id = await submit(client)
+        answer = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
+        after = (await client.get(f"/runs/{run_id}")).json()
+
+    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
+    assert after["status"] == "CANCELLED"
+    assert after["cancel_requested_at"] == after["cancel"]["requested_at"]
+    assert (after["cancel"]["how"], after["cancel"]["reason"]) == ("before_start", "wrong input")
+
+
+async def test_cancelling_twice_is_cancelling_once(settings: Any) -> None:
+    async with serving(settings) as client:
+        run_id = await submit(client)
+        await client.post(f"/runs/{run_id}/cancel")
+        again = await client.post(f"/runs/{run_id}/cancel", content=b"")
+
+    assert (again.status_code, again.json()["status"]) == (200, "CANCELLED")
+
+
+async def test_cancelling_a_finished_run_shows_how_it_ended(settings: Any) -> None:
+    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+        run_id = await submit(client)
+        await Hand(stores).start(run_id)
+        await Hand(stores).complete(run_id)
+        answer = await client.post(f"/runs/{run_id}/cancel")
+
+    assert (answer.status_code, answer.json()["status"]) == (200, "COMPLETED")
+    assert "cancel" not in answer.json()
+
+
+# --- the streams ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_gateway_that_starts_twice_finds_what_it_made(settings: Any) -> None:
+    async with serving(settings) as client:
+        run_id = await submit(client)
+    async with serving(settings) as client, await Connection.open(settings) as connection:
+        assert (await client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
+        assert connection.connected

@@ -1,0 +1,58 @@
+"""A whole gateway in the test's own process, on a real nats-server, spoken to over HTTP as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+
+FINISHED = ("COMPLETED", "FAILED", "CANCELLED")
+
+
+def gateway_settings(url: str, folder: Path, **changed: Any) -> NatsBackendConfig:
+    values: dict[str, Any] = {"index_path": str(folder / "runs.sqlite"), "data_dir": str(folder / "none")}
+    return NatsBackendConfig(nats_url=url, **values | changed)
+
+
+@asynccontextmanager
+async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway with these settings; no socket in between."""
+    app = create_app(config)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=30.0) as client:
+            yield client
+
+
+async def submit(client: httpx.AsyncClient, flow_name: str = "hello", **body: Any) -> str:
+    answer = await client.post("/runs", json={"flow_name": flow_name, **body})
+    assert answer.status_code == 200, answer.text
+    run_id: str = answer.json()["run_id"]
+    return run_id
+
+
+async def seen(client: httpx.AsyncClient, run_id: str, *statuses: str, patience_sec: float = 20.0) -> dict[str, Any]:
+    """The run as soon as it has one of these statuses. Asks again and again, as a client without a stream does."""
+    async with asyncio.timeout(patience_sec):
+        while True:
+            shown: dict[str, Any] = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
+            if shown.get("status") in statuses:
+                return shown
+            await asyncio.sleep(0.01)
+
+
+async def listed(client: httpx.AsyncClient, run_ids: list[str], **query: Any) -> None:
+    """Return as soon as the list that is asked for has just these runs."""
+    async with asyncio.timeout(5.0):
+        while True:
+            items = (await client.get("/runs", params=query)).json()
+            if [item["run_id"] for item in items] == run_ids:
+                return
+            await asyncio.sleep(0.01)
