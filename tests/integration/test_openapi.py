@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -105,7 +106,7 @@ def test_every_answer_is_one_that_the_document_promises(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def ask(case: schemathesis.Case, known: str | None) -> None:
+    def ask(case: schemathesis.Case[Any], known: str | None) -> None:
         if known is not None and "run_id" in (case.path_parameters or {}):
             case.path_parameters["run_id"] = known
         answer = case.call_and_validate(checks=CHECKS)
