@@ -20,6 +20,11 @@ from support.samples import new_run_id, worker
 from support.world import HELLO, World
 
 
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.application.caretaker.REPAIR_EVERY_SEC", 0.0)
+
+
 @pytest.fixture
 def world() -> World:
     return World()

@@ -15,7 +15,8 @@ from support.world import HELLO, USER, World
 
 
 @pytest.fixture
-def world() -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("pyoco_server.application.caretaker.REPAIR_EVERY_SEC", 0.0)
     return World()
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.worker.supervisor import Supervisor
-from support.runners import ScriptedExecutor
+from support.workers import Working, at_work
 from support.world import World
 
 QUICK: dict[str, Any] = {
@@ -24,32 +19,13 @@ QUICK: dict[str, Any] = {
 }
 
 
-@dataclass(slots=True)
-class Working:
-    """One worker at work."""
+def working(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
+    """A worker of that world; its runners' beginnings are among the world's calls."""
 
-    executor: ScriptedExecutor
-    supervisor: Supervisor
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+    def note() -> None:
+        world.faults.calls.append("runner.begin")
 
-
-@asynccontextmanager
-async def working(
-    world: World, *, name: str = "w-1", slots: int = 1, tags: tuple[str, ...] = ("default",)
-) -> AsyncIterator[Working]:
-    """A worker that takes jobs within the block and is told to stop at once at its end."""
-    executor = ScriptedExecutor(slots, on_begin=lambda: world.faults.calls.append("runner.begin"))
-    supervisor = Supervisor(world.stores, executor, world.config, WorkerId(name), tags, slots)
-    worker = Working(executor=executor, supervisor=supervisor)
-    async with asyncio.timeout(5.0):
-        task = asyncio.create_task(supervisor.run(worker.stop, at_once=worker.at_once))
-        try:
-            yield worker
-        finally:
-            worker.stop.set()
-            worker.at_once.set()
-            await task
+    return at_work(world.stores, world.config, on_begin=note, patience_sec=5.0, **how)
 
 
 @pytest.fixture

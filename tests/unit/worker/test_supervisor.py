@@ -16,8 +16,9 @@ from pyoco_server.execution.ids import WorkerId
 from pyoco_server.fleet.records import WorkerState
 from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id
+from support.workers import Working
 from support.world import HELLO, World
-from unit.worker.conftest import QUICK, Working, working
+from unit.worker.conftest import QUICK, working
 
 
 async def begun(at_work: Working, count: int) -> dict[str, ScriptedRunner]:

@@ -73,7 +73,7 @@ async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = Non
     return _json(translate.run_out(snapshot, records=bool(include)))
 
 
-@router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 503))
+@router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 422, 503))
 async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
     """The tasks of a run with their records."""
     return _json(translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id))))

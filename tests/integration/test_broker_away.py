@@ -1,0 +1,142 @@
+"""A broker that is killed and comes back: answers stay quick and true, nothing is lost, and nobody has to restart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.runners import began, declared, succeeded
+from support.workers import at_work
+
+# Two seconds for a broker that is gone; one that hangs is asked twice by a submit: to store it, and whether it did.
+# The rest is for a busy machine.
+ANSWER_SEC = {"killed": 2.5, "paused": 5.0}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
+
+
+@pytest.mark.parametrize("how", ["killed", "paused"])
+async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
+    broker: Broker, config: NatsBackendConfig, how: str
+) -> None:
+    async with serving(config) as client:
+        run_id = await submit(client)
+        broker.kill() if how == "killed" else broker.pause()
+        try:
+            questions: list[tuple[str, str, Any]] = [
+                ("POST", "/runs", {"flow_name": "hello"}),
+                ("GET", f"/runs/{run_id}", None),
+                ("GET", f"/runs/{run_id}/tasks", None),
+                ("POST", f"/runs/{run_id}/cancel", None),
+            ]
+            # A broker that hangs is only found out by asking it, and a list asks nobody.
+            questions += [("GET", "/runs", None), ("GET", "/runs?include=full", None)] if how == "killed" else []
+            began_at = time.monotonic()
+            answers = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in questions))
+            took_sec = time.monotonic() - began_at
+            health = await client.get("/health")
+        finally:
+            broker.resume() if how == "paused" else broker.start()
+
+    for answer in answers:
+        assert (answer.status_code, answer.json()["err_id"]) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
+        assert answer.headers["retry-after"].isdigit()
+        assert answer.headers["x-request-id"]
+    assert took_sec < ANSWER_SEC[how]
+    assert health.status_code == 200
+    assert how == "paused" or health.json()["nats"] == "away"
+
+
+async def test_a_gateway_goes_on_by_itself_when_the_broker_is_back(broker: Broker, config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        before = await submit(client)
+        broker.kill()
+        assert (await client.post("/runs", json={"flow_name": "hello"})).status_code == 503
+        broker.start()
+
+        run_ids = [await _submitted(client), before]
+
+        await listed(client, run_ids)
+        assert (await client.get(f"/runs/{before}")).json()["status"] == "PENDING"
+        assert (await client.get("/health")).json()["nats"] == "connected"
+
+
+async def _submitted(client: Any) -> str:
+    async with asyncio.timeout(10.0):
+        while True:
+            answer = await client.post("/runs", json={"flow_name": "hello"})
+            if answer.status_code == 200:
+                run_id: str = answer.json()["run_id"]
+                return run_id
+            await asyncio.sleep(0.05)
+
+
+async def test_a_run_outlives_a_broker_that_is_killed_under_it_and_nothing_of_it_is_lost(
+    broker: Broker, config: NatsBackendConfig
+) -> None:
+    async with (
+        serving(config) as client,
+        open_stores(config, name="worker") as stores,
+        at_work(stores, config) as worker,
+    ):
+        run_id = await submit(client)
+        runner = await worker.executor.begun()
+        runner.say(declared("load", "save"), began("load"))
+        await seen(client, run_id, "RUNNING")
+        broker.kill()
+        runner.say(succeeded("load", 1))
+        runner.end("completed", began("save"), succeeded("save", 2))
+        broker.start()
+        run = await seen(client, run_id, "COMPLETED")
+        after = await _submitted(client)
+        (await worker.executor.begun()).end()
+        await seen(client, after, "COMPLETED")
+
+    assert run["attempt"] == 1
+    assert {name: record["output"] for name, record in run["task_records"].items()} == {"load": 1, "save": 2}
+    assert worker.executor.runs == 2
+
+
+async def test_a_job_that_waits_behind_a_long_run_is_neither_lost_nor_begun_twice(
+    broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that takes jobs ahead gives them back; each delivery counts, and the broker gives up after a few."""
+    monkeypatch.setattr("pyoco_server.worker.attempt.GIVE_BACK_AFTER_SEC", 0.05)
+    few = replace(config, consumer_max_deliver=4)
+    async with serving(few) as client, open_stores(few, name="worker") as stores, at_work(stores, few) as worker:
+        long, waiting = await submit(client), [await submit(client) for _ in range(3)]
+        runner = await worker.executor.begun()
+        await _heartbeats(client, long, 20)
+        runner.end()
+        for _ in waiting:
+            (await worker.executor.begun()).end()
+        for run_id in (long, *waiting):
+            run = await seen(client, run_id, "COMPLETED")
+            assert run["attempt"] == 1
+
+
+async def _heartbeats(client: Any, run_id: str, count: int) -> None:
+    """Return when the run has shown life so often."""
+    shown: set[float] = set()
+    while len(shown) <= count:
+        shown.add((await seen(client, run_id, "RUNNING"))["heartbeat_at"])
+        await asyncio.sleep(0.01)
