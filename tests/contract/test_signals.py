@@ -9,12 +9,16 @@ from support.samples import IDS, new_run_id
 from support.stores import Ports
 
 
+def nothing(_run_id: RunId) -> bool:
+    return False
+
+
 async def test_a_tap_reaches_the_instance_it_is_meant_for_and_no_other(ports: Ports) -> None:
     mine, other, run_id = IDS.instance_id(), IDS.instance_id(), new_run_id()
     heard: asyncio.Queue[RunId] = asyncio.Queue()
     overheard: list[RunId] = []
-    await ports.signals.listen(mine, heard.put_nowait)
-    await ports.signals.listen(other, overheard.append)
+    await ports.signals.listen(mine, heard.put_nowait, nothing)
+    await ports.signals.listen(other, overheard.append, nothing)
 
     await ports.signals.tell(mine, run_id)
 
@@ -32,7 +36,19 @@ async def test_an_instance_answers_as_soon_as_it_listens(ports: Ports) -> None:
     heard: list[RunId] = []
     assert not await ports.signals.answers(instance_id)
 
-    await ports.signals.listen(instance_id, heard.append)
+    await ports.signals.listen(instance_id, heard.append, nothing)
 
     assert await ports.signals.answers(instance_id)
+    assert heard == []
+
+
+async def test_an_instance_says_of_each_run_whether_it_works_on_it(ports: Ports) -> None:
+    instance_id, ours, other = IDS.instance_id(), new_run_id(), new_run_id()
+    heard: list[RunId] = []
+    assert not await ports.signals.holds(instance_id, ours)
+
+    await ports.signals.listen(instance_id, heard.append, lambda run_id: run_id == ours)
+
+    assert await ports.signals.holds(instance_id, ours)
+    assert not await ports.signals.holds(instance_id, other)
     assert heard == []

@@ -68,8 +68,13 @@ class Signals(Protocol):
     async def answers(self, instance_id: InstanceId) -> bool:
         """Whether that instance listens right now."""
 
-    async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
-        """Call `heard` for every tap from now on, for the life of the connection, across reconnects."""
+    async def holds(self, instance_id: InstanceId, run_id: RunId) -> bool:
+        """Whether that instance listens and says that it works on the run."""
+
+    async def listen(
+        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+    ) -> None:
+        """Call `heard` for every tap and `holds` for every question, from now on and across reconnects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,10 +41,6 @@ class WorkerRecord:
             return WorkerState.STOPPED_GRACEFUL
         return WorkerState.RUNNING if self.current_run_ids else WorkerState.IDLE
 
-    def holds(self, instance_id: InstanceId | None, run_id: RunId) -> bool:
-        """This very instance says that it works on this very run."""
-        return self.stopped_at is None and self.instance_id == instance_id and run_id in self.current_run_ids
-
 
 def state_of(record: WorkerRecord, *, silent_sec: float, disconnect_timeout_sec: float) -> WorkerState:
     """The state to show for a worker that has been silent for so long."""

@@ -83,6 +83,7 @@ class Attempt:
         self._kill_timer: asyncio.TimerHandle | None = None
         self._fenced = False
         self._too_many_nodes = 0
+        self.holds = False
         self.has_begun = False
         self.waited_in_vain = False
         self.busy_sec: float | None = None
@@ -106,6 +107,8 @@ class Attempt:
                     return HandedBack()
                 if (outcome := await self._start()) is not None:
                     return outcome
+                if self.ledger.letting_go:
+                    return HandedBack()
                 last = await self._follow(runner)
             # The runner is free for the next run while this one's end is written.
             return await self._ended(last)
@@ -175,14 +178,11 @@ class Attempt:
         return AlreadyFinished()
 
     async def _holder_lives(self, execution: Execution) -> bool:
+        """Asked, not concluded from the age of a record: a killed worker is replaced at once."""
         holder = execution.holder
-        if holder is None or holder.worker_id is None:
+        if holder is None or holder.instance_id is None:
             return False
-        record = await self._place.stores.registry.get(holder.worker_id)
-        if record is None or not record.holds(holder.instance_id, self.run_id):
-            return False
-        # Asked, not concluded from the age of its record: a killed worker is replaced at once.
-        return await self._place.stores.signals.answers(record.instance_id)
+        return await self._place.stores.signals.holds(holder.instance_id, self.run_id)
 
     async def _give_up(self, attempts: int) -> Outcome:
         failure = Failure(
@@ -194,22 +194,28 @@ class Attempt:
         return GivenUp(letter=self._letter("execution_error", failure))
 
     async def _start(self) -> Outcome | None:
-        command = StartExecution(
-            at=self._now(),
-            attempt=self.ledger.execution.attempt + 1,
-            worker_id=self._place.worker_id,
-            instance_id=self._place.instance_id,
-        )
-        handled = await self.ledger.commit(command)
-        if handled.refused is None:
-            return None
-        if handled.refused.why is Why.FENCED:
-            return Fenced()
-        if handled.refused.why is not Why.CANCEL_REQUESTED:
-            return AlreadyFinished()
-        if not handled.execution.is_held:
+        self.holds = True
+        while True:
+            command = StartExecution(
+                at=self._now(),
+                attempt=self.ledger.execution.attempt + 1,
+                worker_id=self._place.worker_id,
+                instance_id=self._place.instance_id,
+            )
+            handled = await self.ledger.commit(command)
+            if handled.refused is None:
+                return None
+            if handled.refused.why not in (Why.FENCED, Why.CANCEL_REQUESTED):
+                return AlreadyFinished()
+            if await self._holder_lives(handled.execution):
+                return HeldElsewhere()
+            if handled.refused.why is Why.CANCEL_REQUESTED:
+                return await self._end_abandoned(handled.execution)
+            # The snapshot we began with did not show yet that somebody had it, and that somebody is lost.
+
+    async def _end_abandoned(self, execution: Execution) -> Outcome:
+        if not execution.is_held:
             return await self._cancel_before_start()
-        # Its holder was lost and a cancel came before we could take over: nobody works on it, so it may end.
         return await self._end(ConfirmCanceled(at=self._now(), how=StopHow.ABANDONED))
 
     # --- while it runs ------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class FleetVoice:
             started_at=stores.clock.now(),
         )
         self._said_at = 0.0
+        self._last_run: tuple[RunId, str] | None = None
 
     async def enter(self) -> None:
         """Join the fleet; refused while another instance of the same worker id is alive."""
@@ -47,12 +48,12 @@ class FleetVoice:
 
     def ran(self, run_id: RunId, status: str) -> None:
         """Remember the last run for the next word."""
-        self._record = replace(self._record, last_run_id=run_id, last_run_status=status)
+        self._last_run = (run_id, status)
 
     async def speak(self, every_sec: float) -> None:
         """Say how things are, when something changed or when it is time."""
         now = self._stores.clock.now()
-        record = replace(self._record, last_seen_at=now, current_run_ids=tuple(self._current()))
+        record = replace(self._present(), last_seen_at=now, current_run_ids=tuple(self._current()))
         changed = replace(record, last_seen_at=self._record.last_seen_at) != self._record
         if changed or now - self._said_at >= every_sec:
             await self._say(record)
@@ -60,7 +61,14 @@ class FleetVoice:
     async def leave(self, reason: str) -> None:
         """Say goodbye: STOPPED_GRACEFUL, holding nothing."""
         now = self._stores.clock.now()
-        await self._say(replace(self._record, last_seen_at=now, current_run_ids=(), stopped_at=now, stop_reason=reason))
+        idle = replace(self._present(), last_seen_at=now, current_run_ids=())
+        await self._say(replace(idle, stopped_at=now, stop_reason=reason))
+
+    def _present(self) -> WorkerRecord:
+        if self._last_run is None:
+            return self._record
+        run_id, status = self._last_run
+        return replace(self._record, last_run_id=run_id, last_run_status=status)
 
     async def _say(self, record: WorkerRecord) -> None:
         await self._stores.registry.put(record)

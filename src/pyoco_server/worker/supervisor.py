@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -92,7 +91,7 @@ class Supervisor:
         await self._executor.start()
         try:
             await self._voice.enter()
-            await self._stores.signals.listen(self._place.instance_id, self._tapped)
+            await self._stores.signals.listen(self._place.instance_id, self._tapped, self._holds)
             logger.info("worker ready", extra=self._facts())
             ticking = asyncio.create_task(self._tick_for_ever())
             try:
@@ -166,8 +165,6 @@ class Supervisor:
     async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
         """Tell the queue, and let go of the delivery."""
         try:
-            if isinstance(outcome, HandedBack):
-                await self._disown()
             await carry_out(self._stores, delivery, outcome)
         finally:
             self._let_go(delivery)
@@ -198,13 +195,6 @@ class Supervisor:
             self._voice.ran(job.run_id, outcome.status)
         logger.info("attempt over", extra=attempt.facts() | {"outcome": type(outcome).__name__})
         return outcome
-
-    async def _disown(self) -> None:
-        """Say first that a run is not ours any more: whoever gets its job would leave it to us otherwise."""
-        try:
-            await self._voice.speak(math.inf)
-        except PyocoError as error:
-            logger.warning("the fleet did not hear what was given back", extra=self._facts() | {"error": error.detail})
 
     def _let_go(self, delivery: Delivery) -> None:
         self._in_hand.discard(delivery)
@@ -247,6 +237,10 @@ class Supervisor:
     def _tapped(self, run_id: RunId) -> None:
         if (attempt := self._attempts.get(run_id)) is not None:
             self._spawn(self._look(attempt))
+
+    def _holds(self, run_id: RunId) -> bool:
+        attempt = self._attempts.get(run_id)
+        return attempt is not None and attempt.holds
 
     async def _look(self, attempt: Attempt) -> None:
         try:

@@ -33,7 +33,11 @@ class ThreadExecutor:
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[ThreadRunner]:
         async with self._free:
-            yield ThreadRunner(self._resolver)
+            runner = ThreadRunner(self._resolver)
+            try:
+                yield runner
+            finally:
+                runner.cancel()  # whoever borrowed it is gone; a flow that still runs is nobody's
 
 
 class ThreadRunner:

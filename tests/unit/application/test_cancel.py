@@ -27,7 +27,7 @@ async def ask(world: World, run_id: RunId, reason: str | None = None) -> Handled
 
 async def listen(world: World, instance_id: InstanceId = OURS) -> list[RunId]:
     heard: list[RunId] = []
-    await world.truth.signals.listen(instance_id, heard.append)
+    await world.truth.signals.listen(instance_id, heard.append, lambda _: True)
     return heard
 
 

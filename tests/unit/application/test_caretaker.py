@@ -238,7 +238,7 @@ async def test_a_holder_that_missed_the_tap_is_told_again(world: World) -> None:
     execution = await world.told(run_id)
     assert execution.holder is not None
     assert execution.holder.instance_id is not None
-    await world.truth.signals.listen(execution.holder.instance_id, told.append)
+    await world.truth.signals.listen(execution.holder.instance_id, told.append, lambda _: True)
 
     await world.caretaker.see_cancels_through()
 

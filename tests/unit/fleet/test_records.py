@@ -11,9 +11,13 @@ from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
 from pyoco_server.fleet.records import WorkerRecord, WorkerState, from_plain, seen, state_of, to_plain
 
 RUN = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
-OURS, THEIRS = InstanceId("i-1"), InstanceId("i-2")
 IDLE = WorkerRecord(
-    worker_id=WorkerId("w-1"), instance_id=OURS, tags=("default", "gpu"), slots=2, last_seen_at=100.0, started_at=50.0
+    worker_id=WorkerId("w-1"),
+    instance_id=InstanceId("i-1"),
+    tags=("default", "gpu"),
+    slots=2,
+    last_seen_at=100.0,
+    started_at=50.0,
 )
 BUSY = replace(IDLE, current_run_ids=(RUN,), last_run_id=RUN, last_run_status="FAILED")
 STOPPED = replace(IDLE, stopped_at=120.0, stop_reason="stopped", hidden=True)
@@ -65,15 +69,6 @@ def test_a_worker_is_disconnected_when_it_was_silent_for_too_long_without_a_good
 
 def test_a_worker_that_stopped_while_it_held_a_run_is_stopped() -> None:
     assert replace(BUSY, stopped_at=1.0).says_state() is WorkerState.STOPPED_GRACEFUL
-
-
-def test_a_worker_holds_a_run_only_by_its_own_living_word() -> None:
-    assert BUSY.holds(OURS, RUN)
-    assert not BUSY.holds(THEIRS, RUN)
-    assert not BUSY.holds(None, RUN)
-    assert not BUSY.holds(OURS, RunId("another"))
-    assert not IDLE.holds(OURS, RUN)
-    assert not replace(BUSY, stopped_at=1.0).holds(OURS, RUN)
 
 
 def test_a_sign_of_life_changes_the_time_and_nothing_else() -> None:

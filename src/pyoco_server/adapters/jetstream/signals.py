@@ -10,9 +10,11 @@ from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.subjects import told
 from pyoco_server.execution.ids import InstanceId, RunId
 
+_YES, _NO = b"+", b"-"
+
 
 class JetStreamSignals:
-    """Signals. A message that wants an answer is somebody who asks whether we are there."""
+    """Signals. A message that wants an answer is a question: is anybody there, and does it work on this run?"""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -21,16 +23,26 @@ class JetStreamSignals:
         await self._connection.publish(told(instance_id), run_id.encode())
 
     async def answers(self, instance_id: InstanceId) -> bool:
-        try:
-            return (await self._connection.request(told(instance_id))).status != NO_RESPONDERS
-        except NoAnswer:
-            return False
+        return await self._ask(instance_id, b"") is not None
 
-    async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
+    async def holds(self, instance_id: InstanceId, run_id: RunId) -> bool:
+        return await self._ask(instance_id, run_id.encode()) == _YES
+
+    async def listen(
+        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+    ) -> None:
         def on_message(message: Message) -> None:
+            run_id = RunId(message.data.decode("utf-8", "replace"))
             if message.reply:
-                self._connection.send(message.reply.decode())
+                self._connection.send(message.reply.decode(), _YES if holds(run_id) else _NO)
             else:
-                heard(RunId(message.data.decode("utf-8", "replace")))
+                heard(run_id)
 
         await self._connection.subscribe(told(instance_id), on_message)
+
+    async def _ask(self, instance_id: InstanceId, question: bytes) -> bytes | None:
+        try:
+            answer = await self._connection.request(told(instance_id), question)
+        except NoAnswer:
+            return None
+        return None if answer.status == NO_RESPONDERS else answer.data

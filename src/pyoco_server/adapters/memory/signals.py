@@ -11,14 +11,23 @@ class MemorySignals:
     """Signals."""
 
     def __init__(self) -> None:
-        self._listeners: dict[InstanceId, list[Callable[[RunId], None]]] = {}
+        self._listeners: dict[InstanceId, tuple[Callable[[RunId], None], Callable[[RunId], bool]]] = {}
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
-        for heard in self._listeners.get(instance_id, ()):
+        if instance_id in self._listeners:
+            heard, _ = self._listeners[instance_id]
             heard(run_id)
 
     async def answers(self, instance_id: InstanceId) -> bool:
         return instance_id in self._listeners
 
-    async def listen(self, instance_id: InstanceId, heard: Callable[[RunId], None]) -> None:
-        self._listeners.setdefault(instance_id, []).append(heard)
+    async def holds(self, instance_id: InstanceId, run_id: RunId) -> bool:
+        if instance_id not in self._listeners:
+            return False
+        _, holds = self._listeners[instance_id]
+        return holds(run_id)
+
+    async def listen(
+        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+    ) -> None:
+        self._listeners[instance_id] = (heard, holds)

@@ -1,0 +1,259 @@
+"""`PyocoNatsWorker` inside the caller's program: flows in threads, a real gateway and a real nats-server around it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoco.core.context import Context
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.syntax import TaskWrapper
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.worker import PyocoNatsWorker
+from support.broker import Broker
+from support.gateways import gateway_settings, seen, serving, submit
+
+PATIENCE_SEC = 10.0
+
+
+class Flows:
+    """What the flows of these tests do, and how a test steps in."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+        self.stopped = threading.Event()
+
+    def resolve(self, name: str) -> Flow:
+        flows: dict[str, Callable[..., object]] = {
+            "hello": self._hello,
+            "fails": self._fail,
+            "listens": self._listen,
+            "deaf": self._be_deaf,
+        }
+        return Flow(name) >> TaskWrapper(Task(func=flows[name], name=name))
+
+    def _hello(self, name: str = "world") -> str:
+        return f"Hello, {name}!"
+
+    def _fail(self) -> None:
+        raise ValueError("no such file")
+
+    def _listen(self, ctx: Context) -> str:
+        self.begun.set()
+        while not ctx.is_cancelled and not self.go_on.wait(0.01):
+            continue
+        self.stopped.set()
+        return "done"
+
+    def _be_deaf(self) -> str:
+        self.begun.set()
+        self.go_on.wait(PATIENCE_SEC)
+        self.stopped.set()
+        return "done"
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.wait, PATIENCE_SEC)
+
+
+@pytest.fixture
+def flows() -> Flows:
+    return Flows()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Any:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
+
+
+@asynccontextmanager
+async def worker(config: NatsBackendConfig, flows: Flows, name: str = "worker") -> AsyncIterator[PyocoNatsWorker]:
+    async with await PyocoNatsWorker.connect(config, flows.resolve, name) as connected:
+        try:
+            yield connected
+        finally:
+            flows.go_on.set()
+
+
+@asynccontextmanager
+async def at_work(one: PyocoNatsWorker) -> AsyncIterator[asyncio.Task[str | None]]:
+    """One job, worked on beside the test."""
+    async with asyncio.TaskGroup() as group:
+        yield group.create_task(one.run_once(timeout=PATIENCE_SEC))
+
+
+async def test_a_run_is_worked_on_and_its_id_returned(config: NatsBackendConfig, flows: Flows) -> None:
+    async with serving(config) as client, worker(config, flows) as one:
+        run_id = await submit(client, params={"name": "library"})
+
+        assert await one.run_once(timeout=PATIENCE_SEC) == run_id
+
+        run = await seen(client, run_id, "COMPLETED")
+    assert run["tasks"] == {"hello": "SUCCEEDED"}
+    assert run["task_records"]["hello"]["output"] == "Hello, library!"
+    assert run["worker_id"] == "worker"
+
+
+async def test_nothing_to_do_is_none_after_the_time_that_was_given(config: NatsBackendConfig, flows: Flows) -> None:
+    async with worker(config, flows) as one:
+        assert await one.run_once(timeout=0.05) is None
+
+
+async def test_a_job_that_comes_between_two_calls_is_not_lost(config: NatsBackendConfig, flows: Flows) -> None:
+    async with serving(config) as client, worker(config, flows) as one:
+        assert await one.run_once(timeout=0.05) is None
+        run_id = await submit(client)
+        await seen(client, run_id, "PENDING")
+
+        assert await one.run_once(timeout=PATIENCE_SEC) == run_id
+
+
+async def test_a_failing_flow_and_a_missing_one_fail_their_runs_and_leave_letters(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows) as one, open_stores(config, name="test") as stores:
+        failing, missing = await submit(client, "fails"), await submit(client, "missing")
+        for _ in range(2):
+            await one.run_once(timeout=PATIENCE_SEC)
+        first, second = await seen(client, failing, "FAILED"), await seen(client, missing, "FAILED")
+        letters = {letter.run_id: letter for letter in await stores.dead_letters.recent()}
+
+    assert first["error"] == "ValueError: no such file"
+    assert first["tasks"] == {"fails": "FAILED"}
+    assert "missing" in second["error"]
+    assert (letters[failing].reason, letters[missing].reason) == ("execution_error", "flow_not_found")
+    assert letters[failing].subject == "pyoco.work.default"
+
+
+async def test_a_flow_that_listens_stops_when_its_run_is_cancelled(config: NatsBackendConfig, flows: Flows) -> None:
+    async with serving(config) as client, worker(config, flows) as one, at_work(one):
+        run_id = await submit(client, "listens")
+        await flows.has_begun()
+        await client.post(f"/runs/{run_id}/cancel")
+        run = await seen(client, run_id, "CANCELLED")
+
+    assert flows.stopped.is_set()
+    assert run["cancel"]["how"] == "cooperative"
+    assert run["cancel"]["requested_at"] <= run["cancel"]["delivered_at"] <= run["cancel"]["stopped_at"]
+
+
+async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows) as one:
+        async with at_work(one):
+            run_id = await submit(client, "deaf")
+            await flows.has_begun()
+            await client.post(f"/runs/{run_id}/cancel")
+            run = await seen(client, run_id, "CANCELLED")
+        assert not flows.stopped.is_set()
+
+        after = await submit(client)
+        assert await one.run_once(timeout=PATIENCE_SEC) == after
+
+    assert run["cancel"]["how"] == "abandoned"
+
+
+async def test_a_call_that_is_cancelled_stops_its_flow_and_gives_the_job_to_somebody_else(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows, "first") as one:
+        run_id = await submit(client, "listens")
+        call = asyncio.create_task(one.run_once(timeout=PATIENCE_SEC))
+        await flows.has_begun()
+        call.cancel()
+        await asyncio.wait([call])
+        assert await asyncio.to_thread(flows.stopped.wait, PATIENCE_SEC)
+        flows.go_on.set()
+        async with worker(config, flows, "second") as other:
+            assert await other.run_once(timeout=PATIENCE_SEC) == run_id
+            run = await seen(client, run_id, "COMPLETED")
+
+    assert (run["attempt"], run["worker_id"]) == (2, "second")
+
+
+async def test_what_was_taken_and_not_begun_is_given_back_when_the_worker_closes(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows, "second") as other:
+        async with worker(config, flows, "first") as one:
+            assert await one.run_once(timeout=0.01) is None
+            run_id = await submit(client)
+            assert await other.run_once(timeout=0.1) is None  # the first has it, and keeps it for its next call
+
+        assert await other.run_once(timeout=PATIENCE_SEC) == run_id
+
+
+async def test_a_worker_of_several_tags_takes_the_runs_of_each(config: NatsBackendConfig, flows: Flows) -> None:
+    async with (
+        serving(config) as client,
+        await PyocoNatsWorker.connect(config, flows.resolve, tags=["cpu", "gpu"]) as one,
+    ):
+        run_ids = {await submit(client, tag=tag) for tag in ("cpu", "gpu")}
+        worked = {await one.run_once(timeout=PATIENCE_SEC) for _ in run_ids}
+
+    assert worked == run_ids
+
+
+async def test_a_worker_is_seen_in_the_registry_while_it_is_there_and_after(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with open_stores(config, name="test") as stores:
+        async with worker(config, flows, "seen"):
+            there = await stores.registry.get(WorkerId("seen"))
+        gone = await stores.registry.get(WorkerId("seen"))
+
+    assert there is not None
+    assert there.stopped_at is None
+    assert gone is not None
+    assert gone.stopped_at is not None
+
+
+async def test_a_name_that_a_living_worker_has_is_refused(config: NatsBackendConfig, flows: Flows) -> None:
+    async with worker(config, flows, "twin"):
+        with pytest.raises(InvalidUsage, match="twin"):
+            await PyocoNatsWorker.connect(config, flows.resolve, "twin")
+
+
+@pytest.mark.parametrize(("tags", "worker_id"), [(["a.b"], "w"), (["*"], "w"), (["ok"], "no spaces"), (["ok"], "")])
+async def test_a_name_that_cannot_be_a_subject_or_a_key_is_a_value_error(tags: list[str], worker_id: str) -> None:
+    with pytest.raises(ValueError, match=r"tag|worker id"):
+        await PyocoNatsWorker.connect(NatsBackendConfig(), lambda name: Flow(name), worker_id, tags)
+
+
+async def test_a_worker_without_flows_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="flow_resolver"):
+        await PyocoNatsWorker.connect(NatsBackendConfig())
+
+
+async def test_a_run_outlasts_the_ack_wait_without_being_begun_twice(config: NatsBackendConfig, flows: Flows) -> None:
+    quick = replace(config, consumer_ack_wait_sec=0.4, ack_progress_interval_sec=0.1)
+    async with (
+        serving(quick) as client,
+        worker(quick, flows, "first") as one,
+        worker(quick, flows, "second") as other,
+        at_work(one),
+    ):
+        run_id = await submit(client, "listens")
+        await flows.has_begun()
+        assert await other.run_once(timeout=1.0) is None
+        flows.go_on.set()
+        run = await seen(client, run_id, "COMPLETED")
+
+    assert (run["attempt"], run["worker_id"]) == (1, "first")
