@@ -30,6 +30,7 @@ class Fleet:
 
     def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
         self.broker = Broker(nats)
+        self._folder = folder
         self.marker = secrets.token_hex(8)
         self.environment = environment(plan, folder, nats.url, nats.token, self.marker)
         self.config = NatsBackendConfig.from_env(self.environment)
@@ -41,7 +42,7 @@ class Fleet:
                 f"gateway-{n}",
                 "pyoco_server.cli.server",
                 ["up", "--nats-url", nats.url, "--port", str(port)],
-                self.environment | {"PYOCO_INDEX_PATH": str(folder / f"index-{n}.sqlite")},
+                self.environment | {"PYOCO_INDEX_PATH": str(folder / f"gateway-{n}.sqlite")},
                 folder,
                 says_when_ready=b"pyoco-server is up",
                 on_end=self._ended,
@@ -67,6 +68,11 @@ class Fleet:
     @property
     def members(self) -> list[Member]:
         return [*self.gateways, *self.workers]
+
+    def lose_index(self, gateway: str) -> None:
+        """Remove the index of a gateway that is down: a cache, which has to come back by itself."""
+        for file in self._folder.glob(f"{gateway}.sqlite*"):
+            file.unlink()
 
     async def until_ready(self) -> bool:
         """Wait until every part says that it serves; False when that takes too long."""

@@ -14,16 +14,30 @@ from typing import Any, Literal
 
 from pyoco_server.adapters.nats_config import Sync
 
-Kind = Literal["worker", "gateway", "nats", "runner", "fork_server", "worker_pause", "gateway_pause", "nats_pause"]
+Kind = Literal[
+    "worker",
+    "gateway",
+    "nats",
+    "runner",
+    "fork_server",
+    "worker_stop",
+    "gateway_stop",
+    "worker_pause",
+    "gateway_pause",
+    "nats_pause",
+]
 
-# How often each kind is chosen, in proportion. What is paused is stopped for a while and then goes on, not knowing that
-# time has passed: a worker comes back as a zombie whose runs were taken over, a broker leaves everybody waiting.
+# How often each kind is chosen, in proportion. What is stopped is asked to end, as by a deployment. What is paused is
+# halted for a while and then goes on, not knowing that time has passed: a worker comes back as a zombie whose runs were
+# taken over, a broker leaves everybody waiting.
 KINDS: Mapping[Kind, int] = {
     "worker": 4,
-    "gateway": 3,
-    "nats": 4,
+    "gateway": 2,
+    "nats": 3,
     "runner": 2,
     "fork_server": 1,
+    "worker_stop": 2,
+    "gateway_stop": 1,
     "worker_pause": 2,
     "gateway_pause": 1,
     "nats_pause": 1,
@@ -66,18 +80,14 @@ class Plan:
 
 
 def environment(plan: Plan, folder: Path, nats_url: str, nats_token: str, marker: str) -> dict[str, str]:
-    """The environment of every process of a run: the caller's, without settings of its own, plus ours."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYOCO_")}
-    return (
-        inherited
-        | SETTINGS
-        | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "PYOCO_DATA_DIR": str(folder / "data"),
-            "PYOCO_NATS_URL": nats_url,
-            "PYOCO_NATS_TOKEN": nats_token,
-            "PYOCO_NATS_SYNC": plan.sync,
-            "PYOCO_CHAOS_WITNESS": str(folder / "witness"),
-            MARKER: marker,
-        }
-    )
+    """The environment of every process of a run; settings that the caller has in his own win over the short times."""
+    ours = {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYOCO_DATA_DIR": str(folder / "data"),
+        "PYOCO_NATS_URL": nats_url,
+        "PYOCO_NATS_TOKEN": nats_token,
+        "PYOCO_NATS_SYNC": plan.sync,
+        "PYOCO_CHAOS_WITNESS": str(folder / "witness"),
+        MARKER: marker,
+    }
+    return {**SETTINGS, **os.environ, **ours}

@@ -91,9 +91,9 @@ class Broker:
             await self._server.start()
             self._down_sec = None
 
-    def kill(self, down_sec: float) -> int | None:
-        """Kill it as hard as the operating system can; None when it is down already."""
-        pid = self.signal(signal.SIGKILL)
+    def end(self, number: signal.Signals, down_sec: float) -> int | None:
+        """End it by a signal, and let it stay down for so long; None when it is down already."""
+        pid = self.signal(number)
         if pid is not None:
             self._down_sec = down_sec
             self._killed.set()
@@ -161,12 +161,11 @@ class Member:
                 self._on_end(self, status, self._was_ready())
             await asyncio.sleep(down_sec or 0.5)
 
-    def kill(self, down_sec: float) -> int | None:
-        """Kill it as hard as the operating system can; None when it is down already."""
-        self._down_sec = down_sec
-        pid = self.signal(signal.SIGKILL)
-        if pid is None:
-            self._down_sec = None
+    def end(self, number: signal.Signals, down_sec: float) -> int | None:
+        """End it by a signal, and let it stay down for so long; None when it is down already."""
+        pid = self.signal(number)
+        if pid is not None:
+            self._down_sec = down_sec
         return pid
 
     def signal(self, number: signal.Signals) -> int | None:

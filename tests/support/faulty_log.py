@@ -7,17 +7,14 @@ interleaving, and a failed example can be played again. They lose answers, never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
-
-import orjson
 
 from pyoco_server.application.ports import Conflict, LoadedSnapshot, Stored
 from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, RunId
-from pyoco_server.execution.snapshot import encode_snapshot, from_snapshot
+from pyoco_server.execution.snapshot import encode_snapshot
 from pyoco_server.execution.state import Execution
 from pyoco_server.execution.wire import decode, encode
 
@@ -127,8 +124,7 @@ class FaultySnapshots:
         kept = self._kept.get(run_id)
         if kept is None:
             return None
-        plain: Mapping[str, Any] = orjson.loads(kept.data)
-        return LoadedSnapshot(execution=from_snapshot(plain), revision=kept.revision, plain=plain)
+        return LoadedSnapshot.read(kept.data, kept.revision)
 
     async def advance(
         self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False

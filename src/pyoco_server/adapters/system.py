@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from random import Random
 from threading import Lock
 
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId
@@ -28,6 +29,8 @@ class SystemIds:
     def __init__(self) -> None:
         self._lock = Lock()
         self._last = 0
+        # Ids must not collide; no safety hangs on their being hard to guess, so a system call for each is too dear.
+        self._random = Random(secrets.randbits(256))  # noqa: S311
 
     def run_id(self) -> RunId:
         digits = self._uuid7()
@@ -45,5 +48,5 @@ class SystemIds:
         with self._lock:
             self._last = max(time.time_ns() // 1_000_000 * _COUNTER_LIMIT, self._last + 1)
             millis, counter = divmod(self._last, _COUNTER_LIMIT)
-        tail = 0b10 << 62 | secrets.randbits(62)
+        tail = 0b10 << 62 | self._random.getrandbits(62)
         return f"{millis:012x}7{counter:03x}{tail:016x}"

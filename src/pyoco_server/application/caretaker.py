@@ -158,7 +158,7 @@ class Caretaker:
             loaded = await self._stores.snapshots.load(run_id)
             if loaded is None or loaded.execution.status.is_terminal:
                 continue
-            silent = now - loaded.plain["heartbeat_at"] > silence_sec
+            silent = now - loaded.heartbeat_at > silence_sec
             patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
             if silent and patient and loaded.execution.request.tag in free_tags:
                 self._requeued_at[run_id] = now

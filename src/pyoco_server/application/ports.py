@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import orjson
+
 from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
+from pyoco_server.execution.snapshot import from_snapshot
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
@@ -83,7 +86,20 @@ class LoadedSnapshot:
 
     execution: Execution
     revision: int
-    plain: Mapping[str, Any]
+    heartbeat_at: float
+    value: bytes
+
+    @classmethod
+    def read(cls, value: bytes, revision: int) -> LoadedSnapshot:
+        """What these stored bytes show."""
+        plain = orjson.loads(value)
+        return cls(execution=from_snapshot(plain), revision=revision, heartbeat_at=plain["heartbeat_at"], value=value)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The stored JSON, parsed anew each time: most who hold a snapshot never ask for it."""
+        parsed: dict[str, Any] = orjson.loads(self.value)
+        return parsed
 
 
 class SnapshotStore(Protocol):

@@ -160,6 +160,7 @@ class _Gateway(uvicorn.Server):
                 create_app(config),
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 lifespan="on",
                 timeout_graceful_shutdown=OPEN_REQUESTS_PATIENCE_SEC,
             )

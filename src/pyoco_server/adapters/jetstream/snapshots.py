@@ -15,7 +15,7 @@ from pyoco_server.application.ports import LoadedSnapshot
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import AppendConflict, RequestTooLarge, SnapshotTooLarge
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import encode_snapshot, from_snapshot
+from pyoco_server.execution.snapshot import encode_snapshot
 from pyoco_server.execution.state import Execution
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,10 @@ class JetStreamSnapshots:
 
     async def touch(self, run_id: RunId, heartbeat_at: float) -> LoadedSnapshot | None:
         known = await self.load(run_id)
-        if known is None or known.plain["heartbeat_at"] >= heartbeat_at:
+        if known is None or known.heartbeat_at >= heartbeat_at:
             return known
         plain = {**known.plain, "heartbeat_at": heartbeat_at}
-        stored = await self._store(known.execution, orjson.dumps(plain), revision=known.revision)
+        stored = await self._store(known.execution, orjson.dumps(plain), heartbeat_at, revision=known.revision)
         return known if stored is None else stored
 
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
@@ -77,11 +77,13 @@ class JetStreamSnapshots:
         return await self.load(run_id) is None  # gone already, perhaps by a try of ours whose ack was lost
 
     async def _put(self, execution: Execution, known: LoadedSnapshot | None) -> LoadedSnapshot | None:
-        heartbeat_at = known.plain["heartbeat_at"] if known else None
+        heartbeat_at = max(execution.updated_at, known.heartbeat_at if known else 0.0)
         value = encode_snapshot(execution, self._max_bytes, heartbeat_at=heartbeat_at)
-        return await self._store(execution, value, revision=known.revision if known else 0)
+        return await self._store(execution, value, heartbeat_at, revision=known.revision if known else 0)
 
-    async def _store(self, execution: Execution, value: bytes, *, revision: int) -> LoadedSnapshot | None:
+    async def _store(
+        self, execution: Execution, value: bytes, heartbeat_at: float, *, revision: int
+    ) -> LoadedSnapshot | None:
         run_id = execution.execution_id
         try:
             stored = await self._bucket.put(self._subjects.run_key(run_id), value, revision=revision)
@@ -90,15 +92,14 @@ class JetStreamSnapshots:
         if stored is None:
             return None
         self._last_revision = max(self._last_revision, stored)
-        return LoadedSnapshot(execution=execution, revision=stored, plain=orjson.loads(value))
+        return LoadedSnapshot(execution=execution, revision=stored, heartbeat_at=heartbeat_at, value=value)
 
 
 def _decode(message: StoredMessage) -> LoadedSnapshot | None:
     if is_marker(message):
         return None
     try:
-        plain = orjson.loads(message.data)
-        return LoadedSnapshot(execution=from_snapshot(plain), revision=message.sequence, plain=plain)
+        return LoadedSnapshot.read(message.data, message.sequence)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         # Somebody else's, or an older program's: what we cannot read we neither show nor overwrite.
         facts = {"subject": message.subject, "error": f"{type(error).__name__}: {error}"}

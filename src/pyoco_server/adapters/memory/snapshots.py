@@ -9,7 +9,7 @@ import orjson
 from pyoco_server.adapters.memory.stream import MemoryStream
 from pyoco_server.application.ports import LoadedSnapshot
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import encode_snapshot, from_snapshot
+from pyoco_server.execution.snapshot import encode_snapshot
 from pyoco_server.execution.state import Execution
 
 
@@ -38,8 +38,7 @@ class MemorySnapshots:
         change = self.stream.get(revision)
         if change is None or change.value is None:
             return None
-        plain = orjson.loads(change.value)
-        return LoadedSnapshot(execution=from_snapshot(plain), revision=revision, plain=plain)
+        return LoadedSnapshot.read(change.value, revision)
 
     async def advance(
         self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False
@@ -50,13 +49,13 @@ class MemorySnapshots:
             return None
         if stored is not None and stored.execution.version >= execution.version:
             return stored
-        heartbeat_at = stored.plain["heartbeat_at"] if stored else None
+        heartbeat_at = stored.heartbeat_at if stored else None
         self._write(run_id, encode_snapshot(execution, self._max_bytes, heartbeat_at=heartbeat_at))
         return await self.load(run_id)
 
     async def touch(self, run_id: RunId, heartbeat_at: float) -> LoadedSnapshot | None:
         stored = await self.load(run_id)
-        if stored is None or stored.plain["heartbeat_at"] >= heartbeat_at:
+        if stored is None or stored.heartbeat_at >= heartbeat_at:
             return stored
         self._write(run_id, orjson.dumps({**stored.plain, "heartbeat_at": heartbeat_at}))
         return await self.load(run_id)

@@ -11,7 +11,7 @@ from pyoco_server.application.ports import RunQuery
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.http_api.depends import GatewayDep, gateway_of, origin_of
+from pyoco_server.http_api.depends import GatewayDep, RawRoute, gateway_of, origin_of
 from pyoco_server.http_api.dialects.runs import schemas, translate
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -35,18 +35,22 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
-# The two hot paths read the request themselves: the framework's own solving of parameters costs as much as they do.
-@router.post(
-    "",
-    responses=_answers(schemas.RunAccepted, 413, 422, 503),
-    openapi_extra=_body(schemas.RunSubmitRequest, required=True),
-)
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     gateway = gateway_of(request)
     asked, labels = translate.submit_request(await request.body(), gateway.config)
     execution = await gateway.submit(asked, labels, origin_of(request))
     return _json(translate.accepted_out(execution, gateway.stores.durability))
+
+
+router.add_api_route(
+    "",
+    submit_run,
+    methods=["POST"],
+    route_class_override=RawRoute,
+    responses=_answers(schemas.RunAccepted, 413, 422, 503),
+    openapi_extra=_body(schemas.RunSubmitRequest, required=True),
+)
 
 
 @router.get("", responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot], 422, 503))
