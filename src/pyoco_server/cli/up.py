@@ -155,9 +155,10 @@ class _Gateway(uvicorn.Server):
     """Uvicorn without its own ideas about signals, and with a word when it is ready."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
+        self._app = create_app(config)
         super().__init__(
             uvicorn.Config(
-                create_app(config),
+                self._app,
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,
@@ -172,7 +173,12 @@ class _Gateway(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            if (refusal := getattr(self._app.state, "refusal", None)) is not None:
+                raise refusal from None
+            raise
         if self.started:
             self.ready.set()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
+from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.edge import BodyLimit, RequestId
@@ -26,8 +27,12 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if config is None:
             configure_logging(service="pyoco-server:http", config=settings)
-        async with open_gateway(settings) as gateway:
-            app.state.gateway = gateway
+        async with AsyncExitStack() as opened:
+            try:
+                app.state.gateway = await opened.enter_async_context(open_gateway(settings))
+            except PyocoError as error:
+                app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
+                raise
             yield
 
     app = FastAPI(title="pyoco-server", description=DESCRIPTION, version="1.0.0", lifespan=lifespan)

@@ -1,0 +1,79 @@
+"""Flows that behave and misbehave, for real workers; loaded by their resolver, never imported by a test."""
+
+# ruff: noqa: T201  # that what tasks print is found again is what they are for
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.syntax import TaskWrapper
+
+
+def greet(name: str = "world") -> str:
+    print(f"saying hello to {name}")
+    return f"Hello, {name}!"
+
+
+def numbers(count: int = 3) -> list[int]:
+    return list(range(1, count + 1))
+
+
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+def divide() -> float:
+    return 1 / 0
+
+
+def wait(ctx: Any) -> str:
+    """Stops when it is told to."""
+    print("waiting")
+    while not ctx.is_cancelled:
+        time.sleep(0.01)
+    return "stopped"
+
+
+def ignore() -> None:
+    """Stops for nobody."""
+    print("waiting")
+    time.sleep(600)
+
+
+def crash() -> None:
+    print("about to crash", flush=True)
+    time.sleep(0.1)  # steps leave a runner in bundles: without this the crash would take the word that it began along
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def wait_for_file(path: str) -> str:
+    """Is done when the file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "found"
+
+
+def _flow(name: str, *functions: Any) -> Flow:
+    flow = Flow(name=name)
+    for function in functions:
+        flow = flow >> TaskWrapper(Task(func=function, name=function.__name__))
+    return flow
+
+
+FLOWS = {
+    "hello": _flow("hello", greet),
+    "sum": _flow("sum", numbers, total),
+    "fails": _flow("fails", divide),
+    "listens": _flow("listens", wait),
+    "deaf": _flow("deaf", ignore),
+    "crashes": _flow("crashes", crash),
+    "waits": _flow("waits", wait_for_file),
+}
+
+
+def resolve(flow_name: str) -> Flow:
+    return FLOWS[flow_name]

@@ -1,0 +1,170 @@
+"""One `pyoco-server up --with-worker`, and everything a newcomer tries on it; all processes are real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.application.ports import DeadLetter
+from pyoco_server.bootstrap import locate_broker, open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.programs import Program, address_of, up_with_worker
+
+PATIENCE_SEC = 30.0
+LOG_FIELDS = {"ts", "service", "level", "logger", "message", "pathname", "lineno", "func"}
+QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("system")
+
+
+@pytest.fixture(scope="module")
+def system(folder: Path) -> Iterator[Program]:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+        yield program
+
+
+@pytest.fixture
+def client(system: Program) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address_of(system), timeout=PATIENCE_SEC) as connected:
+        yield connected
+
+
+def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
+    answer = client.post("/runs", json={"flow_name": flow_name, "params": params})
+    assert answer.status_code == 200, answer.text
+    run_id: str = answer.json()["run_id"]
+    return run_id
+
+
+def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
+    """The run as soon as it has one of these statuses: asked for again and again, as curl would."""
+    for _ in range(10_000):
+        run: dict[str, Any] = client.get(f"/runs/{run_id}", params={"include": "records"}).json()
+        if run.get("status") in statuses:
+            return run
+    raise AssertionError(f"{run} is none of {statuses}")
+
+
+def begun(client: httpx.Client, run_id: str) -> None:
+    """Return when the flow's task is seen to run."""
+    for _ in range(10_000):
+        if "RUNNING" in client.get(f"/runs/{run_id}").json()["tasks"].values():
+            return
+    raise AssertionError("it does not begin")
+
+
+def test_a_first_run_completes_with_its_tasks_and_outputs(client: httpx.Client) -> None:
+    run = seen(client, submit(client, "sum", count=4), "COMPLETED", "FAILED")
+
+    assert (run["status"], run["error"]) == ("COMPLETED", None)
+    assert run["tasks"] == {"numbers": "SUCCEEDED", "total": "SUCCEEDED"}
+    assert run["task_records"]["total"]["output"] == 10
+    assert run["worker_id"] == "beside"
+    assert client.get("/runs").json()[0]["run_id"] == run["run_id"]
+
+
+def test_an_accepted_run_is_on_the_disk(client: httpx.Client) -> None:
+    assert client.post("/runs", json={"flow_name": "hello"}).json()["durability"] == "fsynced"
+
+
+def test_what_a_flow_prints_is_in_the_log_with_its_run(client: httpx.Client, system: Program) -> None:
+    run_id = submit(client, "hello", name="log")
+    seen(client, run_id, "COMPLETED")
+
+    system.out.wait_for(rf'"message":"saying hello to log".*"run_id":"{run_id}"')
+
+
+def test_a_failing_flow_fails_its_run_and_says_where(client: httpx.Client) -> None:
+    run = seen(client, submit(client, "fails"), "FAILED")
+
+    assert run["error"] == "ZeroDivisionError: division by zero"
+    assert run["tasks"] == {"divide": "FAILED"}
+    assert "1 / 0" in run["task_records"]["divide"]["traceback"]
+
+
+def test_a_flow_that_nobody_serves_fails_its_run_and_leaves_a_letter(client: httpx.Client, folder: Path) -> None:
+    run_id = submit(client, "no-such-flow")
+    run = seen(client, run_id, "FAILED")
+
+    assert "no-such-flow" in run["error"]
+    letter = next(letter for letter in asyncio.run(letters(folder)) if letter.run_id == run_id)
+    assert (letter.reason, letter.flow_name, letter.worker_id) == ("flow_not_found", "no-such-flow", "beside")
+
+
+async def letters(folder: Path) -> list[DeadLetter]:
+    config = locate_broker(replace(NatsBackendConfig(), data_dir=str(folder / "data")))
+    async with open_stores(config, name="test") as stores:
+        return list(await stores.dead_letters.recent())
+
+
+def test_a_cancelled_flow_that_listens_stops_by_itself(client: httpx.Client) -> None:
+    run_id = submit(client, "listens")
+    begun(client, run_id)
+
+    answer = client.post(f"/runs/{run_id}/cancel", json={"reason": "enough"}).json()
+    run = seen(client, run_id, "CANCELLED")
+
+    assert answer["status"] == "CANCELLING"
+    assert (run["cancel"]["how"], run["cancel"]["reason"]) == ("cooperative", "enough")
+    assert run["cancel"]["stopped_at"] - run["cancel"]["requested_at"] < 0.5
+    assert run["tasks"] == {"wait": "CANCELLED"}
+
+
+def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client: httpx.Client, system: Program) -> None:
+    run_id = submit(client, "deaf")
+    begun(client, run_id)
+
+    client.post(f"/runs/{run_id}/cancel")
+    run = seen(client, run_id, "CANCELLED")
+
+    assert run["cancel"]["how"] == "killed"
+    assert 0.5 <= run["cancel"]["stopped_at"] - run["cancel"]["delivered_at"] < 1.5
+    system.out.wait_for(rf'"err_id":"ERR-PYOCO-0021"|"run_id":"{run_id}".*"err_id":"ERR-PYOCO-0021"')
+
+
+def test_a_runner_that_crashes_fails_its_run_by_the_name_of_the_signal_and_is_replaced(client: httpx.Client) -> None:
+    run = seen(client, submit(client, "crashes"), "FAILED")
+
+    assert "SIGSEGV" in run["error"]
+    assert "about to crash" in run["error"]
+    assert run["tasks"] == {"crash": "FAILED"}
+    for _ in range(3):
+        seen(client, submit(client, "hello"), "COMPLETED")
+
+
+def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(
+    client: httpx.Client, system: Program
+) -> None:
+    seen(client, submit(client, "fails"), "FAILED")
+
+    lines = system.logs()
+
+    assert all(line.keys() >= LOG_FIELDS for line in lines)
+    assert {line["service"] for line in lines} == {"pyoco-server:http", "pyoco-server:worker"}
+    failed = [line for line in lines if line["message"] == "run failed"]
+    assert failed
+    assert all(line.keys() >= {"run_id", "flow_name", "tag", "worker_id", "reason"} for line in failed)
+
+
+def test_what_people_read_is_on_stderr_with_the_next_command_to_try(system: Program) -> None:
+    words = system.err.all()
+
+    assert any("Ctrl-C" in line for line in words)
+    assert any(line.startswith("try: curl") for line in words)
+    assert not any(line.startswith("{") for line in words)
+
+
+def test_the_data_folder_is_for_its_owner_only(folder: Path, system: Program) -> None:
+    address_of(system)
+
+    assert os.stat(folder / "data").st_mode & 0o077 == 0

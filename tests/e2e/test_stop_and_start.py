@@ -1,0 +1,267 @@
+"""How the programs start, refuse to start, stop, and die: signals, exit codes, words, and nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from e2e.test_first_run import begun, seen, submit
+from pyoco_server.adapters.data_folder import find_running
+from support.processes import wait_for_exit
+from support.programs import (
+    FLOWS,
+    ROOT,
+    Program,
+    address_of,
+    command_of,
+    descendants,
+    server,
+    up,
+    up_with_worker,
+    worker,
+)
+
+RESOLVER = f"{FLOWS}:resolve"
+
+
+def connected(program: Program) -> httpx.Client:
+    return httpx.Client(base_url=address_of(program), timeout=30.0)
+
+
+def ready(program: Program) -> list[int]:
+    """Wait until the worker beside the gateway works too; every process there is."""
+    program.out.wait_for('"message":"worker ready"')
+    return descendants(program.pid)
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with up_with_worker(tmp_path) as program:
+        address_of(program)
+        processes = ready(program)
+        commands = " ".join(command_of(pid) for pid in processes)
+
+        program.signal(number)
+
+        assert program.exit_code() == code, program.said()
+        assert all(wait_for_exit(pid) for pid in processes)
+        logged = [line["message"] for line in program.logs()]
+
+    assert "nats-server" in commands
+    assert "pyoco_server.cli.worker" in commands
+    assert "worker stopped" in logged
+    assert not [line for line in program.logs() if line["level"] == "ERROR"]
+    assert "Traceback" not in program.said()
+
+
+def test_killed_with_9_it_takes_everybody_along(tmp_path: Path) -> None:
+    with up_with_worker(tmp_path) as program, connected(program) as client:
+        ready(program)
+        begun(client, submit(client, "deaf"))
+        processes = descendants(program.pid)
+
+        program.signal(signal.SIGKILL)
+
+        assert len(processes) >= 4  # nats-server, worker, fork server, runner
+        for pid in processes:
+            assert wait_for_exit(pid), command_of(pid)
+
+
+def test_a_run_that_is_stopped_with_its_worker_goes_on_after_the_next_start(tmp_path: Path) -> None:
+    short = {"PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "0.2"}
+    signpost = tmp_path / "go-on"
+    with up_with_worker(tmp_path, env=short) as program, connected(program) as client:
+        run_id = submit(client, "waits", path=str(signpost))
+        finished = submit(client, "hello")
+        begun(client, run_id)
+        seen(client, finished, "COMPLETED")
+        program.signal(signal.SIGTERM)
+        assert program.exit_code() == 0, program.said()
+    signpost.touch()
+
+    with up_with_worker(tmp_path, env=short) as program, connected(program) as client:
+        run = seen(client, run_id, "COMPLETED")
+
+        assert (run["attempt"], run["task_records"]["wait_for_file"]["output"]) == (2, "found")
+        assert {one["run_id"] for one in client.get("/runs").json()} == {run_id, finished}
+
+
+def test_asked_twice_it_does_not_wait_for_its_runs(tmp_path: Path) -> None:
+    with up_with_worker(tmp_path, env={"PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "600"}) as program:
+        with connected(program) as client:
+            begun(client, submit(client, "deaf"))
+        processes = descendants(program.pid)
+        program.signal(signal.SIGINT)
+        program.out.wait_for('"message":"finishing runs"')
+
+        program.signal(signal.SIGINT)
+
+        assert program.exit_code() == 130, program.said()
+        assert all(wait_for_exit(pid) for pid in processes)
+
+
+# --- not starting -----------------------------------------------------------------------------------------------------
+
+
+def refused(program: Program) -> str:
+    """What it told the person, having ended with 1 and without a traceback."""
+    assert program.exit_code() == 1, program.said()
+    program.err.wait_for("hint: ")
+    words = "\n".join(program.err.all())
+    assert "Traceback" not in words
+    assert re.search(r"\[ERR-PYOCO-\d{4}\]", words)
+    return words
+
+
+def test_a_second_one_on_the_same_data_folder_is_refused_by_the_pid_of_the_first(tmp_path: Path) -> None:
+    with up(tmp_path) as first, connected(first) as client:
+        with up(tmp_path) as second:
+            words = refused(second)
+
+        assert str(first.pid) in words
+        assert "ERR-PYOCO-0032" in words
+        assert client.get("/health").json() == {"status": "ok", "nats": "connected"}
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with server("up", "--port", port, "--data-dir", "data", cwd=tmp_path) as program:
+            words = refused(program)
+
+    assert port in words
+    assert "--port" in words
+    assert not (tmp_path / "data").exists()
+
+
+BAD_RESOLVERS = [
+    ("missing.py:resolve", "no such file"),
+    ("missing_module:resolve", "missing_module"),
+    (f"{FLOWS}:FLOWS", "must be a function"),
+]
+
+
+def test_a_worker_without_a_resolver_that_works_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    with up(tmp_path) as running:
+        address_of(running)
+        for spec, told in BAD_RESOLVERS:
+            with worker("--data-dir", "data", "--flow-resolver", spec, cwd=tmp_path) as program:
+                assert told in refused(program)
+
+
+def test_a_system_whose_worker_cannot_start_does_not_start(tmp_path: Path) -> None:
+    with up(tmp_path, "--with-worker", "--flow-resolver", "missing.py:resolve") as program:
+        words = refused(program)
+
+    assert "missing.py" in words
+    assert "the worker could not start" in words
+
+
+USAGE: dict[str, Callable[[Path], Program]] = {
+    "unknown option": lambda cwd: server("up", "--nonsense", cwd=cwd),
+    "settings that cannot work": lambda cwd: server("up", cwd=cwd, env={"PYOCO_CONSUMER_ACK_WAIT_SEC": "5"}),
+    "bad tag": lambda cwd: worker("--tags", "a.b", "--flow-resolver", RESOLVER, cwd=cwd),
+}
+
+
+@pytest.mark.parametrize("what", USAGE)
+def test_a_command_line_that_cannot_be_understood_ends_with_1_and_a_hint(tmp_path: Path, what: str) -> None:
+    with USAGE[what](tmp_path) as program:
+        refused(program)
+
+        assert program.out.all() == []
+
+
+# --- several programs -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_worker_is_killed_with_9_is_finished_by_another_one(tmp_path: Path) -> None:
+    quick = {
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "1.5",
+        "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.4",
+        "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
+    }
+    signpost = tmp_path / "go-on"
+    arguments = ("--data-dir", "data", "--concurrency", "1", "--flow-resolver", RESOLVER)
+    with up(tmp_path, env=quick) as gateway, connected(gateway) as client:
+        with worker(*arguments, "--worker-id", "first", cwd=tmp_path, env=quick) as first:
+            run_id = submit(client, "waits", path=str(signpost))
+            begun(client, run_id)
+            runners = descendants(first.pid)
+            first.signal(signal.SIGKILL)
+            assert all(wait_for_exit(pid) for pid in runners)
+        with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=quick):
+            signpost.touch()
+            run = seen(client, run_id, "COMPLETED")
+
+    assert (run["worker_id"], run["attempt"]) == ("second", 2)
+    assert run["task_records"]["wait_for_file"]["output"] == "found"
+
+
+def test_a_worker_beside_the_gateway_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    with up_with_worker(tmp_path) as program, connected(program) as client:
+        first = next(pid for pid in ready(program) if "pyoco_server.cli.worker" in command_of(pid))
+
+        os.kill(first, signal.SIGKILL)
+
+        program.out.wait_for("the worker is gone and will be started again")
+        seen(client, submit(client, "hello"), "COMPLETED")
+
+
+def test_the_embedded_broker_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    with up_with_worker(tmp_path) as program, connected(program) as client:
+        before = submit(client, "hello")
+        seen(client, before, "COMPLETED")
+        broker = next(pid for pid in ready(program) if "nats-server" in command_of(pid))
+
+        os.kill(broker, signal.SIGKILL)
+        assert wait_for_exit(broker)
+
+        for _ in range(1000):
+            answer = client.post("/runs", json={"flow_name": "hello"})
+            if answer.status_code == 200:
+                break
+        seen(client, answer.json()["run_id"], "COMPLETED")
+        assert client.get(f"/runs/{before}").json()["status"] == "COMPLETED"
+
+
+def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_path: Path) -> None:
+    here = {"PYOCO_DATA_DIR": "data"}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    gateway = ("-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory", "--port", str(port))
+    with up(tmp_path) as broker:
+        address_of(broker)
+        running = find_running(str(tmp_path / "data"))
+        assert running is not None
+        there = {"PYOCO_NATS_URL": running.url, "PYOCO_NATS_TOKEN": running.token}
+        with (
+            Program(*gateway, cwd=tmp_path, env=here) as second,
+            Program(str(ROOT / "examples" / "run_worker.py"), cwd=tmp_path, env=there) as example,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client,
+        ):
+            second.out.wait_for("Uvicorn running on")
+            run = seen(client, submit(client, "hello", name="example"), "COMPLETED")
+            example.signal(signal.SIGINT)
+
+            assert example.exit_code() == 0, example.said()
+            assert run["worker_id"] == "example"
+            # In the caller's own program a flow prints where the program prints.
+            assert "saying hello to example" in example.out.all()
+            assert {line["service"] for line in second.logs()} == {"pyoco-server:http"}
+
+
+def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:
+    with up(tmp_path, "--nats-url", "nats://127.0.0.1:9") as program:
+        assert "127.0.0.1:9" in refused(program)

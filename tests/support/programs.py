@@ -1,0 +1,167 @@
+"""The programs as a person starts them: real processes, their words line by line, their children, their end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import orjson
+
+from support.processes import wait_for_exit
+
+ROOT = Path(__file__).parents[2]
+FLOWS = ROOT / "tests" / "e2e" / "flows.py"
+PATIENCE_SEC = 30.0
+
+
+class Program:
+    """A process that is ended with everything it started when the block ends."""
+
+    def __init__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYOCO_", "LC_", "LANG"))}
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=cwd,
+            env=clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self.out = Lines(self._process.stdout)
+        self.err = Lines(self._process.stderr)
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        started = [] if self._process.poll() is not None else descendants(self.pid)
+        self._process.kill()
+        self._process.wait()
+        for pid in started:
+            if not wait_for_exit(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.out.close()
+        self.err.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def exit_code(self) -> int:
+        """How it ended, once it has."""
+        return self._process.wait(PATIENCE_SEC)
+
+    def said(self) -> str:
+        return "\n".join(["--- stdout", *self.out.all(), "--- stderr", *self.err.all()])
+
+    def logs(self) -> list[dict[str, Any]]:
+        """What it has logged so far; every line of stdout must be one."""
+        return [orjson.loads(line) for line in self.out.all()]
+
+
+class Lines:
+    """What comes out of a stream, line by line, while it comes."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        assert stream is not None
+        self._stream = stream
+        self._lines: list[str] = []
+        self._ended = False
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def all(self) -> list[str]:
+        with self._news:
+            return list(self._lines)
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """The first line that has it, waiting for it to come."""
+        seen = 0
+        with self._news:
+            while True:
+                for line in self._lines[seen:]:
+                    if found := re.search(pattern, line):
+                        return found
+                seen = len(self._lines)
+                if self._ended or not self._news.wait(PATIENCE_SEC):
+                    told = "\n".join(self._lines)
+                    raise AssertionError(f"no line with {pattern!r} among:\n{told}")
+
+    def close(self) -> None:
+        self._reader.join(PATIENCE_SEC)
+        self._stream.close()
+
+    def _read(self) -> None:
+        for line in self._stream:
+            with self._news:
+                self._lines.append(line.rstrip("\n"))
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+
+def server(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Program:
+    return Program("-m", "pyoco_server.cli.server", *arguments, cwd=cwd, env=env)
+
+
+def up(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Program:
+    """`pyoco-server up` on a free port, with its data in `cwd / "data"`."""
+    return server("up", "--port", "0", "--data-dir", "data", *arguments, cwd=cwd, env=env)
+
+
+def up_with_worker(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Program:
+    """The same with a worker that serves the flows of these tests."""
+    return up(cwd, "--with-worker", "--flow-resolver", f"{FLOWS}:resolve", *arguments, env=env)
+
+
+def worker(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Program:
+    return Program("-m", "pyoco_server.cli.worker", *arguments, cwd=cwd, env=env)
+
+
+def address_of(program: Program) -> str:
+    """Where it says that it is, waiting until it says so."""
+    return program.err.wait_for(r"pyoco-server is up: (http://\S+)")[1]
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process that the process has started, and those that they have started."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (parent := _parent(folder)) is not None:
+            parents.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _parent(folder: Path) -> int | None:
+    try:
+        # The name of the program stands in parentheses and may hold anything, also spaces.
+        return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None

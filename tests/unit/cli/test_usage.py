@@ -1,0 +1,83 @@
+"""The options of the command lines: what they refuse before anything is started, and what their help shows."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from pyoco_server.cli import output, server, worker
+
+SERVER, WORKER = (server.app, "pyoco-server"), (worker.app, "pyoco-worker")
+
+
+def end(monkeypatch: pytest.MonkeyPatch, program: tuple[typer.Typer, str], *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", [program[1], *arguments])
+    with pytest.raises(SystemExit) as ended:
+        output.run(*program)
+    return ended.value.code
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.delenv("PYOCO_NATS_URL", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "told"),
+    [
+        (SERVER, [], "Missing command"),
+        (SERVER, ["down"], "down"),
+        (SERVER, ["up", "--nonsense"], "--nonsense"),
+        (SERVER, ["up", "surplus"], "surplus"),
+        (SERVER, ["up", "--port", "70000"], "--port"),
+        (SERVER, ["up", "--port", "http"], "--port"),
+        (SERVER, ["up", "--nats-url", "nats://h:1", "--with-nats-bootstrap"], "exclude each other"),
+        (SERVER, ["up", "--nats-url", "http://h:1"], "PYOCO_NATS_URL"),
+        (SERVER, ["up", "--worker-concurrency", "0"], "--worker-concurrency"),
+        (WORKER, ["--nats-url", "nowhere"], "PYOCO_NATS_URL"),
+        (WORKER, ["--concurrency", "0"], "--concurrency"),
+        (WORKER, ["--nonsense"], "--nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_line_that_cannot_be_understood_ends_with_1_and_names_the_trouble(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    program: tuple[typer.Typer, str],
+    arguments: list[str],
+    told: str,
+) -> None:
+    assert end(monkeypatch, program, *arguments) == 1
+
+    said = capsys.readouterr()
+    assert told in said.err
+    assert "[ERR-PYOCO-0018]" in said.err
+    assert "hint: " in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    "setting", [("PYOCO_CONSUMER_ACK_WAIT_SEC", "soon"), ("PYOCO_ACK_PROGRESS_INTERVAL_SEC", "60")], ids=repr
+)
+@pytest.mark.parametrize("arguments", [(SERVER, ["up"]), (WORKER, [])], ids=["up", "worker"])
+def test_a_setting_that_cannot_work_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: tuple[str, str],
+    arguments: tuple[tuple[typer.Typer, str], list[str]],
+) -> None:
+    monkeypatch.setenv(*setting)
+
+    assert end(monkeypatch, arguments[0], *arguments[1]) == 1
+    assert setting[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [(SERVER, ["up", "--help"]), (WORKER, ["--help"])], ids=["up", "worker"])
+def test_help_shows_an_example(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[tuple[typer.Typer, str], list[str]],
+) -> None:
+    assert end(monkeypatch, arguments[0], *arguments[1]) == 0
+    assert "Example: " in capsys.readouterr().out
