@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 
 from pyoco_server.application.handle import commit, handle
 from pyoco_server.application.ports import Job
@@ -25,22 +24,17 @@ async def submit(stores: Stores, request: Request, labels: tuple[str, ...], orig
     created = (await commit(stores, nothing(run_id), create, origin)).accepted()
     # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
     # there reads the log.
-    queueing = asyncio.ensure_future(stores.queue.publish(job_of(created), created_sequence=created.version))
-    showing = await _outcome(stores.snapshots.advance(created, create=True))
-    failures = [failure for failure in (showing, await _outcome(queueing)) if failure is not None]
+    outcomes = await asyncio.gather(
+        stores.snapshots.advance(created, create=True),
+        stores.queue.publish(job_of(created), created_sequence=created.version),
+        return_exceptions=True,
+    )
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if not failures:
         return created
     if not await _undo(stores, run_id):
         return created
     raise next((failure for failure in failures if not isinstance(failure, NatsUnavailable)), failures[0])
-
-
-async def _outcome(work: Awaitable[object]) -> PyocoError | None:
-    try:
-        await work
-    except PyocoError as error:
-        return error
-    return None
 
 
 def job_of(execution: Execution) -> Job:
