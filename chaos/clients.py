@@ -22,7 +22,7 @@ CLIENTS = 6
 ANSWER_SEC = 10.0
 # In proportion; what takes long or is stubborn is rarer, or the workers would do nothing else.
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
-SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 3.0), "program": (0.3, 1.0)}
+SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0)}
 RECENT = 40
 
 

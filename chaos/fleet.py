@@ -22,7 +22,7 @@ from pyoco_server.adapters.data_folder import DataFolder
 from pyoco_server.adapters.nats_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 
-START_SEC = 30.0
+START_SEC = 60.0
 
 
 class Fleet:

@@ -19,7 +19,7 @@ from pyoco_server.worker.process_tree import children_of
 LONGEST_DOWN_SEC = 3.0
 # A worker is halted for longer than its jobs are reserved for it, so that another one takes them over; the others for
 # less than a client waits for its answer.
-WORKER_PAUSE_SEC = (4.0, 7.0)
+WORKER_PAUSE_SEC = (5.0, 10.0)
 PAUSE_SEC = (0.5, 4.0)
 # Which part of the killed gateways also finds its index gone when it comes back.
 LOST_INDEXES = 0.3
