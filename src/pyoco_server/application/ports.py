@@ -223,9 +223,6 @@ class WorkerRegistry(Protocol):
     async def put(self, record: WorkerRecord) -> None:
         """Store the worker's own word; `hidden`, which is an operator's, is kept as it is stored."""
 
-    async def claim(self, record: WorkerRecord, *, silent_sec: float) -> WorkerRecord | None:
-        """Enter a worker; the record of another instance that spoke within `silent_sec` is returned and stays."""
-
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
     async def all(self) -> Sequence[WorkerRecord]: ...
 

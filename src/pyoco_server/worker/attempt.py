@@ -319,6 +319,8 @@ class Attempt:
             return await self._end(
                 ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
             )
+        if isinstance(end, Died) and end.never_began:
+            return HandedBack()  # the runner was gone before it read the job: it did not die of it
         if self._too_many_nodes:
             message = f"the flow has {self._too_many_nodes} tasks; at most {MAX_NODES} can be run"
             return await self._fail(Failure(code=ExecutionFailedError.err_id, message=message), (), "execution_error")

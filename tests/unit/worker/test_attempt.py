@@ -143,6 +143,16 @@ async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world:
     assert shown["tasks"] == {"load": "FAILED"}
 
 
+async def test_a_job_that_its_dead_runner_never_read_is_run_by_another(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).die("SIGKILL", never_began=True)
+        (await at_work.executor.begun()).end()
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["attempt"] == 2
+
+
 async def test_a_flow_of_too_many_tasks_is_stopped_and_told_so(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:

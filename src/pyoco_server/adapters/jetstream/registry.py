@@ -37,15 +37,6 @@ class JetStreamRegistry:
                 return
         raise AppendConflict(worker_id=record.worker_id)
 
-    async def claim(self, record: WorkerRecord, *, silent_sec: float) -> WorkerRecord | None:
-        for _ in range(MAX_RACES):
-            revision, stored = await self._look(record.worker_id)
-            if stored is not None and _is_alive(stored, record, silent_sec):
-                return stored
-            if await self._store(record, revision, stored):
-                return None
-        raise AppendConflict(worker_id=record.worker_id)
-
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None:
         return (await self._look(worker_id))[1]
 
@@ -75,12 +66,6 @@ class JetStreamRegistry:
             return False
         self._written[record.worker_id] = (new_revision, kept)
         return True
-
-
-def _is_alive(stored: WorkerRecord, claimant: WorkerRecord, silent_sec: float) -> bool:
-    if stored.instance_id == claimant.instance_id or stored.stopped_at is not None:
-        return False
-    return claimant.last_seen_at - stored.last_seen_at < silent_sec
 
 
 def _decode(message: StoredMessage) -> WorkerRecord | None:

@@ -19,14 +19,6 @@ class MemoryRegistry:
         stored = self._records.get(record.worker_id)
         self._records[record.worker_id] = replace(record, hidden=stored.hidden if stored else record.hidden)
 
-    async def claim(self, record: WorkerRecord, *, silent_sec: float) -> WorkerRecord | None:
-        stored = self._records.get(record.worker_id)
-        other = stored is not None and stored.stopped_at is None and stored.instance_id != record.instance_id
-        if stored is not None and other and record.last_seen_at - stored.last_seen_at < silent_sec:
-            return stored
-        await self.put(record)
-        return None
-
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None:
         return self._records.get(worker_id)
 
