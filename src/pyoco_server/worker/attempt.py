@@ -146,6 +146,10 @@ class Attempt:
 
     async def _open(self) -> Outcome | None:
         execution = await self.ledger.open()
+        if self.delivery.num_delivered > 1:
+            # Whoever had it before may have been lost between log and snapshot; an attempt is counted from the log.
+            await self.ledger.refresh()
+            execution = self.ledger.execution
         if not execution.exists:
             if self.delivery.created_sequence is not None:
                 return AlreadyFinished()  # its submit was undone, or retention took it
