@@ -146,10 +146,6 @@ class Attempt:
 
     async def _open(self) -> Outcome | None:
         execution = await self.ledger.open()
-        if self.delivery.num_delivered > 1:
-            # Whoever had it before may have been lost between log and snapshot; an attempt is counted from the log.
-            await self.ledger.refresh()
-            execution = self.ledger.execution
         if not execution.exists:
             if self.delivery.created_sequence is not None:
                 return AlreadyFinished()  # its submit was undone, or retention took it
@@ -207,8 +203,10 @@ class Attempt:
                 instance_id=self._place.instance_id,
             )
             handled = await self.ledger.commit(command)
-            if handled.refused is None:
+            if handled.events:
                 return None
+            if handled.refused is None:
+                continue  # an earlier delivery to this very worker began that attempt; ours is the next one
             if handled.refused.why not in (Why.FENCED, Why.CANCEL_REQUESTED):
                 return AlreadyFinished()
             if await self._holder_lives(handled.execution):
