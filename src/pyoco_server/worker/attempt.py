@@ -352,9 +352,12 @@ class Attempt:
         return Finished(status=outcome.status, letter=self._letter(reason, failure) if wanted else None)
 
     async def _end(self, handled: Handled) -> Outcome:
-        if handled.refused is not None:
-            return Fenced() if handled.refused.why is Why.FENCED else AlreadyFinished()
+        if handled.refused is not None and handled.refused.why is Why.FENCED:
+            return Fenced()
+        # Also of a run that is found finished: the end may be our own, stored by a try whose answer was lost.
         await self.ledger.show()
+        if handled.refused is not None:
+            return AlreadyFinished()
         return Finished(status=run_status(self.ledger.execution))
 
     def _letter(self, reason: str, failure: Failure) -> DeadLetter:

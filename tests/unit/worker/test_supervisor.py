@@ -156,6 +156,18 @@ async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_an
     assert await world.status(run_id) == "COMPLETED"
 
 
+async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_ack(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await world.until(run_id, "RUNNING")
+        world.faults.lose_answer("log.append")
+        runner.end()
+        await world.faults.done("delivery.ack")
+
+    assert await world.status(run_id) == "COMPLETED"
+
+
 async def test_a_broker_that_is_away_before_the_run_began_gives_the_job_back_for_two_seconds(world: World) -> None:
     await world.submit()
     world.faults.fail("snapshots.load")
