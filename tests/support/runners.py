@@ -50,8 +50,9 @@ class ScriptedRunner:
         end = Ended(at=AT, how=how, error_type=error_type, message=message)
         self._reports.put_nowait(Report(steps=steps, end=end))
 
-    def die(self, signal_name: str, *last_lines: str) -> None:
-        self._reports.put_nowait(Report(end=Died(exit_code=None, signal_name=signal_name, last_lines=last_lines)))
+    def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:
+        end = Died(exit_code=None, signal_name=signal_name, last_lines=last_lines, never_began=never_began)
+        self._reports.put_nowait(Report(end=end))
 
 
 class ScriptedExecutor:

@@ -327,6 +327,8 @@ class Attempt:
             now = self._now()
             confirm = ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
             return await self._end(await self.ledger.commit(confirm))
+        if isinstance(end, Died) and end.never_began:
+            return HandedBack()  # not a fault of this run: nothing of it has happened
         if self._too_many_nodes:
             message = f"the flow has {self._too_many_nodes} tasks; at most {MAX_NODES} can be run"
             return await self._fail(Failure(code=ExecutionFailedError.err_id, message=message), (), "execution_error")

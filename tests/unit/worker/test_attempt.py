@@ -144,6 +144,16 @@ async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world:
     assert shown["tasks"] == {"load": "FAILED"}
 
 
+async def test_a_run_whose_runner_died_before_it_read_the_job_goes_on_in_another(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).die("SIGKILL", never_began=True)
+        (await at_work.executor.begun()).end()
+        shown = await world.until(run_id, "COMPLETED", "FAILED")
+
+    assert shown["status"] == "COMPLETED"
+
+
 @pytest.mark.parametrize("with_end", [True, False], ids=["with its end", "before its end"])
 async def test_a_report_too_large_for_one_message_is_stored_in_several(world: World, with_end: bool) -> None:
     run_id = await world.submit()
