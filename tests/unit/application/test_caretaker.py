@@ -112,6 +112,17 @@ async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_
     assert await world.status(run_id) == "PENDING"
 
 
+async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been_waiting(world: World) -> None:
+    await world.submit()
+    world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
+
+    world.caretaker = world.new_caretaker()
+    world.faults.calls.clear()
+    await repaired(world)
+
+    assert "queue.publish" not in world.faults.calls
+
+
 async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
     run_id = await world.submit()
     world.caretaker.vouch(run_id)
