@@ -19,7 +19,7 @@ from pyoco_server.application.ports import Feed, RunIndex, RunQuery
 from pyoco_server.application.stores import Stores
 from pyoco_server.application.submit import job_of
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, nothing
@@ -140,9 +140,18 @@ class Caretaker:
     async def see_cancels_through(self) -> None:
         """Confirm what nobody holds, tell holders again, and end what was not confirmed in time."""
         for run_id in self._index.run_ids(RunQuery(status="CANCELLING", limit=AT_A_TIME)):
-            loaded = await self._stores.snapshots.load(run_id)
-            if loaded is not None:
-                await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
+            try:
+                await self._see_cancel_through(run_id)
+            except NatsUnavailable:
+                raise
+            except PyocoError:
+                # It comes first in the next round too: the cancels behind it must not wait for ever.
+                logger.exception("a cancel could not be seen through", extra={"run_id": run_id})
+
+    async def _see_cancel_through(self, run_id: RunId) -> None:
+        loaded = await self._stores.snapshots.load(run_id)
+        if loaded is not None:
+            await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
 
     # --- strays -------------------------------------------------------------------------------------------------------
 
