@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,17 +47,16 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = _stores(connection, facts, config)
         feed = JetStreamFeed(connection, config, facts)
-        index = SqliteRunIndex.open(_index_path(config))
-        follower = IndexFollower(feed, index, stores.clock)
-        caretaker = Caretaker(stores, index, feed, config)
-        async with asyncio.TaskGroup() as group:
-            unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
-            try:
-                yield Gateway(stores=stores, index=index, follower=follower, caretaker=caretaker, config=config)
-            finally:
-                for task in unasked:
-                    task.cancel()
-        index.close()
+        with _index(config) as index:
+            follower = IndexFollower(feed, index, stores.clock)
+            caretaker = Caretaker(stores, index, feed, config)
+            async with asyncio.TaskGroup() as group:
+                unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
+                try:
+                    yield Gateway(stores=stores, index=index, follower=follower, caretaker=caretaker, config=config)
+                finally:
+                    for task in unasked:
+                        task.cancel()
 
 
 async def _look_after(follower: IndexFollower, caretaker: Caretaker) -> None:
@@ -93,8 +92,19 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
     )
 
 
-def _index_path(config: NatsBackendConfig) -> Path:
-    if config.index_path:
-        return Path(config.index_path)
+@contextmanager
+def _index(config: NatsBackendConfig) -> Iterator[SqliteRunIndex]:
+    with _index_path(config) as path, closing(SqliteRunIndex.open(path)) as index:
+        yield index
+
+
+@contextmanager
+def _index_path(config: NatsBackendConfig) -> Iterator[Path]:
     folder = Path(config.data_dir) / "index"
-    return (folder if folder.is_dir() else Path(tempfile.mkdtemp(prefix="pyoco-index-"))) / "runs.sqlite"
+    if config.index_path:
+        yield Path(config.index_path)
+    elif folder.is_dir():
+        yield folder / "runs.sqlite"
+    else:
+        with tempfile.TemporaryDirectory(prefix="pyoco-index-") as temporary:
+            yield Path(temporary) / "runs.sqlite"
