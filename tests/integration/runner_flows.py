@@ -117,6 +117,16 @@ def print_to_both() -> None:
     print("no newline", end="")
 
 
+def wander_off() -> None:
+    os.chdir("/")
+    os.environ["LEFT_BEHIND"] = "by an earlier run"
+    del os.environ["PATH"]
+
+
+def look_around() -> list[str | None]:
+    return [os.getcwd(), os.environ.get("LEFT_BEHIND"), os.environ.get("PATH")]
+
+
 def count(ctx: Any) -> int:
     return int(ctx.loop.iteration)
 
@@ -150,6 +160,7 @@ def _flow(name: str, *parts: Any) -> Flow:
 ALONE = (
     *(divide, fetch, leave, vanish, crash, unserialisable, huge, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
+    *(wander_off, look_around),
 )
 FLOWS = {func.__name__: _flow(func.__name__, _task(func)) for func in ALONE}
 FLOWS["sum"] = _flow("sum", _task(add), _task(tell))

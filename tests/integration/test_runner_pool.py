@@ -261,6 +261,22 @@ async def test_a_task_that_closes_stdout_does_not_silence_the_next_run(
     assert output.of("run-b") == ["adding 1 and 1"]
 
 
+async def test_the_next_run_finds_folder_and_environment_as_they_were(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+    pids = pool.pids()
+
+    await play(pool, "wander_off", "run-a")
+    messages = await play(pool, "look_around", "run-b")
+
+    assert pool.pids() == pids
+    assert outputs_of(messages) == {"look_around": [str(tmp_path), None, os.environ["PATH"]]}
+    await pool.close()
+
+
 async def test_a_task_that_leaves_by_the_back_door_is_named_by_its_exit_code(pool: RunnerPool) -> None:
     messages = await play(pool, "vanish")
 

@@ -51,8 +51,8 @@ class ScriptedRunner:
         self._reports.put_nowait(Report(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:
-        died = Died(exit_code=None, signal_name=signal_name, last_lines=last_lines, never_began=never_began)
-        self._reports.put_nowait(Report(end=died))
+        end = Died(exit_code=None, signal_name=signal_name, last_lines=last_lines, never_began=never_began)
+        self._reports.put_nowait(Report(end=end))
 
 
 class ScriptedExecutor:

@@ -408,3 +408,13 @@ def test_a_resolver_that_returns_something_else_fails_the_run() -> None:
 
     assert ended.how == "failed"
     assert ended.message == "the resolver returned a str for 'main', not a pyoco Flow"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129])
+def test_a_task_whose_name_cannot_be_stored_fails_the_run_before_anything_has_begun(name: str) -> None:
+    ran: list[str] = []
+
+    told, ended = play(flow_of(named("first", lambda: ran.append("first")), named(name, lambda: ran.append(name))))
+
+    assert (told, ran) == ([], [])
+    assert (ended.how, ended.message) == ("failed", f"the name of a task has 1 to 128 characters, not {len(name)}")

@@ -19,7 +19,7 @@ from pyoco_server.application.ports import Feed, RunIndex, RunQuery
 from pyoco_server.application.stores import Stores
 from pyoco_server.application.submit import job_of
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, nothing
@@ -32,6 +32,9 @@ REPAIR_AFTER_SEC = 1.0
 CANCELS_EVERY_SEC = 2.0
 STRAYS_EVERY_SEC = 10.0
 RETENTION_EVERY_SEC = 10.0
+# The broker swallows a repeated message id for two minutes; after that the same job again would be a second one, and a
+# gateway with a new index looks at every run there is. What is older and truly has no job is found as a stray.
+QUEUE_WITHIN_SEC = 100.0
 # How far the repair has read the log, kept beside the index.
 CHECKED = "checked_commits"
 AT_A_TIME = 200
@@ -127,7 +130,8 @@ class Caretaker:
         if execution.version > known.version:
             await self._stores.snapshots.advance(execution, known=loaded, create=loaded is None)
             logger.info("advanced the snapshot of a writer that was lost", extra={"run_id": run_id})
-        if _waits_for_worker(execution):
+        age_sec = self._stores.clock.now() - (execution.created_at or 0.0)
+        if _waits_for_worker(execution) and age_sec < QUEUE_WITHIN_SEC:
             # The same message id as the submitter's: where its publish went through, the broker swallows ours.
             await self._stores.queue.publish(job_of(execution), created_sequence=execution.version)
 
@@ -136,9 +140,18 @@ class Caretaker:
     async def see_cancels_through(self) -> None:
         """Confirm what nobody holds, tell holders again, and end what was not confirmed in time."""
         for run_id in self._index.run_ids(RunQuery(status="CANCELLING", limit=AT_A_TIME)):
-            loaded = await self._stores.snapshots.load(run_id)
-            if loaded is not None:
-                await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
+            try:
+                await self._see_cancel_through(run_id)
+            except NatsUnavailable:
+                raise
+            except PyocoError:
+                # It comes first in the next round too: the cancels behind it must not wait for ever.
+                logger.exception("a cancel could not be seen through", extra={"run_id": run_id})
+
+    async def _see_cancel_through(self, run_id: RunId) -> None:
+        loaded = await self._stores.snapshots.load(run_id)
+        if loaded is not None:
+            await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
 
     # --- strays -------------------------------------------------------------------------------------------------------
 
@@ -163,8 +176,11 @@ class Caretaker:
             if silent and patient and loaded.execution.request.tag in free_tags:
                 self._requeued_at[run_id] = now
                 logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
+                # The same number for all gateways that see it in the same period: the broker keeps one of their jobs.
                 await self._stores.queue.publish(
-                    job_of(loaded.execution), created_sequence=loaded.execution.version, nth=int(now)
+                    job_of(loaded.execution),
+                    created_sequence=loaded.execution.version,
+                    nth=2 + int(now // silence_sec),
                 )
         self._requeued_at = {run_id: at for run_id, at in self._requeued_at.items() if now - at < 2 * silence_sec}
 

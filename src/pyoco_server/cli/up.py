@@ -143,11 +143,11 @@ class Up:
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
         assert self.worker is not None  # noqa: S101 - only called when there is one
-        where = ["--data-dir", self.config.data_dir] if self.embedded else ["--nats-url", self.config.nats_url]
+        where = ["--data-dir", self.config.data_dir] if self.embedded else []
         command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *self.worker.arguments()]
-        environment = {
-            key: value for key, value in os.environ.items() if not (self.embedded and key == "PYOCO_NATS_URL")
-        }
+        # Not as an argument: there may be a password in it, and everybody on the machine sees command lines. Empty and
+        # not left out: a dotenv file could name another broker than the embedded one.
+        environment = os.environ | {"PYOCO_NATS_URL": "" if self.embedded else self.config.nats_url}
         return await asyncio.create_subprocess_exec(
             *tied_command(*command), stdin=asyncio.subprocess.DEVNULL, env=environment, start_new_session=True
         )

@@ -30,7 +30,6 @@ from pyoco_server.errors import (
 )
 from pyoco_server.execution.commands import (
     AttemptStep,
-    Command,
     CompleteExecution,
     ConfirmCanceled,
     CreateExecution,
@@ -218,7 +217,7 @@ class Attempt:
     async def _end_abandoned(self, execution: Execution) -> Outcome:
         if not execution.is_held:
             return await self._cancel_before_start()
-        return await self._end(ConfirmCanceled(at=self._now(), how=StopHow.ABANDONED))
+        return await self._end(await self.ledger.commit(ConfirmCanceled(at=self._now(), how=StopHow.ABANDONED)))
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
@@ -259,9 +258,19 @@ class Attempt:
             self._too_many_nodes = declared
             self._runner.kill()
             return
-        handled = await self.ledger.commit(self._recording(steps))
-        self._heed(handled)
+        self._heed(await self._commit(steps))
         self._show_soon()
+
+    async def _commit(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> Handled:
+        """Record steps and perhaps the end: in one commit, or in several where the broker's messages are too small."""
+        try:
+            return await self.ledger.commit(self._recording(steps, verdict))
+        except RequestTooLarge:
+            if len(steps) < 2:
+                raise
+            half = len(steps) // 2
+            await self._commit(steps[:half])
+            return await self._commit(steps[half:], verdict)
 
     def _recording(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> RecordAttempt:
         return RecordAttempt(
@@ -318,17 +327,16 @@ class Attempt:
         if self._delivered_at is not None:
             how = self._place.executor.stopped_by_kill if isinstance(end, Died) else StopHow.COOPERATIVE
             now = self._now()
-            return await self._end(
-                ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
-            )
+            confirm = ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
+            return await self._end(await self.ledger.commit(confirm))
         if isinstance(end, Died) and end.never_began:
-            return HandedBack()  # the runner was gone before it read the job: it did not die of it
+            return HandedBack()  # not a fault of this run: nothing of it has happened
         if self._too_many_nodes:
             message = f"the flow has {self._too_many_nodes} tasks; at most {MAX_NODES} can be run"
             return await self._fail(Failure(code=ExecutionFailedError.err_id, message=message), (), "execution_error")
         if isinstance(end, Ended) and end.how == "completed":
             complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
-            return await self._end(self._recording(steps, (complete,)))
+            return await self._end(await self._commit(steps, (complete,)))
         not_found = isinstance(end, Ended) and end.how == "flow_not_found"
         reason = "flow_not_found" if not_found else "execution_error"
         return await self._fail(failure_of(end, self.job.flow_name), steps, reason)
@@ -340,18 +348,20 @@ class Attempt:
             attempt=self.ledger.execution.attempt,
             instance_id=self._place.instance_id,
         )
-        outcome = await self._end(self._recording(steps, (verdict,)))
+        outcome = await self._end(await self._commit(steps, (verdict,)))
         if not isinstance(outcome, Finished) or self.ledger.execution.status is not Status.FAILED:
             return outcome
         logger.warning("run failed", extra=self.facts() | {"reason": reason, "error": failure.message})
         wanted = reason == "flow_not_found" or self._place.config.dlq_publish_execution_error
         return Finished(status=outcome.status, letter=self._letter(reason, failure) if wanted else None)
 
-    async def _end(self, command: Command) -> Outcome:
-        handled = await self.ledger.commit(command)
-        if handled.refused is not None:
-            return Fenced() if handled.refused.why is Why.FENCED else AlreadyFinished()
+    async def _end(self, handled: Handled) -> Outcome:
+        if handled.refused is not None and handled.refused.why is Why.FENCED:
+            return Fenced()
+        # Also of a run that is found finished: the end may be our own, stored by a try whose answer was lost.
         await self.ledger.show()
+        if handled.refused is not None:
+            return AlreadyFinished()
         return Finished(status=run_status(self.ledger.execution))
 
     def _letter(self, reason: str, failure: Failure) -> DeadLetter:

@@ -75,6 +75,10 @@ class Ledger:
 
     async def beat(self) -> None:
         """Renew the run's heartbeat; the snapshot read on the way may show that others have written."""
+        if self._showing.locked():
+            # The snapshot is being written, however long that takes; all runs of the worker share this heartbeat.
+            await self.refresh()
+            return
         async with self._showing:
             seen = await self._stores.snapshots.touch(self.run_id, self._stores.clock.now())
             self._known = seen or self._known

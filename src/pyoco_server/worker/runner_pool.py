@@ -2,7 +2,7 @@
 
     async with pool.borrow() as runner:
         runner.begin(job)
-        async for message in runner.messages():
+        async for report in runner.reports():
             ...
 
 Each slot of the pool is a task that keeps one runner alive: a runner that died or was killed is replaced. All runners

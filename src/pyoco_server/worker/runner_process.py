@@ -121,6 +121,21 @@ class _Run:
             self._process.send(frame)
 
 
+class _Surroundings:
+    """Folder and environment as the resolver left them: what one run changes must not reach the next."""
+
+    def __init__(self) -> None:
+        self._folder = os.getcwd()
+        self._environment = dict(os.environ)
+
+    def restore(self) -> None:
+        with suppress(OSError):  # a run has removed the folder: the next one finds it missing, as everyone does
+            os.chdir(self._folder)
+        if dict(os.environ) != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
+
+
 class RunnerProcess:
     """One runner, from its first word to the supervisor's hanging up."""
 
@@ -136,10 +151,12 @@ class RunnerProcess:
         """Run jobs one at a time; ends with the process, when the reader hears that the supervisor is gone."""
         threading.Thread(target=self._hear_until_gone, name="pyoco-runner-reader", daemon=True).start()
         resolver, trouble = _load(resolver_spec)
+        surroundings = _Surroundings()
         self.send(encode(["ready", trouble]))
         while True:
             run = self._jobs.get()
             ended = run_job(resolver, run.job, run.emit, run.cancel)
+            surroundings.restore()
             _flush_streams()  # before the end is told: its reader then finds all that was written
             run.end(ended)
 

@@ -234,9 +234,10 @@ class Supervisor:
 
     async def _beat(self) -> None:
         try:
+            # First: trouble with one run must not make the whole worker look gone.
+            await self._voice.speak(self._config.worker_heartbeat_interval_sec)
             running = [attempt for attempt in self._attempts.values() if attempt.is_running]
             await asyncio.gather(*(attempt.beat() for attempt in running))
-            await self._voice.speak(self._config.worker_heartbeat_interval_sec)
         except NatsUnavailable:
             logger.warning("no heartbeat: the broker is away", extra=self._facts())
 

@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.application.handle import commit
 from pyoco_server.application.ports import TagQueue
 from pyoco_server.application.stores import GATEWAY
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import InternalError, NatsUnavailable
 from pyoco_server.execution.commands import AddTag, CancelExecution, CreateExecution
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import StopHow, nothing
@@ -110,6 +110,17 @@ async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_
 
     assert await queued(world) == 1
     assert await world.status(run_id) == "PENDING"
+
+
+async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been_waiting(world: World) -> None:
+    await world.submit()
+    world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
+
+    world.caretaker = world.new_caretaker()
+    world.faults.calls.clear()
+    await repaired(world)
+
+    assert "queue.publish" not in world.faults.calls
 
 
 async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
@@ -232,6 +243,18 @@ async def test_a_cancel_whose_gateway_died_before_it_was_confirmed_is_confirmed(
     await world.caretaker.see_cancels_through()
 
     assert await world.status(run_id) == "CANCELLED"
+
+
+async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_it(world: World) -> None:
+    run_ids = [await world.submit(), await world.submit()]
+    for run_id in run_ids:
+        await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+
+    world.faults.fail("log.append", InternalError("a commit cannot be read"))
+    await world.caretaker.see_cancels_through()
+
+    assert sorted([await world.status(run_id) for run_id in run_ids]) == ["CANCELLED", "CANCELLING"]
 
 
 async def test_a_holder_that_missed_the_tap_is_told_again(world: World) -> None:

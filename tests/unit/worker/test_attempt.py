@@ -12,6 +12,7 @@ from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.handle import commit
 from pyoco_server.application.ports import Job
+from pyoco_server.errors import RequestTooLarge
 from pyoco_server.execution.commands import CancelExecution, Command, StartExecution
 from pyoco_server.execution.ids import NodeId, RunId
 from pyoco_server.execution.state import MAX_NODES, NodeStatus, Status, StopHow
@@ -143,14 +144,38 @@ async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world:
     assert shown["tasks"] == {"load": "FAILED"}
 
 
-async def test_a_job_that_its_dead_runner_never_read_is_run_by_another(world: World) -> None:
+async def test_a_run_whose_runner_died_before_it_read_the_job_goes_on_in_another(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         (await at_work.executor.begun()).die("SIGKILL", never_began=True)
         (await at_work.executor.begun()).end()
+        shown = await world.until(run_id, "COMPLETED", "FAILED")
+
+    assert shown["status"] == "COMPLETED"
+    assert shown["attempt"] == 2
+
+
+@pytest.mark.parametrize("with_end", [True, False], ids=["with its end", "before its end"])
+async def test_a_report_too_large_for_one_message_is_stored_in_several(world: World, with_end: bool) -> None:
+    run_id = await world.submit()
+    steps = (
+        declared("load", "save"),
+        began("load"),
+        succeeded("load", "much"),
+        began("save"),
+        succeeded("save", "more"),
+    )
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.fail("log.append", RequestTooLarge("more than nats takes"), times=2)
+        if not with_end:
+            runner.say(*steps)
+        runner.end("completed", *(steps if with_end else ()))
         shown = await world.until(run_id, "COMPLETED")
 
-    assert shown["attempt"] == 2
+    assert shown["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
+    assert [record["output"] for record in shown["task_records"].values()] == ["much", "more"]
+    assert shown["attempt"] == 1
 
 
 async def test_a_flow_of_too_many_tasks_is_stopped_and_told_so(world: World) -> None:

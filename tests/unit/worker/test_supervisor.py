@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import replace
 
 import orjson
@@ -150,6 +151,18 @@ async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_an
         runner = await at_work.executor.begun()
         await world.until(run_id, "RUNNING")
         world.faults.fail("snapshots.advance", times=2)
+        runner.end()
+        await world.faults.done("delivery.ack")
+
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_ack(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await world.until(run_id, "RUNNING")
+        world.faults.lose_answer("log.append")
         runner.end()
         await world.faults.done("delivery.ack")
 
@@ -342,6 +355,22 @@ async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
             await world.until(run_id, "COMPLETED")
 
     assert any(record.exc_info for record in caplog.records)
+
+
+async def test_a_snapshot_that_cannot_be_written_does_not_hold_up_the_workers_heartbeats(world: World) -> None:
+    await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        tries = 4
+        world.faults.fail("snapshots.advance", times=tries)
+        runner.say(declared("load"), began("load"))
+        await world.faults.tried("snapshots.advance")
+        before = Counter(world.faults.calls)
+        await world.faults.done("registry.put", times=before["registry.put"] + 3)
+        meanwhile = Counter(world.faults.calls) - before
+        runner.end()
+
+    assert meanwhile["snapshots.advance"] < tries
 
 
 async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_until_it_has_room(
