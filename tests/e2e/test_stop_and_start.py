@@ -110,6 +110,21 @@ def test_asked_twice_it_does_not_wait_for_its_runs(tmp_path: Path) -> None:
         assert all(wait_for_exit(pid) for pid in processes)
 
 
+def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text("import threading\nthreading.Event().wait()\n")
+    with up(tmp_path, "--with-worker", "--flow-resolver", "hangs.py:resolve") as program:
+        address_of(program)
+        for _ in range(5_000):
+            processes = descendants(program.pid)
+            if [pid for pid in processes if "fork_server" in command_of(pid)]:
+                break
+
+        program.signal(signal.SIGTERM)
+
+        assert program.exit_code() == 0, program.said()
+        assert all(wait_for_exit(pid) for pid in processes)
+
+
 # --- not starting -----------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +275,20 @@ def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_pat
             # In the caller's own program a flow prints where the program prints.
             assert "saying hello to example" in example.out.all()
             assert {line["service"] for line in second.logs()} == {"pyoco-server:http"}
+
+
+@pytest.mark.parametrize("program", ["gateway", "worker"])
+def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: Path, program: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        nowhere = ("--nats-url", f"nats://127.0.0.1:{silent.getsockname()[1]}")
+        gateway = program == "gateway"
+        starting = up(tmp_path, *nowhere) if gateway else worker(*nowhere, "--flow-resolver", RESOLVER, cwd=tmp_path)
+        with starting:
+            looking, _ = silent.accept()
+            with looking:
+                starting.signal(signal.SIGINT)
+
+                assert starting.exit_code() == 130, starting.said()
 
 
 def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.application.handle import handle
 from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
@@ -293,12 +293,24 @@ async def test_cancelling_a_finished_run_shows_how_it_ended(settings: Any) -> No
     assert "cancel" not in answer.json()
 
 
-# --- the streams ------------------------------------------------------------------------------------------------------
+# --- starting again ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_gateway_that_starts_twice_finds_what_it_made(settings: Any) -> None:
+async def test_a_gateway_that_starts_again_finds_what_it_made(settings: Any) -> None:
     async with serving(settings) as client:
         run_id = await submit(client)
-    async with serving(settings) as client, await Connection.open(settings) as connection:
+    async with serving(settings) as client:
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
-        assert connection.connected
+
+
+async def test_a_gateway_without_a_place_for_its_index_leaves_nothing_behind(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = tmp_path / "temporary"
+    places.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(places))
+    async with serving(replace(settings, index_path="")) as client:
+        await listed(client, [await submit(client)])
+        assert list(places.iterdir())
+
+    assert list(places.iterdir()) == []

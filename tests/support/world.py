@@ -72,7 +72,7 @@ class World:
         self.faults = Faults()
         self.config = NatsBackendConfig(**settings)
         ports = memory_ports()
-        self._live = ports.feed
+        self.live_feed = ports.feed
         self.feed = PresentFeed(ports.feed)
         self.truth = Stores(
             broker=self.faults,
@@ -125,7 +125,7 @@ class World:
 
     async def until(self, run_id: RunId, *statuses: str, tasks: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """Wait until the snapshot of the run has one of these statuses (and these tasks), and return it."""
-        async with aclosing(_generator(self._live.snapshots(after=0))) as batches:
+        async with aclosing(_generator(self.live_feed.snapshots(after=0))) as batches:
             async for batch in batches:
                 for seen in batch:
                     if seen.run_id != run_id or seen.plain is None or seen.plain["status"] not in statuses:

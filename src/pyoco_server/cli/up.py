@@ -109,6 +109,8 @@ class Up:
             if working is not None:
                 await asyncio.wait([working])
             server.should_exit = True
+            if not server.ready.is_set():
+                serving.cancel()  # it still looks for its broker, and would not hear the word
 
     async def _announce(self, server: _Gateway, listener: socket.socket) -> None:
         await server.ready.wait()

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.logs import configure_logging
 from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.supervisor import Supervisor
+from pyoco_server.worker.supervisor import Supervisor, unless_stopped
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 task_output = logging.getLogger("pyoco_server.task")
@@ -61,9 +62,12 @@ async def _work(
 ) -> int:
     stop = StopRequest()
     stop.listen()
-    async with open_stores(config, name=f"pyoco-worker {worker_id}") as stores:
-        pool = RunnerPool(flow_resolver or "", slots, _print)
-        await Supervisor(stores, pool, config, worker_id, tags, slots).run(stop.asked, at_once=stop.at_once)
+    async with AsyncExitStack() as opened:
+        opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
+        stores = await unless_stopped(stop.asked, opening)
+        if stores is not None:
+            pool = RunnerPool(flow_resolver or "", slots, _print)
+            await Supervisor(stores, pool, config, worker_id, tags, slots).run(stop.asked, at_once=stop.at_once)
     return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Self, TypeVar
 
 from pyoco_server.application.ports import Delivery, Job, TagQueue
 from pyoco_server.application.stores import Origin, Stores
@@ -30,6 +30,8 @@ from pyoco_server.worker.settle import Finished, HandedBack, HeldElsewhere, Outc
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 # A broker that does not answer is asked again after this; the queue's own waiting does the rest.
 PULL_PAUSE_SEC = 0.5
 # Jobs are taken ahead of a free slot if they will be begun within this time, going by the pace of the last ones.
@@ -37,6 +39,7 @@ AHEAD_SEC = 0.05
 MOST_AHEAD = 16
 # What is given back takes a kill and a word to the queue; a broker that is away must not keep a worker from stopping.
 HAND_BACK_SEC = 5.0
+CANCEL_AGAIN_SEC = 0.2
 
 
 class Supervisor:
@@ -78,15 +81,18 @@ class Supervisor:
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
         """Work until `stop` is set; then finish within the grace, and hand back the rest: sooner with `at_once`."""
-        async with self.in_service(), asyncio.TaskGroup() as keeping:
-            pulling = [keeping.create_task(self._pull(tag)) for tag in self.tags]
-            await stop.wait()
-            for task in pulling:
-                task.cancel()
-            await self._drain(at_once)
+        async with AsyncExitStack() as service:
+            if await unless_stopped(stop, service.enter_async_context(self.in_service())) is None:
+                return
+            async with asyncio.TaskGroup() as keeping:
+                pulling = [keeping.create_task(self._pull(tag)) for tag in self.tags]
+                await stop.wait()
+                for task in pulling:
+                    task.cancel()
+                await self._drain(at_once)
 
     @asynccontextmanager
-    async def in_service(self) -> AsyncIterator[None]:
+    async def in_service(self) -> AsyncIterator[Self]:
         """Within the block the worker is part of the fleet and keeps alive whatever it holds."""
         await self._executor.start()
         try:
@@ -95,7 +101,7 @@ class Supervisor:
             logger.info("worker ready", extra=self._facts())
             ticking = asyncio.create_task(self._tick_for_ever())
             try:
-                yield
+                yield self
             finally:
                 ticking.cancel()
                 await asyncio.wait([ticking])
@@ -304,3 +310,18 @@ class Supervisor:
 
     def _facts(self) -> dict[str, object]:
         return {"worker_id": self._place.worker_id, "tags": list(self.tags)}
+
+
+async def unless_stopped(stop: asyncio.Event, start: Coroutine[Any, Any, T]) -> T | None:
+    """What the start gives, or None when the stop came first: what never gets ready must not keep us from it."""
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        # Said until it is heard: on Python 3.11 `asyncio.wait_for`, which nats-py uses, can swallow a cancel.
+        while not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting], timeout=CANCEL_AGAIN_SEC)
+    return None if starting.cancelled() else starting.result()

@@ -283,6 +283,16 @@ async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World
     assert await world.truth.queue.depth("default") == 0
 
 
+async def test_a_worker_can_stop_before_it_is_ready(world: World) -> None:
+    never = asyncio.Event()
+    world.faults.before("registry.get", never.wait)
+    async with working(world) as at_work:
+        await world.faults.tried("registry.get")
+        at_work.stop.set()
+
+    assert "queue.open" not in world.faults.calls
+
+
 async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 0.05})
     await world.submit()
