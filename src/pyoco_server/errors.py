@@ -233,6 +233,15 @@ class RouteNotFound(PyocoError):
     hint_ja = "利用できるパスは /docs を参照してください。"
 
 
+class CrossSiteRefused(PyocoError):
+    """requests from pages of other sites are refused"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0035", "MSG-PYOCO-0035", Kind.FORBIDDEN
+    message_ja = "他サイトのページからのリクエストは受け付けません"
+    hint = "Call the API from a program, or from a page that this gateway serves."
+    hint_ja = "プログラムから、またはこの Gateway が配信するページから呼び出してください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -177,6 +177,19 @@ async def test_stopping_takes_less_than_two_seconds_with_clients_connected(tmp_p
     assert seconds < 2.0
 
 
+async def test_a_server_whose_disk_was_full_is_started_again_once_there_is_room(tmp_path: Path) -> None:
+    async with running_nats(tmp_path, ping_every_sec=0.05) as server:
+        before = server.pid
+        assert before is not None
+        async with watched(server), asyncio.timeout(10):
+            with server.folder.log_file.open("ab") as log:
+                log.write(b"[1] [ERR] JetStream failed to store a msg: write: no space left on device\n")
+
+            assert await asyncio.to_thread(wait_for_exit, before)
+            async with connected(server) as client:
+                await client.jetstream().account_info()
+
+
 async def test_a_hung_server_is_stopped_too(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         pid = server.pid

@@ -15,6 +15,7 @@ import pytest
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
+from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.trace import MESSAGE_CAP_BYTES, TRACEBACK_CAP_BYTES
 from pyoco_server.worker.flow_run import CancelSwitch, run_flow, run_job
 from pyoco_server.worker.outputs import storable
@@ -418,3 +419,13 @@ def test_a_task_whose_name_cannot_be_stored_fails_the_run_before_anything_has_be
 
     assert (told, ran) == ([], [])
     assert (ended.how, ended.message) == ("failed", f"the name of a task has 1 to 128 characters, not {len(name)}")
+
+
+def test_a_flow_of_too_many_tasks_fails_before_anything_has_begun() -> None:
+    told, ended = play(flow_of(*(named(f"t{place}", lambda: None) for place in range(MAX_NODES + 1))))
+
+    assert told == []
+    assert (ended.how, ended.message) == (
+        "failed",
+        f"the flow has {MAX_NODES + 1} tasks; at most {MAX_NODES} can be run",
+    )

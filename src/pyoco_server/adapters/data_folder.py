@@ -19,6 +19,7 @@ import json
 import os
 import secrets
 import select
+import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ from pyoco_server.errors import DataFolderInUse, InvalidUsage
 # A nats-server whose owner was killed follows it within milliseconds; nobody should have to start twice for that.
 DYING_SERVER_PATIENCE_SEC = 0.5
 LAST_WORDS_CHARS = 2000
+NO_SPACE = b"no space left on device"  # the operating system's words, which nats-server repeats
+ROOM_TO_GO_ON_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,14 @@ class DataFolder:
             text += "\n".join(line for line in lines if "[FTL]" in line or "[ERR]" in line)
         # The first words count: a panic begins with its cause, and goes on for pages.
         return text.strip().replace(self.token, "…")[:LAST_WORDS_CHARS] or f"no complaint; see {self.log_file}"
+
+    def ran_out_of_space(self, log_start: int) -> bool:
+        """The server could not write, and says so in its log from `log_start` on; now there is room again."""
+        if shutil.disk_usage(self.path).free < ROOM_TO_GO_ON_BYTES or self.log_size() <= log_start:
+            return False
+        with self.log_file.open("rb") as log:
+            log.seek(log_start)
+            return any(NO_SPACE in line for line in log)
 
     def last_client_port(self) -> int | None:
         """The client port of the last start, if there was one."""

@@ -3,7 +3,7 @@
 It makes no stream and keeps no connection; what the server stores is not its business.
 
     start ──▶ spawn (tied to us, holding the folder's lock) ──▶ ports file ──▶ $JS.API.INFO answered ──▶ nats.json
-    watch ──▶ exit, or five pings missed ──▶ kill ──▶ 0.1 … 2 s ──▶ spawn again on the same ports
+    watch ──▶ exit, five pings missed, or a disk that was full ──▶ kill ──▶ 0.1 … 2 s ──▶ spawn again on the same ports
     stop  ──▶ SIGTERM (takes milliseconds) ──▶ after 2 s SIGKILL ──▶ nats.json removed
 """
 
@@ -256,6 +256,9 @@ class EmbeddedNats:
                 if exit_status.done():
                     return f"exit status {exit_status.result()}"
                 missed = 0 if await self._answers(*PING) else missed + 1
+                # A store that could once not be written stays shut for as long as the server lives.
+                if self.folder.ran_out_of_space(self._log_start):
+                    return "its disk was full"
             return f"{missed} pings without an answer"
         finally:
             exit_status.cancel()

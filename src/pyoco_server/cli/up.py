@@ -21,10 +21,12 @@ import uvicorn
 from pyoco_server.adapters.data_folder import DataFolder
 from pyoco_server.adapters.nats_server import EmbeddedNats
 from pyoco_server.adapters.parent_death import tied_command
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.application.gateway import Gateway
 from pyoco_server.cli.output import say
 from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.errors import InvalidUsage, NatsUnavailable
 from pyoco_server.http_api import create_app
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ OPEN_REQUESTS_PATIENCE_SEC = 3
 # A worker that dies this soon has not begun to work: something about how it was started is wrong.
 FIRST_STEPS_SEC = 5.0
 WORKER_RESTART_SEC = 1.0
+WORKER_LOOK_SEC = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,8 @@ class Up:
             server.should_exit = True
             if not server.ready.is_set():
                 serving.cancel()  # it still looks for its broker, and would not hear the word
+        if working is not None and (failure := working.result()) is not None:
+            raise failure
 
     async def _announce(self, server: _Gateway, listener: socket.socket) -> None:
         await server.ready.wait()
@@ -118,6 +123,7 @@ class Up:
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         say(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
         if self.worker is not None:
+            await server.until_a_worker_is_ready()
             body = '{"flow_name": "hello", "params": {"name": "world"}}'
             say(f"try: curl -s {address}/runs -H 'Content-Type: application/json' -d '{body}'")
             say(f"then: curl -s {address}/runs")
@@ -126,7 +132,8 @@ class Up:
 
     # --- the worker beside it -----------------------------------------------------------------------------------------
 
-    async def _keep_worker(self, stop: StopRequest) -> None:
+    async def _keep_worker(self, stop: StopRequest) -> InvalidUsage | None:
+        """Keep a worker running until the stop; what is returned is why that cannot be."""
         clock = asyncio.get_running_loop().time
         while not stop.asked.is_set():
             since = clock()
@@ -135,11 +142,12 @@ class Up:
             await _first(exited, asyncio.ensure_future(stop.asked.wait()))
             if stop.asked.is_set():
                 await _end(process, stop)
-                return
+                return None
             if exited.result() == 1 and clock() - since < FIRST_STEPS_SEC:
-                raise InvalidUsage("the worker could not start; its own words are above")
+                return InvalidUsage("the worker could not start; its own words are above")
             logger.warning("the worker is gone and will be started again", extra={"exit_code": exited.result()})
             await asyncio.sleep(WORKER_RESTART_SEC)
+        return None
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
         assert self.worker is not None  # noqa: S101 - only called when there is one
@@ -158,6 +166,7 @@ class _Gateway(uvicorn.Server):
 
     def __init__(self, config: NatsBackendConfig) -> None:
         self._app = create_app(config)
+        self._since = SystemClock().now()
         super().__init__(
             uvicorn.Config(
                 self._app,
@@ -184,6 +193,17 @@ class _Gateway(uvicorn.Server):
         if self.started:
             self.ready.set()
 
+    async def until_a_worker_is_ready(self) -> None:
+        """Until somebody in the fleet can take runs: only then will work what we tell people to try."""
+        gateway: Gateway = self._app.state.gateway
+        while True:
+            with contextlib.suppress(NatsUnavailable):
+                records = await gateway.stores.registry.all()
+                # A record of an earlier life may be there too.
+                if any(record.stopped_at is None and record.last_seen_at >= self._since for record in records):
+                    return
+            await asyncio.sleep(WORKER_LOOK_SEC)
+
 
 @contextlib.contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
@@ -196,7 +216,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind((host, port))
             listener.listen(2048)
         except OSError as error:
-            raise InvalidUsage(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from error
+            raise InvalidUsage(
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another --port or --host"
+            ) from error
         yield listener
 
 

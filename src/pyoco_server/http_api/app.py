@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
-from pyoco_server.http_api.edge import BodyLimit, RequestId
+from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 from pyoco_server.logs import configure_logging
 
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
@@ -41,6 +41,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.include_router(runs.router)
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
+    app.add_middleware(OwnPagesOnly)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     return app
 

@@ -1,14 +1,17 @@
-"""What every request passes on its way in and out, as plain ASGI: its id, and the limit on its body."""
+"""What every request passes on its way in and out, as plain ASGI: its id, its origin, the limit on its body."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_server.errors import RequestTooLarge
+from pyoco_server.errors import CrossSiteRefused, RequestTooLarge
+from pyoco_server.http_api.problems import response_for
 
+_HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
@@ -33,6 +36,25 @@ class RequestId:
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+class OwnPagesOnly:
+    """A browser says which page a request comes from; a page of another site may not change anything here.
+
+    Without it any page in a developer's browser could submit runs to the gateway on the same machine: a plain form
+    needs nobody's permission, and the gateway reads any content type.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _HARMLESS:
+            origin = next((value for name, value in scope["headers"] if name == b"sec-fetch-site"), b"none")
+            if origin not in (b"same-origin", b"none"):
+                await response_for(Request(scope), CrossSiteRefused())(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class BodyLimit:

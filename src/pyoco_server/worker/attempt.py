@@ -40,11 +40,11 @@ from pyoco_server.execution.commands import (
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Request, Status, StopHow
+from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
-from pyoco_server.worker.steps import Died, Ended, NodesDeclared, Report, RunJob, Step
+from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.verdict import commands_of, failure_of
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,6 @@ class Attempt:
         self._delivered_at: float | None = None
         self._kill_timer: asyncio.TimerHandle | None = None
         self._fenced = False
-        self._too_many_nodes = 0
         self.holds = False
         self.has_begun = False
         self.waited_in_vain = False
@@ -253,11 +252,6 @@ class Attempt:
                 self._kill_timer.cancel()
 
     async def _record(self, steps: tuple[Step, ...]) -> None:
-        declared = max((len(step.nodes) for step in steps if isinstance(step, NodesDeclared)), default=0)
-        if declared > MAX_NODES and self._runner is not None:
-            self._too_many_nodes = declared
-            self._runner.kill()
-            return
         self._heed(await self._commit(steps))
         self._show_soon()
 
@@ -331,9 +325,6 @@ class Attempt:
             return await self._end(await self.ledger.commit(confirm))
         if isinstance(end, Died) and end.never_began:
             return HandedBack()  # not a fault of this run: nothing of it has happened
-        if self._too_many_nodes:
-            message = f"the flow has {self._too_many_nodes} tasks; at most {MAX_NODES} can be run"
-            return await self._fail(Failure(code=ExecutionFailedError.err_id, message=message), (), "execution_error")
         if isinstance(end, Ended) and end.how == "completed":
             complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
             return await self._end(await self._commit(steps, (complete,)))

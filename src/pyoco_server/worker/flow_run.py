@@ -21,6 +21,7 @@ from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, RunStatus
 
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
+from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.trace import NatsKvTraceBackend, NodeBegan, NodesDeclared, Step, describe_error, encodable
 from pyoco_server.worker.outputs import storable
 from pyoco_server.worker.steps import Ended, RunJob
@@ -165,6 +166,8 @@ def _names_in_order(flow: Flow) -> tuple[str, ...]:
     waiting: dict[str, set[str]] = {t.name: {d.name for d in t.dependencies} for t in flow.tasks}
     if sum(len(name.encode()) for name in waiting) > NAMES_CAP_BYTES:
         raise ValueError(f"the names of the flow's tasks take more than {NAMES_CAP_BYTES} bytes")
+    if len(waiting) > MAX_NODES:
+        raise ValueError(f"the flow has {len(waiting)} tasks; at most {MAX_NODES} can be run")
     if misnamed := [name for name in waiting if not 1 <= len(name) <= MAX_NODE_ID_CHARS]:
         raise ValueError(f"the name of a task has 1 to {MAX_NODE_ID_CHARS} characters, not {len(misnamed[0])}")
     ordered: list[str] = []

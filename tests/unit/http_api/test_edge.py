@@ -1,4 +1,4 @@
-"""The edge: every answer has a request id, and no body is larger than it may be; both as plain ASGI."""
+"""The edge: a request id on every answer, no body larger than it may be, no change by pages of other sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import RequestTooLarge
-from pyoco_server.http_api.edge import BodyLimit, RequestId
+from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -35,7 +35,7 @@ async def call(app: ASGIApp, *, headers: Headers | None = None, chunks: Iterable
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers or []}
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers or []}
     await app(scope, receive, send)
     return sent
 
@@ -126,3 +126,18 @@ async def test_a_content_length_that_is_no_number_does_not_confuse_the_count() -
     answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"-5")], chunks=[b"abc"])
 
     assert answer[1]["body"] == b"3"
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> None:
+    started, body = await call(OwnPagesOnly(read_all), headers=[(b"sec-fetch-site", site)], chunks=(b"12345",))
+
+    assert started["status"] == 403
+    assert b"ERR-PYOCO-0035" in body["body"]
+
+
+@pytest.mark.parametrize("headers", [[], [(b"sec-fetch-site", b"same-origin")], [(b"sec-fetch-site", b"none")]])
+async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
+    started, body = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
+
+    assert (started["status"], body["body"]) == (200, b"5")

@@ -15,7 +15,7 @@ from pyoco_server.application.ports import Job
 from pyoco_server.errors import RequestTooLarge
 from pyoco_server.execution.commands import CancelExecution, Command, StartExecution
 from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import MAX_NODES, NodeStatus, Status, StopHow
+from pyoco_server.execution.state import NodeStatus, Status, StopHow
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import THEIRS, USER, WORKER, World
@@ -176,20 +176,6 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
     assert shown["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
     assert [record["output"] for record in shown["task_records"].values()] == ["much", "more"]
     assert shown["attempt"] == 1
-
-
-async def test_a_flow_of_too_many_tasks_is_stopped_and_told_so(world: World) -> None:
-    run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        runner.say(declared(*(f"t{n}" for n in range(MAX_NODES + 1))))
-        shown = await world.until(run_id, "FAILED")
-        assert runner.killed.is_set()
-
-    assert f"{MAX_NODES + 1} tasks" in shown["error"]
-
-
-# --- cancel -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_flow_that_hears_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:

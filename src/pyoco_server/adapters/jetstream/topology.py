@@ -131,6 +131,12 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
                 "rename ours (see docs/settings.md) or remove that one",
                 stream=name,
             ) from refused
+        if refused.code == failures.TOO_LITTLE_STORAGE:
+            raise InvalidUsage(
+                f"the broker has too little storage for the stream {name!r} (it reserves {wanted['max_bytes']} bytes); "
+                "free some disk space, or lower PYOCO_DLQ_MAX_BYTES",
+                stream=name,
+            ) from refused
         raise
     else:
         logger.info("stream created", extra={"stream": name})
