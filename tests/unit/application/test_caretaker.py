@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -119,6 +120,19 @@ async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been
     world.caretaker = world.new_caretaker()
     world.faults.calls.clear()
     await repaired(world)
+
+    assert "queue.publish" not in world.faults.calls
+
+
+async def test_a_run_that_has_waited_for_long_is_not_queued_by_a_gateway_that_is_new(world: World) -> None:
+    """Its job is in the queue, and the broker has forgotten that it would have to swallow a second one."""
+    await world.submit()
+    world.clock.pass_time(600.0)
+    await world.catch_up()
+    world.clock.pass_time(1.5)
+    world.faults.calls.clear()
+
+    await world.caretaker.repair()
 
     assert "queue.publish" not in world.faults.calls
 
@@ -460,3 +474,16 @@ async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
     await world.caretaker.remove_old()
 
     assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
+
+
+async def test_runs_that_cannot_be_removed_do_not_keep_retention_busy_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.application.caretaker.AT_A_TIME", 2)
+    monkeypatch.setattr("pyoco_server.application.caretaker.RETENTION_PAUSE_SEC", 0.0)
+    for run_id in [await finished(world) for _ in range(2)]:
+        await world.truth.snapshots.remove(run_id)  # the index, which is behind, still lists them
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+
+    async with asyncio.timeout(5.0):
+        await world.caretaker.remove_old()
