@@ -27,6 +27,8 @@ from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
 
+INDEX_NAME = "runs.sqlite"
+
 
 def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
     """The config with the address of the data folder's own broker, where one runs and nobody named another."""
@@ -47,7 +49,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = _stores(connection, facts, config)
         feed = JetStreamFeed(connection, config, facts)
-        with _index(config) as index:
+        with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
             async with asyncio.TaskGroup() as group:
@@ -74,7 +76,7 @@ async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tupl
 def _fsyncs(config: NatsBackendConfig) -> bool:
     """Only of our own broker do we know that it writes to disk before it acknowledges."""
     running = find_running(config.data_dir)
-    return running is not None and running.url == config.nats_url and config.nats_sync == "always"
+    return running is not None and running.url == config.nats_url and running.fsyncs
 
 
 def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
@@ -93,18 +95,13 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
 
 
 @contextmanager
-def _index(config: NatsBackendConfig) -> Iterator[SqliteRunIndex]:
-    with _index_path(config) as path, closing(SqliteRunIndex.open(path)) as index:
-        yield index
-
-
-@contextmanager
-def _index_path(config: NatsBackendConfig) -> Iterator[Path]:
+def _index_file(config: NatsBackendConfig) -> Iterator[Path]:
+    """Where the index lives: where the settings say, in the data folder, or (a gateway without one) for once only."""
     folder = Path(config.data_dir) / "index"
     if config.index_path:
         yield Path(config.index_path)
     elif folder.is_dir():
-        yield folder / "runs.sqlite"
+        yield folder / INDEX_NAME
     else:
-        with tempfile.TemporaryDirectory(prefix="pyoco-index-") as temporary:
-            yield Path(temporary) / "runs.sqlite"
+        with tempfile.TemporaryDirectory(prefix="pyoco-index-", ignore_cleanup_errors=True) as passing:
+            yield Path(passing) / INDEX_NAME

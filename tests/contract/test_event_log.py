@@ -67,7 +67,7 @@ async def test_an_append_behind_an_older_commit_is_a_conflict(ports: Ports) -> N
 
 
 async def test_an_append_to_a_log_that_is_not_there_says_so(ports: Ports) -> None:
-    assert await ports.log.append(new_run_id(), tagged("late"), after=7) == Conflict(missing=True)
+    assert await ports.log.append(new_run_id(), tagged("late"), after=7) == Conflict()
 
 
 async def test_of_many_writers_at_once_exactly_one_wins(ports: Ports) -> None:

@@ -261,9 +261,10 @@ def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex
         seen(4, D, status="CANCELLING", updated_at=40.0, tenant_id="acme"),
     )
 
-    assert index.unfinished(status="RUNNING", updated_before=40.0, limit=10) == [B, A]
-    assert index.unfinished(status="RUNNING", updated_before=99.0, limit=1) == [B]
-    assert index.unfinished(status="CANCELLING", updated_before=40.0, limit=10) == []
+    assert index.unfinished(status="RUNNING", tag="default", updated_before=40.0, limit=10) == [B, A]
+    assert index.unfinished(status="RUNNING", tag="default", updated_before=99.0, limit=1) == [B]
+    assert index.unfinished(status="CANCELLING", tag="default", updated_before=40.0, limit=10) == []
+    assert index.unfinished(status="RUNNING", tag="gpu", updated_before=99.0, limit=10) == []
 
 
 def test_snapshots_of_foreign_origin_are_listed_too(index: RunIndex) -> None:
@@ -283,7 +284,7 @@ def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
     take_in(index, *changes)
 
     assert index.run_ids(RunQuery(limit=200)) == runs[:49:-1]
-    assert index.unfinished(status="PENDING", updated_before=9e9, limit=120) == runs[:120]
+    assert index.unfinished(status="PENDING", tag="default", updated_before=9e9, limit=120) == runs[:120]
 
 
 def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunIndex) -> None:
@@ -336,7 +337,7 @@ def everything(index: RunIndex) -> list[object]:
         *(lists(query) for query in queries),
         dict(index.counts()),
         index.finished_before(9e9, 10),
-        *(index.unfinished(status=status, updated_before=9e9, limit=10) for status in STATUSES),
+        *(index.unfinished(status=status, tag="default", updated_before=9e9, limit=10) for status in STATUSES),
         dict(index.known([A, B, C])),
         index.position(),
     ]

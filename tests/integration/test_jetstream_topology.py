@@ -146,7 +146,7 @@ async def test_without_direct_gets_the_leader_is_asked(connection: Connection, c
 
     assert [item.commit for item in await log.read(run_id)] == commits
     assert await log.read(run_id, after=version) == []
-    assert await log.append(new_run_id(), tagged("late"), after=5) == Conflict(missing=True)
+    assert await log.append(new_run_id(), tagged("late"), after=5) == Conflict()
     assert await snapshots.load(run_id) == kept
     assert await snapshots.remove(run_id)
     assert await snapshots.load(run_id) is None

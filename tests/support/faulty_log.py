@@ -93,7 +93,7 @@ class FaultyLog:
         for stored in self.commits(run_id, after=after):
             if stored.commit.commit_id == commit_id:
                 return Stored(version=stored.sequence)
-        return Conflict(missing=self._last(run_id) == 0)
+        return Conflict()
 
 
 @dataclass(slots=True)

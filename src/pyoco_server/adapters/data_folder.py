@@ -37,6 +37,7 @@ class ConnectionInfo:
 
     url: str
     token: str = field(repr=False)
+    fsyncs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class RunningServer:
     client_port: int
     http_port: int | None
     pid: int
+    fsyncs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,8 @@ def find_running(path: str | os.PathLike[str]) -> ConnectionInfo | None:
         server = _recorded_server(folder)
         if server is None or not _is_alive(server.pid) or not _is_locked(folder):
             return None
-        return ConnectionInfo(url=server.url, token=(folder / "nats.token").read_text().strip())
+        token = (folder / "nats.token").read_text().strip()
+        return ConnectionInfo(url=server.url, token=token, fsyncs=server.fsyncs)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:

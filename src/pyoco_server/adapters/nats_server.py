@@ -197,7 +197,13 @@ class EmbeddedNats:
             await self._kill()
             raise
         self.folder.record_running(
-            RunningServer(url=self.url, client_port=self._client_port, http_port=self._http_port, pid=process.pid)
+            RunningServer(
+                url=self.url,
+                client_port=self._client_port,
+                http_port=self._http_port,
+                pid=process.pid,
+                fsyncs=self._sync == "always",
+            )
         )
 
     def _prepare(self) -> BinaryIO:

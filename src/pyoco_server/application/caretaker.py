@@ -38,6 +38,8 @@ QUEUE_WITHIN_SEC = 100.0
 # How far the repair has read the log, kept beside the index.
 CHECKED = "checked_commits"
 AT_A_TIME = 200
+# More runs than one tag has at work at a time: the healthy ones among the candidates must not hide the others.
+MOST_STRAYS = 2_000
 # Subject purges beside load halve the append rate, so they go one by one.
 RETENTION_PAUSE_SEC = 0.02
 
@@ -161,19 +163,20 @@ class Caretaker:
         silence_sec = 2 * self._config.consumer_ack_wait_sec + 30.0
         candidates = [
             run_id
+            # Only where a worker is free: runs that wait for one are not strays, and must not hide those that are.
+            for tag in self._free_tags(await self._stores.registry.all(), now)
             for status in ("RUNNING", "PENDING")
-            for run_id in self._index.unfinished(status=status, updated_before=now - silence_sec, limit=AT_A_TIME)
+            for run_id in self._index.unfinished(
+                status=status, tag=tag, updated_before=now - silence_sec, limit=MOST_STRAYS
+            )
         ]
-        if not candidates:
-            return
-        free_tags = self._free_tags(await self._stores.registry.all(), now)
         for run_id in candidates:
             loaded = await self._stores.snapshots.load(run_id)
             if loaded is None or loaded.execution.status.is_terminal:
                 continue
             silent = now - loaded.heartbeat_at > silence_sec
             patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
-            if silent and patient and loaded.execution.request.tag in free_tags:
+            if silent and patient:
                 self._requeued_at[run_id] = now
                 logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
                 # The same number for all gateways that see it in the same period: the broker keeps one of their jobs.

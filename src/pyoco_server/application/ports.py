@@ -33,9 +33,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Somebody else wrote first; nothing of ours is in the log. `missing`: there is no log of this run at all."""
-
-    missing: bool = False
+    """Somebody else wrote first, or the log is gone; nothing of ours is in it."""
 
 
 class EventLog(Protocol):
@@ -285,8 +283,8 @@ class RunIndex(Protocol):
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
 
-    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        """Runs of an unfinished status that have not changed since then, oldest first."""
+    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
 
     def close(self) -> None: ...
 

@@ -43,7 +43,7 @@ def worker(
 ) -> int:
     """Take runs from the queue and run them."""
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
-    if nats_url is None and not names_a_broker():
+    if nats_url is None and (data_dir is not None or not names_a_broker()):
         config = locate_broker(config)
     configure_logging(service="pyoco-server:worker", config=config)
     wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 
+from pyoco_server import __version__
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
@@ -35,7 +36,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
                 raise
             yield
 
-    app = FastAPI(title="pyoco-server", description=DESCRIPTION, version="1.0.0", lifespan=lifespan)
+    app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
     app.include_router(health.router)
     app.include_router(runs.router)
     problems.install(app)

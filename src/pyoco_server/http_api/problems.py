@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from pyoco_server.errors import (
     InternalError,
@@ -41,6 +42,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(PyocoError, _pyoco_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ClientDisconnect, _client_gone)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -121,6 +123,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
+
+
+async def _client_gone(request: Request, error: Exception) -> Response:
+    # Nobody reads this; without it every caller that hangs up in its body would be logged as a fault of the server.
+    return response_for(request, InvalidRequest("the body ended before its time"))
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

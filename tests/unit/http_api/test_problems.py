@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Annotated
 
 import httpx
 import pytest
-from fastapi import FastAPI, HTTPException, Query
+from fastapi import FastAPI, HTTPException, Query, Request
+from starlette.types import Message
 
 from pyoco_server.errors import Kind, NatsUnavailable, PyocoError, RunNotFound, catalogue
 from pyoco_server.http_api import problems
@@ -44,6 +46,10 @@ def make_app() -> FastAPI:
     @app.get("/else")
     async def something_else(limit: Annotated[int, Query(ge=1)]) -> None:
         return None
+
+    @app.post("/body")
+    async def body(request: Request) -> None:
+        await request.body()
 
     return app
 
@@ -168,3 +174,27 @@ def test_of_many_findings_five_are_told() -> None:
     told = problems.describe(findings)
 
     assert told.split("; ") == [f"params.{n}: wrong" for n in range(5)]
+
+
+async def test_a_caller_that_hangs_up_in_its_body_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    words: Iterator[Message] = iter(
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    )
+
+    async def receive() -> Message:
+        return next(words)
+
+    async def send(_message: Message) -> None:
+        """Nobody is there to read it."""
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/body",
+        "raw_path": b"/body",
+        "query_string": b"",
+        "headers": [],
+    }
+    await make_app()(scope, receive, send)
+
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

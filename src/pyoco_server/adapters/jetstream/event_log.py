@@ -64,7 +64,7 @@ class JetStreamEventLog:
         newer = await self.read(run_id, after=after)
         if newer:
             return _find(newer, commit)
-        return Conflict(missing=await self._reader.last(self._subjects.event(run_id)) is None)
+        return Conflict()
 
 
 def _find(newer: Sequence[StoredCommit], commit: Commit) -> Stored | Conflict:

@@ -24,7 +24,7 @@ class MemoryEventLog:
             for stored in await self.read(run_id, after=after):
                 if stored.commit.commit_id == commit.commit_id:
                     return Stored(version=stored.sequence)
-            return Conflict(missing=not log)
+            return Conflict()
         payload = wire.encode(run_id, commit)
         sequence = self.stream.append(run_id)
         self._logs.setdefault(run_id, {})[sequence] = payload

@@ -61,11 +61,11 @@ class MemoryRunIndex:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
         return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
 
-    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         quiet = sorted(
             (row.updated_at, row.run_id)
             for row in self._rows.values()
-            if row.status == status and row.updated_at < updated_before
+            if row.status == status and row.tag == tag and row.updated_at < updated_before
         )
         return [run_id for _, run_id in quiet[:limit]]
 

@@ -125,10 +125,10 @@ class SqliteRunIndex:
             )
             return [RunId(run_id) for (run_id,) in found]
 
-    def unfinished(self, *, status: str, updated_before: float, limit: int) -> Sequence[RunId]:
+    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
             shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
-            found = _run(reader, listing.oldest(shelves, updated_before, limit))
+            found = _run(reader, listing.oldest(shelves, tag, updated_before, limit))
         return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
 
     def _listed(self, query: RunQuery) -> list[tuple[Any, ...]]:

@@ -62,10 +62,10 @@ def by_label(query: RunQuery, shelves: Sequence[int], label: str) -> list[Statem
     return [Statement(sql=sql, params=(label, *shelves, *params, query.limit))]
 
 
-def oldest(shelves: Sequence[int], updated_before: float, limit: int) -> list[Statement]:
+def oldest(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
     """For (updated_at, run_id), oldest first."""
-    part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND updated_at < ?"
-    return _merged(part, shelves, (updated_before,), order=_OLDEST_FIRST, limit=limit)
+    part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND tag = ? AND updated_at < ?"
+    return _merged(part, shelves, (tag, updated_before), order=_OLDEST_FIRST, limit=limit)
 
 
 def _filters(query: RunQuery) -> tuple[str, tuple[Param, ...]]:
