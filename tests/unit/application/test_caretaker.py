@@ -124,19 +124,6 @@ async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been
     assert "queue.publish" not in world.faults.calls
 
 
-async def test_a_run_that_has_waited_for_long_is_not_queued_by_a_gateway_that_is_new(world: World) -> None:
-    """Its job is in the queue, and the broker has forgotten that it would have to swallow a second one."""
-    await world.submit()
-    world.clock.pass_time(600.0)
-    await world.catch_up()
-    world.clock.pass_time(1.5)
-    world.faults.calls.clear()
-
-    await world.caretaker.repair()
-
-    assert "queue.publish" not in world.faults.calls
-
-
 async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
     run_id = await world.submit()
     world.caretaker.vouch(run_id)
