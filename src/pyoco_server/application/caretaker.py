@@ -205,8 +205,10 @@ class Caretaker:
         if self._config.run_retention_sec == 0:
             return
         ended_before = self._stores.clock.now() - self._config.run_retention_sec
-        removed = 0
-        while old := self._index.finished_before(ended_before, AT_A_TIME):
+        removed, before = 0, -1
+        # A round in which nothing went is the last: the index is behind, or these cannot be removed at all.
+        while removed > before and (old := self._index.finished_before(ended_before, AT_A_TIME)):
+            before = removed
             for run_id in old:
                 removed += await self._remove(run_id)
                 await asyncio.sleep(RETENTION_PAUSE_SEC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -460,3 +461,16 @@ async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
     await world.caretaker.remove_old()
 
     assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
+
+
+async def test_runs_that_cannot_be_removed_do_not_keep_retention_busy_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.application.caretaker.AT_A_TIME", 2)
+    monkeypatch.setattr("pyoco_server.application.caretaker.RETENTION_PAUSE_SEC", 0.0)
+    for run_id in [await finished(world) for _ in range(2)]:
+        await world.truth.snapshots.remove(run_id)  # the index, which is behind, still lists them
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+
+    async with asyncio.timeout(5.0):
+        await world.caretaker.remove_old()

@@ -1,0 +1,256 @@
+"""Whose a run is: held by somebody, lost by somebody, given up, adopted from a stranger, or no run at all."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.application.handle import commit
+from pyoco_server.application.ports import Job
+from pyoco_server.execution.commands import CancelExecution, Command, StartExecution
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Status
+from support.runners import began, declared, succeeded
+from support.samples import new_run_id
+from support.world import THEIRS, USER, WORKER, World
+from unit.worker.conftest import working
+
+
+async def letters(world: World) -> list[tuple[str, str | None]]:
+    return [(letter.reason, letter.run_id) for letter in await world.truth.dead_letters.recent()]
+
+
+async def put_into_queue(world: World, payload: bytes, created_sequence: int | None = None) -> None:
+    """What a foreign producer does: any bytes, without our header."""
+    queue = world.truth.queue
+    assert isinstance(queue, MemoryJobQueue)
+    await queue.put(payload, tag="default", created_sequence=created_sequence)
+
+
+# --- somebody else's --------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_another_worker_took_over_is_let_go_without_a_word_to_the_queue(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await world.start(run_id, THEIRS, attempt=2)
+        runner.say(declared("load"))
+        await runner.killed.wait()
+    said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
+
+    assert said == []
+    told = await world.told(run_id)
+    assert (told.attempt, dict(told.nodes)) == (2, {})
+
+
+async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_flow_that_says_nothing(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await world.start(run_id, THEIRS, attempt=2)
+        await runner.killed.wait()
+
+
+async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id, THEIRS)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
+    async with working(world) as at_work:
+        await world.faults.done("signals.holds")
+        assert at_work.executor.runs == 0
+
+    assert "delivery.ack" not in world.faults.calls
+    assert (await world.told(run_id)).attempt == 1
+
+
+@pytest.mark.parametrize("holder", ["gone", "on something else"])
+async def test_a_run_whose_holder_is_lost_or_has_let_go_of_it_is_taken_over(world: World, holder: str) -> None:
+    run_id = await world.submit()
+    await world.start(run_id, THEIRS)
+    if holder == "on something else":
+        await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked != run_id)
+    async with working(world, name="w-9") as at_work:
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        assert runner.job.attempt == 2
+        runner.end()
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["worker_id"] == "w-9"
+
+
+async def unshown(world: World, *commands: Command) -> RunId:
+    """A run whose log is ahead of its snapshot: whoever wrote these was killed before the snapshot was advanced."""
+    run_id = await world.submit()
+    for command in commands:
+        await commit(world.truth, await world.told(run_id), command, USER)
+    return run_id
+
+
+THEIR_START = StartExecution(at=2.0, attempt=1, worker_id=WORKER, instance_id=THEIRS)
+
+
+async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_taken_over_at_once(world: World) -> None:
+    run_id = await unshown(world, THEIR_START)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.end()
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["attempt"] == 2
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_run_that_somebody_began_a_moment_ago_is_left_to_it(world: World, cancelled: bool) -> None:
+    also = (CancelExecution(at=3.0),) if cancelled else ()
+    run_id = await unshown(world, THEIR_START, *also)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
+    async with working(world) as at_work:
+        await world.faults.done("signals.holds")
+        assert at_work.executor.runs == 0
+
+    told = await world.told(run_id)
+    assert (told.attempt, told.status) == (1, Status.ACTIVE)
+    assert not {"delivery.ack", "delivery.term", "delivery.nak"} & set(world.faults.calls)
+
+
+async def test_a_node_that_a_lost_worker_had_begun_begins_anew_with_the_next_attempt(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared("load"), began("load"))
+        await world.until(run_id, "RUNNING", tasks={"load": "RUNNING"})
+    async with working(world, name="w-2") as at_work:
+        runner = await at_work.executor.begun()
+        runner.end("completed", declared("load"), began("load"), succeeded("load", 7))
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["task_records"]["load"]["attempt"] == 2
+    assert shown["task_records"]["load"]["output"] == 7
+
+
+async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> None:
+    run_id = await world.submit()
+    told = await world.told(run_id)
+    async with working(world, slots=2) as at_work:
+        runner = await at_work.executor.begun()
+        job = Job(run_id=run_id, flow_name="hello", tag="default", submitted_at=1.0)
+        await world.truth.queue.publish(job, created_sequence=told.version, nth=2)
+        await world.faults.done("tag.receive", times=2)
+        runner.end()
+        await world.until(run_id, "COMPLETED")
+        assert at_work.executor.runs == 1
+
+
+# --- given up, adopted, poison ----------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_lost_its_worker_too_often_is_given_up(world: World) -> None:
+    run_id = await world.submit()
+    for attempt in range(1, world.config.consumer_max_deliver + 1):
+        await world.start(run_id, THEIRS, attempt=attempt)
+    async with working(world) as at_work:
+        await world.faults.done("delivery.term")
+        assert at_work.executor.runs == 0
+
+    shown = await world.shown(run_id)
+    assert shown is not None
+    assert shown.plain["status"] == "FAILED"
+    assert "20 attempts" in shown.plain["error"]
+    assert await letters(world) == [("execution_error", run_id)]
+
+
+async def test_a_cancelled_run_that_lost_its_worker_too_often_is_cancelled_and_no_failure(world: World) -> None:
+    run_id = await world.submit()
+    for attempt in range(1, world.config.consumer_max_deliver + 1):
+        await world.start(run_id, THEIRS, attempt=attempt)
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    async with working(world):
+        await world.until(run_id, "CANCELLED")
+
+    assert await letters(world) == []
+
+
+async def test_a_job_of_a_foreign_producer_is_adopted(world: World) -> None:
+    run_id = new_run_id()
+    plain = {
+        "run_id": run_id,
+        "flow_name": "etl",
+        "tag": "default",
+        "submitted_at": 5.5,
+        "tags": ["x"],
+        "params": {"n": 1},
+    }
+    await put_into_queue(world, orjson.dumps(plain))
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        assert (runner.job.flow_name, runner.job.params) == ("etl", {"n": 1})
+        runner.end()
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert (shown["flow_name"], shown["tags"], shown["submitted_at"]) == ("etl", ["x"], 5.5)
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_a_job_of_ours_whose_run_is_gone_is_dropped_and_not_revived(world: World) -> None:
+    run_id = await world.submit()
+    await world.truth.log.purge(run_id)
+    await world.truth.snapshots.remove(run_id)
+    async with working(world) as at_work:
+        await world.faults.done("delivery.ack")
+        assert at_work.executor.runs == 0
+
+    assert await world.truth.log.read(run_id) == []
+
+
+@pytest.mark.parametrize("payload", [b"\xff", b"[]", b'{"flow_name": "etl"}'])
+async def test_what_is_no_job_is_terminated_with_a_letter(world: World, payload: bytes) -> None:
+    await put_into_queue(world, payload)
+    async with working(world):
+        await world.faults.done("delivery.term")
+
+    (letter,) = await world.truth.dead_letters.recent()
+    assert (letter.reason, letter.run_id, letter.tag) == ("invalid_job", None, "default")
+    assert letter.error
+
+
+async def test_a_job_that_is_no_job_but_names_its_run_fails_that_run(world: World) -> None:
+    run_id = await world.submit()
+    queue = await world.truth.queue.open("default")
+    (delivery,) = await queue.receive(1)
+    await delivery.ack()
+    await put_into_queue(world, orjson.dumps({"run_id": run_id, "flow_name": 7}), created_sequence=1)
+    async with working(world):
+        await world.faults.done("delivery.term")
+
+    shown = await world.shown(run_id)
+    assert shown is not None
+    assert shown.plain["status"] == "FAILED"
+    assert "flow_name" in shown.plain["error"]
+    assert await letters(world) == [("invalid_job", run_id)]
+
+
+async def test_a_job_that_is_no_job_and_names_a_run_of_its_own_leaves_a_failed_run_to_look_at(world: World) -> None:
+    run_id = new_run_id()
+    await put_into_queue(world, orjson.dumps({"run_id": run_id, "flow_name": "etl", "tag": "default"}))
+    async with working(world):
+        await world.faults.done("delivery.term")
+
+    shown = await world.shown(run_id)
+    assert shown is not None
+    assert (shown.plain["status"], shown.plain["flow_name"]) == ("FAILED", "etl")
+
+
+async def test_a_poisoned_job_does_not_harm_a_run_that_somebody_works_on(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world, slots=2) as at_work:
+        runner = await at_work.executor.begun()
+        await put_into_queue(world, orjson.dumps({"run_id": run_id}), created_sequence=1)
+        await world.faults.done("delivery.term")
+        runner.end()
+        await world.until(run_id, "COMPLETED", "FAILED")
+
+    assert await world.status(run_id) == "COMPLETED"
