@@ -101,7 +101,7 @@ def _until_submit(kill: Kill, journal: Journal) -> float | None:
     wanted = (
         run.answered_at - kill.at
         for run in journal.accepted.values()
-        if run.asked_at > kill.at and (kill.kind != "gateway" or run.gateway == kill.target)
+        if run.asked_at > kill.at and (not kill.kind.startswith("gateway") or run.gateway == kill.target)
     )
     return min(wanted, default=None)
 
