@@ -37,8 +37,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             yield
 
     app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
-    app.include_router(health.router)
-    app.include_router(runs.router)
+    # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
+    app.router.routes += [*runs.router.routes, *health.router.routes]
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)
