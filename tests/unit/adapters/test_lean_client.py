@@ -1,0 +1,60 @@
+"""What the lean client writes, and when: together with other things, but never not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyoco_server.adapters.jetstream.client import LeanClient
+
+
+class Socket:
+    """The end of the transport where bytes leave."""
+
+    def __init__(self) -> None:
+        self.written: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def write(self, data: bytes) -> None:
+        self.written.put_nowait(data)
+
+
+@pytest.fixture
+def socket() -> Socket:
+    return Socket()
+
+
+@pytest.fixture
+def client(socket: Socket) -> LeanClient:
+    client = LeanClient(on_lost=lambda: None)
+    client._transport = socket
+    client._status = LeanClient.CONNECTED
+    return client
+
+
+async def test_what_nobody_waits_for_leaves_by_itself(client: LeanClient, socket: Socket) -> None:
+    client.write_later(b"ack")
+
+    async with asyncio.timeout(5):
+        assert await socket.written.get() == b"ack"
+
+
+async def test_what_is_written_in_one_turn_leaves_together_and_in_order(client: LeanClient, socket: Socket) -> None:
+    client.write_later(b"ack ")
+    client.write(b"one ")
+    client.write(b"two")
+
+    async with asyncio.timeout(5):
+        assert await socket.written.get() == b"ack one two"
+        client.write(b"three")
+        assert await socket.written.get() == b"three"
+
+
+async def test_what_was_not_sent_is_dropped_with_the_connection(client: LeanClient, socket: Socket) -> None:
+    client.write(b"lost")
+    client.drop_unsent()
+    await asyncio.sleep(0)
+    client.write(b"later")
+
+    async with asyncio.timeout(5):
+        assert await socket.written.get() == b"later"
