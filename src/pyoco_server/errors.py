@@ -170,6 +170,33 @@ class LoggingFailed(PyocoError):
     hint_ja = "PYOCO_LOG_LEVEL と PYOCO_LOG_FORMAT を確認してください。"
 
 
+class CredentialsMissing(PyocoError):
+    """credentials required"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0014", "MSG-PYOCO-0014", Kind.UNAUTHENTICATED
+    message_ja = "API key が必要です"
+    hint = "Send an API key (header X-API-Key, pyoco-client --api-key) or a bearer token."
+    hint_ja = "API key（X-API-Key ヘッダー、pyoco-client --api-key）または bearer token を付けてください。"
+
+
+class InvalidApiKey(PyocoError):
+    """invalid API key"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0015", "MSG-PYOCO-0015", Kind.FORBIDDEN
+    message_ja = "API key が無効です"
+    hint = "The key is unknown, revoked or expired: ask for a new one (pyoco-server-admin api-key create)."
+    hint_ja = "API key が未登録・失効・期限切れです。再発行してください（pyoco-server-admin api-key create）。"
+
+
+class WorkflowTooLarge(PyocoError):
+    """workflow file too large"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0016", "MSG-PYOCO-0016", Kind.TOO_LARGE
+    message_ja = "ワークフローファイルが大きすぎます"
+    hint = "Make flow.yaml smaller, or raise PYOCO_WORKFLOW_YAML_MAX_BYTES on the server."
+    hint_ja = "flow.yaml を小さくするか、サーバーの PYOCO_WORKFLOW_YAML_MAX_BYTES を上げてください。"
+
+
 class InvalidListQuery(PyocoError):
     """invalid list query"""
 
@@ -186,6 +213,24 @@ class InvalidUsage(PyocoError):
     message_ja = "コマンドライン引数または設定が不正です"
     hint = "See --help for the options and docs/settings.md for the settings."
     hint_ja = "--help と docs/settings.md を確認してください。"
+
+
+class InvalidWorkersRequest(PyocoError):
+    """invalid workers request"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0019", "MSG-PYOCO-0019", Kind.INVALID
+    message_ja = "workers へのリクエストが不正です"
+    hint = "Correct the parameter that the detail names."
+    hint_ja = "detail が示すパラメータを修正してください。"
+
+
+class WorkerNotFound(PyocoError):
+    """worker not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0020", "MSG-PYOCO-0020", Kind.NOT_FOUND
+    message_ja = "worker が見つかりません"
+    hint = "See GET /workers?scope=all&include_hidden=true for the workers there are."
+    hint_ja = "登録済みの worker は GET /workers?scope=all&include_hidden=true で確認できます。"
 
 
 class CancelTimedOut(PyocoError):
@@ -240,6 +285,24 @@ class CrossSiteRefused(PyocoError):
     message_ja = "他サイトのページからのリクエストは受け付けません"
     hint = "Call the API from a program, or from a page that this gateway serves."
     hint_ja = "プログラムから、またはこの Gateway が配信するページから呼び出してください。"
+
+
+class ScopeMissing(PyocoError):
+    """not allowed with these credentials"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0036", "MSG-PYOCO-0036", Kind.FORBIDDEN
+    message_ja = "この資格情報では許可されていません"
+    hint = "Ask an administrator for credentials with the scope that the detail names."
+    hint_ja = "detail が示す scope を持つ資格情報を管理者に依頼してください。"
+
+
+class InvalidToken(PyocoError):
+    """invalid bearer token"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0037", "MSG-PYOCO-0037", Kind.UNAUTHENTICATED
+    message_ja = "bearer token が無効です"
+    hint = "Get a new token from your identity provider; the detail says what is wrong with this one."
+    hint_ja = "ID プロバイダーから新しい token を取得してください。理由は detail にあります。"
 
 
 class InternalError(PyocoError):

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex, RunQuery
 from pyoco_server.application.stores import Origin, Stores
@@ -39,12 +41,18 @@ class Gateway:
         self.caretaker.vouch(execution.execution_id)
         return execution
 
-    async def get_snapshot(self, run_id: RunId) -> Mapping[str, Any]:
-        """The stored snapshot of a run."""
+    async def get_snapshot(self, run_id: RunId, *, sees: str | None) -> Mapping[str, Any]:
+        """The stored snapshot of a run; a run of another tenant than the one the caller sees is not there."""
         loaded = await self.stores.snapshots.load(run_id)
-        if loaded is None:
+        if loaded is None or sees not in (None, loaded.execution.request.tenant_id):
             raise RunNotFound(run_id=run_id)
         return loaded.plain
+
+    async def cancel(self, run_id: RunId, reason: str | None, origin: Origin, *, sees: str | None) -> Handled:
+        """Ask for a run to stop."""
+        if sees is not None:
+            await self.get_snapshot(run_id, sees=sees)
+        return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
 
     async def list_summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The runs that fit, as JSON."""

@@ -9,9 +9,11 @@ from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
+from pyoco_server.access.caller import Caller
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.stores import Origin
 from pyoco_server.execution.events import Actor
+from pyoco_server.http_api.guard import caller_of
 
 
 class RawRoute(APIRoute):
@@ -25,9 +27,6 @@ class RawRoute(APIRoute):
         return handler
 
 
-ANYONE = Actor(kind="user")
-
-
 def gateway_of(request: Request) -> Gateway:
     gateway: Gateway = request.app.state.gateway
     return gateway
@@ -35,8 +34,9 @@ def gateway_of(request: Request) -> Gateway:
 
 def origin_of(request: Request) -> Origin:
     """Who asks; the request id ties events, logs and answer together."""
-    return Origin(actor=ANYONE, correlation_id=request.scope.get("request_id"))
+    return Origin(actor=Actor(kind="user", id=caller_of(request).name), correlation_id=request.scope.get("request_id"))
 
 
 GatewayDep = Annotated[Gateway, Depends(gateway_of)]
 OriginDep = Annotated[Origin, Depends(origin_of)]
+CallerDep = Annotated[Caller, Depends(caller_of)]

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from pyoco_server.http_api.depends import GatewayDep
+from pyoco_server.http_api.guard import open_to_all
 
 router = APIRouter(tags=["health"])
 
@@ -20,6 +21,7 @@ class Health(BaseModel):
 
 
 @router.get("/health")
+@open_to_all
 async def health(gateway: GatewayDep) -> Health:
     """The gateway answers; `nats` says whether its broker does."""
     return Health(nats="connected" if gateway.stores.broker.connected else "away")

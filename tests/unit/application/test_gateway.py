@@ -86,7 +86,7 @@ async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_w
 
 async def test_a_run_that_does_not_exist_is_not_found(world: World) -> None:
     with pytest.raises(RunNotFound):
-        await gateway_of(world).get_snapshot(new_run_id())
+        await gateway_of(world).get_snapshot(new_run_id(), sees=None)
 
 
 async def test_what_this_gateway_submitted_needs_no_care(world: World) -> None:

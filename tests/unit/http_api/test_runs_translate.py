@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pyoco_server.access.caller import ANYONE
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import RunId
@@ -19,7 +20,7 @@ RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), crea
 
 
 def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
-    return translate.submit_request(orjson.dumps(body), CONFIG)
+    return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
 
 
 def test_a_flow_name_is_enough() -> None:
@@ -77,16 +78,16 @@ def test_a_bad_field_is_refused_by_name(body: dict[str, Any], told: str) -> None
 @pytest.mark.parametrize("body", [b"", b"[]", b'"hello"', b"null", b"flow_name=hello"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        translate.submit_request(body, CONFIG)
+        translate.submit_request(body, CONFIG, ANYONE)
 
 
 def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
     config = NatsBackendConfig(max_run_snapshot_bytes=2048)
     fits = {"x": "a" * (1024 - len('{"x":""}'))}
 
-    translate.submit_request(orjson.dumps({"flow_name": "f", "params": fits}), config)
+    translate.submit_request(orjson.dumps({"flow_name": "f", "params": fits}), config, ANYONE)
     with pytest.raises(RequestTooLarge, match="params have 1025 bytes as JSON; at most 1024"):
-        translate.submit_request(orjson.dumps({"flow_name": "f", "params": {"x": fits["x"] + "a"}}), config)
+        translate.submit_request(orjson.dumps({"flow_name": "f", "params": {"x": fits["x"] + "a"}}), config, ANYONE)
 
 
 @pytest.mark.parametrize(

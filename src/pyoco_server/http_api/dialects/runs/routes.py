@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from pyoco_server.application.cancel import cancel
+from pyoco_server.access.scopes import Scope
 from pyoco_server.application.ports import RunQuery
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.http_api.depends import GatewayDep, RawRoute, gateway_of, origin_of
+from pyoco_server.http_api.depends import CallerDep, GatewayDep, OriginDep, RawRoute, gateway_of, origin_of
 from pyoco_server.http_api.dialects.runs import schemas, translate
+from pyoco_server.http_api.guard import caller_of, needs
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -35,10 +36,11 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
+@needs(Scope.RUNS_WRITE)
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     gateway = gateway_of(request)
-    asked, labels = translate.submit_request(await request.body(), gateway.config)
+    asked, labels = translate.submit_request(await request.body(), gateway.config, caller_of(request))
     execution = await gateway.submit(asked, labels, origin_of(request))
     return _json(translate.accepted_out(execution, gateway.stores.durability))
 
@@ -54,8 +56,10 @@ router.add_api_route(
 
 
 @router.get("", responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot], 422, 503))
+@needs(Scope.RUNS_READ)
 async def list_runs(
     gateway: GatewayDep,
+    caller: CallerDep,
     status: Annotated[schemas.RunStatus | None, Query()] = None,
     flow: Annotated[str | None, Query(min_length=1, max_length=256)] = None,
     tag: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
@@ -63,7 +67,7 @@ async def list_runs(
     include: Include = None,
 ) -> Response:
     """The runs changed last come first; `[]` when there are none."""
-    query = RunQuery(limit=limit, status=status, flow=flow, tag=tag)
+    query = RunQuery(limit=limit, status=status, flow=flow, tag=tag, tenant_id=caller.sees)
     if include:
         snapshots = await gateway.list_snapshots(query)
         return _json(translate.list_out([translate.run_out(snapshot, records=True) for snapshot in snapshots]))
@@ -71,16 +75,18 @@ async def list_runs(
 
 
 @router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))
-async def get_run(run_id: RunIdPath, gateway: GatewayDep, include: Include = None) -> Response:
+@needs(Scope.RUNS_READ)
+async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, include: Include = None) -> Response:
     """One run as it is now."""
-    snapshot = await gateway.get_snapshot(parse_run_id(run_id))
+    snapshot = await gateway.get_snapshot(parse_run_id(run_id), sees=caller.sees)
     return _json(translate.run_out(snapshot, records=bool(include)))
 
 
 @router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 422, 503))
-async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
+@needs(Scope.RUNS_READ)
+async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
     """The tasks of a run with their records."""
-    return _json(translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id))))
+    return _json(translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id), sees=caller.sees)))
 
 
 @router.post(
@@ -88,12 +94,14 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep) -> Response:
     responses=_answers(schemas.RunSnapshot, 404, 413, 422, 503),
     openapi_extra=_body(schemas.RunCancelRequest, required=False),
 )
-async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep) -> Response:
+@needs(Scope.RUNS_CANCEL)
+async def cancel_run(
+    run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep, origin: OriginDep
+) -> Response:
     """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
     parsed = parse_run_id(run_id)
     reason = translate.cancel_reason(await request.body())
-    origin = origin_of(request)
-    handled = await cancel(gateway.stores, parsed, reason, origin.actor.id, origin)
+    handled = await gateway.cancel(parsed, reason, origin, sees=caller.sees)
     if handled.refused is not None and handled.refused.why is Why.FINISHED:
-        return _json(translate.run_out(await gateway.get_snapshot(parsed), records=False))
+        return _json(translate.run_out(await gateway.get_snapshot(parsed, sees=caller.sees), records=False))
     return _json(translate.run_out(to_snapshot(handled.accepted()), records=False))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from pyoco_server.access.caller import Caller
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import parse_label, parse_tag
@@ -22,8 +23,8 @@ T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
-def submit_request(body: bytes, config: NatsBackendConfig) -> tuple[Request, tuple[str, ...]]:
-    """What was asked for, and its labels."""
+def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
+    """What was asked for and by whom, and its labels."""
     asked = _validated(RunSubmitRequest, body)
     tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
     labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
@@ -32,7 +33,14 @@ def submit_request(body: bytes, config: NatsBackendConfig) -> tuple[Request, tup
     size = len(orjson.dumps(asked.params))
     if size > limit:
         raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
-    return Request(flow_name=asked.flow_name, tag=tag, input=asked.params), labels
+    request = Request(
+        flow_name=asked.flow_name,
+        tag=tag,
+        input=asked.params,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.api_key_id,
+    )
+    return request, labels
 
 
 def cancel_reason(body: bytes) -> str | None:

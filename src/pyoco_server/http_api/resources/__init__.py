@@ -1,0 +1,1 @@
+"""What is not a run: workers, metrics, and later wheels, graphs, schedules."""
