@@ -22,7 +22,8 @@ from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.application.caretaker import Caretaker
-from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.fleet_view import FleetView
+from pyoco_server.application.gateway import FIRST_FILL_WAIT_SEC, Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
@@ -52,10 +53,19 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
+            fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
             async with asyncio.TaskGroup() as group:
-                unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
+                unasked = [
+                    group.create_task(follower.run()),
+                    group.create_task(fleet.run()),
+                    group.create_task(_look_after(follower, caretaker)),
+                ]
                 try:
-                    yield Gateway(stores=stores, index=index, follower=follower, caretaker=caretaker, config=config)
+                    # Runs are shown with what is known of their workers: better not before anything is.
+                    await fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
+                    yield Gateway(
+                        stores=stores, index=index, follower=follower, caretaker=caretaker, fleet=fleet, config=config
+                    )
                 finally:
                     for task in unasked:
                         task.cancel()

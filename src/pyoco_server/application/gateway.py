@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex, RunQuery
@@ -18,6 +19,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
+from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 # How long a list waits until the index shows what this gateway itself has just written.
 OWN_WRITE_WAIT_SEC = 0.05
@@ -33,6 +35,7 @@ class Gateway:
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
+    fleet: FleetView
     config: NatsBackendConfig
 
     async def submit(self, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
@@ -64,6 +67,18 @@ class Gateway:
         await self._fresh()
         found = await asyncio.gather(*(self.stores.snapshots.load(run_id) for run_id in self.index.run_ids(query)))
         return [loaded.plain for loaded in found if loaded is not None]
+
+    async def list_workers(self, query: WorkerQuery) -> Sequence[Sighting]:
+        """The workers that fit, in order."""
+        if not self.stores.broker.connected:
+            raise NatsUnavailable
+        if not await self.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC):
+            raise NatsUnavailable("the list of workers is being built after a start; try again in a moment")
+        return chosen(self.fleet.sightings(), query)
+
+    def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
+        """Which of these runs are this tenant's; one that the index does not know yet is nobody's."""
+        return {run_id for run_id, owner in self.index.tenants(among).items() if owner == tenant_id}
 
     async def _fresh(self) -> None:
         """A stale list would look true: refuse it while the broker is away or the index is not filled."""

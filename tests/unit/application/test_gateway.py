@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
+from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunQuery
@@ -27,7 +28,12 @@ def world() -> World:
 def gateway_of(world: World) -> Gateway:
     follower = IndexFollower(world.live_feed, world.index, world.truth.clock)
     return Gateway(
-        stores=world.stores, index=world.index, follower=follower, caretaker=world.caretaker, config=world.config
+        stores=world.stores,
+        index=world.index,
+        follower=follower,
+        caretaker=world.caretaker,
+        fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
+        config=world.config,
     )
 
 

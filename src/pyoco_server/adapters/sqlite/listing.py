@@ -25,6 +25,10 @@ KNOWN = """
     SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
     WHERE run_id IN (SELECT value FROM json_each(?))
 """
+TENANTS = """
+    SELECT run_id, tenant_id FROM runs JOIN shelves USING (shelf)
+    WHERE run_id IN (SELECT value FROM json_each(?))
+"""
 # A label with no more runs than this is followed to its runs; a commoner one is looked for on the way down the list.
 RARE_LABEL_RUNS = 500
 LABEL_RUNS = f"SELECT count(*) FROM (SELECT 1 FROM labels WHERE label = ? LIMIT {RARE_LABEL_RUNS + 1})"

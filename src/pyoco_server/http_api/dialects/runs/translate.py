@@ -52,8 +52,9 @@ def accepted_out(execution: Execution, durability: str) -> bytes:
     return orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
 
 
-def run_out(snapshot: Mapping[str, Any], *, records: bool) -> bytes:
-    return orjson.dumps(public_view(snapshot, records=records))
+def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:
+    """A run as users see it: what is stored of it, and what is known of its worker now."""
+    return orjson.dumps({**public_view(snapshot, records=records), **facts})
 
 
 def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
