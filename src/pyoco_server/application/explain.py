@@ -74,7 +74,6 @@ def _rules(config: NatsBackendConfig) -> Rules:
         ack_wait_sec=config.consumer_ack_wait_sec,
         requeue_after_sec=silence_of_strays_sec(config),
         max_attempts=config.consumer_max_deliver,
-        max_in_work=config.consumer_max_ack_pending,
         cancel_grace_sec=config.cancel_grace_period_sec,
         confirm_after_grace_sec=UNCONFIRMED_AFTER_GRACE_SEC,
     )

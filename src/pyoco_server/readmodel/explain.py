@@ -19,6 +19,9 @@ from pyoco_server.fleet.sight import Sighting
 
 # A run that has a free worker starts within milliseconds; whoever waits longer waits for another reason.
 SOON_SEC = 5.0
+# A holder is tapped at once, and looks at the log with every heartbeat: after two a living one knows of the cancel. (The
+# receipt has the very moment, but comes with the end.)
+CANCEL_HEARD_HEARTBEATS = 2
 MOST_TAGS = 50
 MOST_TASKS = 5
 MAX_ERROR_CHARS = 500
@@ -33,7 +36,6 @@ class Rules:
     ack_wait_sec: float
     requeue_after_sec: float
     max_attempts: int
-    max_in_work: int
     cancel_grace_sec: float
     confirm_after_grace_sec: float
 
@@ -125,9 +127,9 @@ def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         "ahead": evidence.ahead,
         "waiting_sec": waiting_sec,
     }
-    limit = evidence.rules.max_in_work
-    if evidence.queue is not None and evidence.queue.in_work >= limit:
-        yield Reason(code="queue_at_its_limit", facts={**facts, "limit": limit, "in_work": evidence.queue.in_work})
+    queue = evidence.queue
+    if queue is not None and queue.most_in_work is not None and queue.in_work >= queue.most_in_work:
+        yield Reason(code="queue_at_its_limit", facts={**facts, "limit": queue.most_in_work, "in_work": queue.in_work})
     elif busy >= slots:
         yield Reason(code="all_slots_busy", facts=facts)
     elif waiting_sec <= SOON_SEC or evidence.ahead > 0:
@@ -186,7 +188,8 @@ def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
 def _lost(execution: Execution, evidence: Evidence, facts: Mapping[str, Any]) -> Reason:
     """What became of the holder."""
     seen = holder_seen(execution, evidence)
-    more = {"tag": execution.request.tag, "takeover_sec": evidence.rules.ack_wait_sec}
+    real_sec = evidence.queue.ack_wait_sec if evidence.queue else None
+    more = {"tag": execution.request.tag, "takeover_sec": real_sec or evidence.rules.ack_wait_sec}
     if seen is None:
         return Reason(code="worker_restarted_or_unknown", facts={**facts, **more})
     if seen.record.stopped_at is not None:
@@ -205,23 +208,22 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     receipt, holder = execution.cancel, execution.holder
     requested_at = receipt.requested_at if receipt else evidence.now
     ends_at = requested_at + evidence.rules.cancel_grace_sec
-    facts = {
+    facts: dict[str, Any] = {
         "worker_id": holder.worker_id if holder else None,
         "by": receipt.requested_by if receipt else None,
         "reason": receipt.reason if receipt else None,
         "requested_at": requested_at,
         "requested_sec": evidence.since(requested_at),
-        "delivered_at": receipt.delivered_at if receipt else None,
         "grace_until": ends_at,
         "grace_left_sec": max(0.0, ends_at - evidence.now),
         "at_the_latest_sec": max(0.0, ends_at + evidence.rules.confirm_after_grace_sec - evidence.now),
     }
     if execution.is_held and not holder_lives(execution, evidence):
         yield Reason(code="cancel_without_worker", facts=facts)
-    elif receipt is None or receipt.delivered_at is None:
-        yield Reason(code="cancel_on_its_way", facts=facts)
-    else:
+    elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.rules.run_heartbeat_sec:
         yield Reason(code="cancel_delivered", facts=facts)
+    else:
+        yield Reason(code="cancel_on_its_way", facts=facts)
 
 
 # --- finished ---------------------------------------------------------------------------------------------------------

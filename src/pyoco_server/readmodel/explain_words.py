@@ -108,8 +108,8 @@ WORDS: Mapping[str, Words] = {
         "{max_attempts} 回で打ち切られます。flow が worker を落としていないか、ログを確認してください。",
     ),
     "cancel_on_its_way": Words(
-        "A cancel was requested {requested_sec} s ago and has not reached the worker {worker_id} yet.",
-        "取消が {requested_sec} 秒前に要求されましたが、worker {worker_id} にまだ届いていません。",
+        "A cancel was requested {requested_sec} s ago and is on its way to the worker {worker_id}.",
+        "取消が {requested_sec} 秒前に要求され、worker {worker_id} に通知中です。",
         "Nothing to do: it ends in {at_the_latest_sec} s at the latest.",
         "対応は不要です。遅くとも {at_the_latest_sec} 秒後に終了します。",
     ),

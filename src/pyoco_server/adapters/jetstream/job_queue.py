@@ -56,7 +56,11 @@ class JetStreamJobQueue:
                 raise
             return QueueState(waiting=await self.depth(tag), in_work=0, redelivered=0)
         return QueueState(
-            waiting=info["num_pending"], in_work=info["num_ack_pending"], redelivered=info["num_redelivered"]
+            waiting=info["num_pending"],
+            in_work=info["num_ack_pending"],
+            redelivered=info["num_redelivered"],
+            most_in_work=info["config"]["max_ack_pending"],
+            ack_wait_sec=info["config"]["ack_wait"] / NS,
         )
 
 
