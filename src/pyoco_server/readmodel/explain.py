@@ -19,7 +19,7 @@ from pyoco_server.fleet.sight import Sighting
 
 # A run that has a free worker starts within milliseconds; whoever waits longer waits for another reason.
 SOON_SEC = 5.0
-# A holder is tapped at once, and looks at the log with every heartbeat: after two a living one knows of the cancel. (The
+# A holder is tapped at once, and looks at the log with every heartbeat: after two a living one knows of a cancel. (The
 # receipt has the very moment, but comes with the end.)
 CANCEL_HEARD_HEARTBEATS = 2
 MOST_TAGS = 50
