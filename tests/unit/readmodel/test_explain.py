@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +138,12 @@ def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language
             used.add(reason.code)
 
     assert used == WORDS.keys()
+
+
+def test_every_code_is_in_the_document_of_the_workers() -> None:
+    told = (Path(__file__).parents[3] / "docs" / "workers.md").read_text("utf-8")
+
+    assert {code for code in WORDS if f"`{code}`" not in told} == set()
 
 
 def test_the_words_name_what_matters() -> None:
