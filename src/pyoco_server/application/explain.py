@@ -50,7 +50,7 @@ async def explain_run(gateway: Gateway, run_id: RunId, *, sees: str | None) -> E
     evidence = Evidence(
         now=gateway.stores.clock.now(),
         heartbeat_at=snapshot["heartbeat_at"],
-        fleet=gateway.fleet.sightings(),
+        fleet=await gateway.whole_fleet(),
         rules=_rules(gateway.config),
         queue=await gateway.stores.queue.state(execution.request.tag) if waits else None,
         ahead=_ahead(gateway, execution) if run_status(execution) == "PENDING" else 0,

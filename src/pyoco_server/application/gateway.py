@@ -70,11 +70,15 @@ class Gateway:
 
     async def list_workers(self, query: WorkerQuery) -> Sequence[Sighting]:
         """The workers that fit, in order."""
+        return chosen(await self.whole_fleet(), query)
+
+    async def whole_fleet(self) -> Sequence[Sighting]:
+        """Every worker; refused while nobody can tell, because a missing worker would look like a dead one."""
         if not self.stores.broker.connected:
             raise NatsUnavailable
         if not await self.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC):
             raise NatsUnavailable("the list of workers is being built after a start; try again in a moment")
-        return chosen(self.fleet.sightings(), query)
+        return self.fleet.sightings()
 
     def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
         """Which of these runs are this tenant's; one that the index does not know yet is nobody's."""

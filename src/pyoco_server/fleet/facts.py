@@ -28,6 +28,11 @@ def is_stale(status: object, heartbeat_at: object, *, now: float, run_heartbeat_
     )
 
 
+def worker_now(seen: Sighting | None, now: float) -> float:
+    """What the clock of this worker shows now: a heartbeat of its run was written by that clock, not by ours."""
+    return now if seen is None else seen.record.last_seen_at + seen.silent_sec
+
+
 def is_alive(seen: Sighting | None, instance_id: InstanceId | None, *, within_sec: float) -> bool:
     """Whether this very life of the worker goes on; a restart under the same name is another one."""
     return (
@@ -51,7 +56,10 @@ def run_facts(
         "worker_heartbeat_at": seen.record.last_seen_at if seen else None,
         "worker_tags": list(seen.record.tags) if seen else None,
         "stale": is_stale(
-            snapshot.get("status"), snapshot.get("heartbeat_at"), now=now, run_heartbeat_sec=run_heartbeat_sec
+            snapshot.get("status"),
+            snapshot.get("heartbeat_at"),
+            now=worker_now(seen, now),
+            run_heartbeat_sec=run_heartbeat_sec,
         ),
     }
 

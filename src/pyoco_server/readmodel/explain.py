@@ -13,7 +13,7 @@ from typing import Any
 from pyoco_server.errors import FlowNotFound
 from pyoco_server.execution.snapshot import run_status
 from pyoco_server.execution.state import Execution, NodeStatus
-from pyoco_server.fleet.facts import is_alive, is_stale
+from pyoco_server.fleet.facts import is_alive, is_stale, worker_now
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.sight import Sighting
 
@@ -163,17 +163,18 @@ def _similar(tag: str, served: Sequence[str]) -> str | None:
 def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     holder = execution.holder
     running = [name for name, node in execution.nodes.items() if node.status is NodeStatus.RUNNING]
+    now = worker_now(holder_seen(execution, evidence), evidence.now)
     facts = {
         "worker_id": holder.worker_id if holder else None,
         "running_sec": evidence.since(execution.started_at),
-        "heartbeat_sec": evidence.since(evidence.heartbeat_at),
+        "heartbeat_sec": max(0.0, now - evidence.heartbeat_at),
         "tasks": running[:MOST_TASKS],
     }
     if holder is None or holder.instance_id is None or holder_lives(execution, evidence):
         quiet = is_stale(
             "RUNNING",
             evidence.heartbeat_at,
-            now=evidence.now,
+            now=now,
             run_heartbeat_sec=evidence.rules.run_heartbeat_sec,
         )
         yield Reason(code="run_is_stale" if quiet else "running", facts=facts)

@@ -12,7 +12,7 @@ from pyoco_server.fleet.records import WorkerState
 from pyoco_server.fleet.sight import Sighting
 from support.samples import worker
 
-SEEN = Sighting(record=worker(last_seen_at=90.0), silent_sec=3.0, state=WorkerState.RUNNING)
+SEEN = Sighting(record=worker(last_seen_at=97.0), silent_sec=3.0, state=WorkerState.RUNNING)
 HELD: dict[str, Any] = {"status": "RUNNING", "heartbeat_at": 99.0, "state": {"holder": [1, "w1", "i1"]}}
 
 
@@ -23,7 +23,7 @@ def facts(snapshot: dict[str, Any], seen: Sighting | None = SEEN) -> dict[str, A
 def test_a_worker_that_speaks_is_alive() -> None:
     assert facts(HELD) == {
         "worker_alive": True,
-        "worker_heartbeat_at": 90.0,
+        "worker_heartbeat_at": 97.0,
         "worker_tags": ["default"],
         "stale": False,
     }
@@ -32,7 +32,7 @@ def test_a_worker_that_speaks_is_alive() -> None:
 def test_a_silent_worker_is_not_alive_but_known() -> None:
     shown = facts(HELD, replace(SEEN, silent_sec=15.1))
 
-    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, 90.0, ["default"])
+    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, 97.0, ["default"])
 
 
 def test_a_stopped_worker_is_not_alive_however_lately_it_said_so() -> None:
@@ -70,6 +70,15 @@ def test_only_a_running_run_goes_stale_after_three_heartbeats_and_half_a_minute(
     status: str, silent_sec: float, heartbeat_sec: float, stale: bool
 ) -> None:
     assert is_stale(status, 1000.0, now=1000.0 + silent_sec, run_heartbeat_sec=heartbeat_sec) is stale
+
+
+@pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
+def test_a_worker_whose_clock_is_wrong_makes_no_run_stale(skew_sec: float) -> None:
+    beating = {**HELD, "heartbeat_at": 99.0 + skew_sec}
+    quiet = {**HELD, "heartbeat_at": 60.0 + skew_sec}
+    there = replace(SEEN, record=worker(last_seen_at=97.0 + skew_sec))
+
+    assert (facts(beating, there)["stale"], facts(quiet, there)["stale"]) == (False, True)
 
 
 def test_a_run_without_a_heartbeat_is_not_stale() -> None:

@@ -55,7 +55,9 @@ RUN = new_run_id()
 def seen(
     name: str = "w1", *tags: str, busy: int = 0, state: WorkerState = WorkerState.IDLE, silent: float = 1.0
 ) -> Any:
-    record = replace(worker(name), tags=tags or ("gpu",), slots=1, current_run_ids=(RUN,) * busy)
+    record = replace(
+        worker(name, last_seen_at=NOW - silent), tags=tags or ("gpu",), slots=1, current_run_ids=(RUN,) * busy
+    )
     return Sighting(record=record, silent_sec=silent, state=state)
 
 

@@ -71,7 +71,12 @@ def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model}, **{status: {"model": Problem} for status in problems}}
 
 
-@router.get("", responses=_answers(list[Worker], 401, 403, 422, 503))
+_COUNT = {"X-Total-Count": {"description": "How many there are, whatever the limit.", "schema": {"type": "integer"}}}
+_LISTED = _answers(list[Worker], 401, 403, 422, 503)
+_LISTED[200]["headers"] = _COUNT
+
+
+@router.get("", responses=_LISTED)
 @needs(Scope.WORKERS_READ)
 async def list_workers(
     gateway: GatewayDep,
