@@ -13,8 +13,10 @@ from pyoco_server.fleet.records import WorkerRecord, WorkerState
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
 # Whoever has not been seen for so long is not coming back.
 KEEP_UNSEEN_SEC = 30 * 86400.0
-# A worker without a name of its own has a new one with each start: one that cannot start must not fill the bucket.
-KEEP_MOST = 10_000
+# A worker without a name of its own has a new one with each start: one that cannot start must not fill the bucket. Only
+# those who have been away for a while are given up for it, never a large fleet.
+KEEP_MOST = 2_000
+KEEP_MOST_UNSEEN_SEC = 3600.0
 
 _GROUPS = {
     WorkerState.RUNNING: 0,
@@ -65,7 +67,7 @@ def outdated(records: Iterable[WorkerRecord], now: float) -> Sequence[WorkerReco
     return [
         record
         for place, record in enumerate(by_age)
-        if place >= KEEP_MOST or now - record.last_seen_at > KEEP_UNSEEN_SEC
+        if now - record.last_seen_at > (KEEP_UNSEEN_SEC if place < KEEP_MOST else KEEP_MOST_UNSEEN_SEC)
     ]
 
 

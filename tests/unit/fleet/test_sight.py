@@ -8,7 +8,15 @@ import pytest
 
 from pyoco_server.execution.ids import WorkerId
 from pyoco_server.fleet.records import WorkerRecord, WorkerState
-from pyoco_server.fleet.sight import KEEP_MOST, KEEP_UNSEEN_SEC, Sighting, WorkerQuery, chosen, outdated
+from pyoco_server.fleet.sight import (
+    KEEP_MOST,
+    KEEP_MOST_UNSEEN_SEC,
+    KEEP_UNSEEN_SEC,
+    Sighting,
+    WorkerQuery,
+    chosen,
+    outdated,
+)
 from support.samples import new_run_id, worker
 
 NOW = 10_000_000.0
@@ -69,5 +77,7 @@ def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:
 
 def test_no_more_are_kept_than_anybody_would_look_through() -> None:
     records: list[WorkerRecord] = [worker(f"w-{nth}", last_seen_at=NOW - nth) for nth in range(KEEP_MOST + 2)]
+    later = NOW + KEEP_MOST_UNSEEN_SEC
 
-    assert {record.worker_id for record in outdated(records, NOW)} == {f"w-{KEEP_MOST}", f"w-{KEEP_MOST + 1}"}
+    assert {record.worker_id for record in outdated(records, later)} == {f"w-{KEEP_MOST}", f"w-{KEEP_MOST + 1}"}
+    assert outdated(records, NOW) == []
