@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
+from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 from pyoco_server.logs import configure_logging
 
@@ -38,7 +39,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
 
     app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *health.router.routes]
+    app.router.routes += [*runs.router.routes, *runs_yaml.router.routes, *health.router.routes]
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)
