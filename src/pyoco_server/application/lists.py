@@ -47,12 +47,12 @@ class Lists:
 
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The runs that fit, as JSON."""
-        await self._fresh()
+        await self.fresh()
         return self.index.summaries(query)
 
     async def snapshots(self, query: RunQuery) -> Sequence[Item]:
-        """The runs that fit, whole while the list is not too heavy, then as summaries; without those removed meanwhile."""
-        await self._fresh()
+        """The runs that fit, whole while that is not too heavy, then as summaries; without those removed meanwhile."""
+        await self.fresh()
         found = self.index.rows(query)
         whole = await self._load(found)
         return [*_there(whole), *(run.summary for run in found[len(whole) :])]
@@ -69,7 +69,7 @@ class Lists:
         return self._out(query, shown.cut(len(whole)), _there(whole))
 
     async def _page(self, query: RunQuery, cursor: str) -> Page:
-        await self._fresh()
+        await self.fresh()
         if not cursor:
             # Of the follower, not of the index: that may be further already, and then a change would be left out.
             return page(self.index, query, cursors.Walk(mark=self.follower.sequence))
@@ -105,7 +105,7 @@ class Lists:
         if not await self.follower.reached(mark, CURSOR_WAIT_SEC):
             raise NatsUnavailable("this gateway has not read as far as the cursor yet; try again in a moment")
 
-    async def _fresh(self) -> None:
+    async def fresh(self) -> None:
         """A stale list would look true: refuse it while the broker is away or the index is not filled."""
         if not self.stores.broker.connected:
             raise NatsUnavailable

@@ -45,7 +45,9 @@ def _walk(index: RunIndex, query: RunQuery, place: Walk) -> Page:
     rest = replace(query, limit=query.limit - len(items))
     tail = _tail(index, rest, Tail(mark=place.mark, after="", upto=index.last_run_id()))
     here = {run.run_id for run, _ in items}
-    return Page(items=[*items, *((run, behind) for run, behind in tail.items if run.run_id not in here)], next=tail.next)
+    return Page(
+        items=[*items, *((run, behind) for run, behind in tail.items if run.run_id not in here)], next=tail.next
+    )
 
 
 def _tail(index: RunIndex, query: RunQuery, place: Tail) -> Page:

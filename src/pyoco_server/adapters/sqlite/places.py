@@ -77,7 +77,9 @@ def count(writer: sqlite3.Connection, moved: Counter[Cell]) -> None:
 def _forget_families(writer: sqlite3.Connection, families: Iterable[int]) -> None:
     dead = writer.execute(_DEAD_FAMILIES, (orjson.dumps(list(families)).decode(),)).fetchall()
     for family, terms in dead:
-        writer.executemany("DELETE FROM terms WHERE term = ? AND family = ?", [(t, family) for t in orjson.loads(terms)])
+        writer.executemany(
+            "DELETE FROM terms WHERE term = ? AND family = ?", [(t, family) for t in orjson.loads(terms)]
+        )
     writer.executemany("DELETE FROM families WHERE family = ?", [(family,) for family, _ in dead])
 
 
