@@ -23,8 +23,9 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.fleet_view import FleetView
-from pyoco_server.application.gateway import FIRST_FILL_WAIT_SEC, Gateway
+from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
 

@@ -168,7 +168,14 @@ async def test_a_limit_says_how_many_there_are_in_all(settings: NatsBackendConfi
 
 @pytest.mark.parametrize(
     ("parameter", "value"),
-    [("scope", "some"), ("state", "SLEEPING"), ("include_hidden", "perhaps"), ("limit", "0"), ("limit", "501")],
+    [
+        ("scope", "some"),
+        ("state", "SLEEPING"),
+        ("include_hidden", "perhaps"),
+        ("limit", "0"),
+        ("limit", "501"),
+        ("hidden", "true"),
+    ],
 )
 async def test_a_query_that_makes_no_sense_is_refused_by_name(
     settings: NatsBackendConfig, parameter: str, value: str

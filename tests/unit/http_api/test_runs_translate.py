@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -132,5 +133,16 @@ def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
 
 
 def test_a_list_of_json_is_json() -> None:
-    assert translate.list_out([]) == b"[]"
-    assert orjson.loads(translate.list_out([b'{"a":1}', b"2"])) == [{"a": 1}, 2]
+    assert translate.list_out([], no_facts) == b"[]"
+    assert orjson.loads(translate.list_out([b'{"a":1}', b"2"], no_facts)) == [{"a": 1}, 2]
+
+
+def test_whole_runs_in_a_list_have_the_facts_and_summaries_have_not() -> None:
+    summary, whole = orjson.loads(translate.list_out([b'{"a":1}', to_snapshot(RUN)], lambda snapshot: FACTS))
+
+    assert summary == {"a": 1}
+    assert whole.items() >= FACTS.items()
+
+
+def no_facts(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}

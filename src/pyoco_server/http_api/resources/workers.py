@@ -51,6 +51,24 @@ class Worker(BaseModel):
     wheel_sync: dict[str, Any] | None
 
 
+class WorkersQuery(BaseModel):
+    """Who is asked for. A name that is not here is refused: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scope: Literal["active", "all"] = Field(default="active", description="`active`: RUNNING and IDLE.")
+    state: StateWord | None = Field(default=None, description="Only these; overrides `scope`.")
+    include_hidden: bool = False
+    limit: int = Field(default=200, ge=1, le=500)
+
+    def asked(self) -> WorkerQuery:
+        return WorkerQuery(
+            everybody=self.scope == "all",
+            state=WorkerState(self.state) if self.state else None,
+            include_hidden=self.include_hidden,
+        )
+
+
 class WorkerPatchRequest(BaseModel):
     """What an operator wishes."""
 
@@ -78,20 +96,10 @@ _LISTED[200]["headers"] = _COUNT
 
 @router.get("", responses=_LISTED)
 @needs(Scope.WORKERS_READ)
-async def list_workers(
-    gateway: GatewayDep,
-    caller: CallerDep,
-    scope: Annotated[Literal["active", "all"], Query(description="`active`: RUNNING and IDLE.")] = "active",
-    state: Annotated[StateWord | None, Query(description="Only these; overrides `scope`.")] = None,
-    include_hidden: Annotated[bool, Query()] = False,
-    limit: Annotated[int, Query(ge=1, le=500)] = 200,
-) -> Response:
+async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]) -> Response:
     """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
-    query = WorkerQuery(
-        everybody=scope == "all", state=WorkerState(state) if state else None, include_hidden=include_hidden
-    )
-    found = await gateway.list_workers(query)
-    shown = found[:limit]
+    found = await gateway.list_workers(query.asked())
+    shown = found[: query.limit]
     visible = None if caller.sees is None else gateway.runs_of(caller.sees, among=_runs(shown))
     body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
     return Response(body, media_type="application/json", headers={"X-Total-Count": str(len(found))})
