@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+from itertools import count
+
 import httpx
 import pytest
 
@@ -11,10 +14,11 @@ from pyoco_server.http_client import (
     OrphanPossible,
     PyocoClientError,
     SubmitUncertain,
+    Timing,
     Unavailable,
     UnexpectedAnswer,
 )
-from support.peers import Cut, Peer, Reply, Silence, nobody_there
+from support.peers import Cut, Peer, Reply, Silence, Stream, nobody_there
 from support.twins import Kind, Pauses, Twin
 
 ACCEPTED = Reply.json({"run_id": "r", "status": "PENDING"})
@@ -124,6 +128,22 @@ def test_no_try_begins_after_the_time_that_was_given(kind: Kind) -> None:
 def test_an_answer_that_does_not_come_ends_with_the_timeout(kind: Kind) -> None:
     with Peer(Silence()) as peer, pytest.raises(GatewayUnreachable, match="cannot be reached"):
         Twin(kind, peer.url, retries=0, timeout=0.05).ask("health")
+
+
+def test_an_answer_that_comes_drop_by_drop_ends_with_the_timeout(kind: Kind) -> None:
+    ticks = count(0.0, 6.0)  # each look at the clock is six seconds after the last
+    slow = Timing(monotonic=lambda: next(ticks))
+    drops = Stream([b"{"] * 100, content_type="application/json")
+
+    with Peer(drops) as peer, pytest.raises(GatewayUnreachable, match="too slowly"):
+        Twin(kind, peer.url, retries=0, timeout=10.0, timing=slow).ask("health")
+
+
+def test_a_packed_answer_is_unpacked(kind: Kind) -> None:
+    packed = Reply(body=gzip.compress(b'{"status": "ok"}'), headers={"Content-Encoding": "gzip"})
+
+    with Peer(packed) as peer:
+        assert twin(kind, peer.url, Pauses()).ask("health") == {"status": "ok"}
 
 
 def test_a_success_of_somebody_else_is_not_taken_for_an_answer(kind: Kind) -> None:
