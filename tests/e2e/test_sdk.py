@@ -100,15 +100,16 @@ def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin
     assert stopped["cancel"]["reason"] == "seen enough"
 
 
-def test_runs_are_listed_by_flow_status_and_tag(twin: Twin) -> None:
-    run_id = submitted(twin, "hello")
-    twin.ask("wait", run_id, timeout_sec=PATIENCE_SEC)
+def test_runs_are_listed_as_soon_as_they_are_submitted(twin: Twin) -> None:
+    run_id = submitted(twin, "listens")
 
-    items = twin.ask("list_runs", status="COMPLETED", flow="hello", tag="default", limit=200)
-    whole = twin.ask("list_runs", flow="hello", limit=1, include="full")
+    items = twin.ask("list_runs", flow="listens", tag="default", limit=200)
+    whole = twin.ask("list_runs", flow="listens", limit=1, include="full")
+    twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC)
 
     assert run_id in [item["run_id"] for item in items]
     assert "task_records" in whole[0]
+    assert twin.ask("list_runs", status="FAILED", flow="listens") == []
 
 
 @pytest.mark.parametrize("method", ["get_run", "get_tasks", "cancel_run", "wait"])
