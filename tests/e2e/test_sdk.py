@@ -20,14 +20,14 @@ NOBODY = "0198c0de-0000-7000-8000-000000000000"
 WORKFLOW = """\
 version: 1
 tasks:
-  sum:
-    callable: builtins:sum
+  tidy:
+    callable: textwrap:dedent
     inputs:
-      iterable: $ctx.params.numbers
+      text: $ctx.params.text
 flow:
-  graph: sum
+  graph: tidy
   defaults:
-    numbers: [1, 2, 3]
+    text: "  some words"
 """
 
 
@@ -175,8 +175,8 @@ def test_a_workflow_file_is_run(twin: Twin) -> None:
     run_id = twin.ask("submit_run_yaml", WORKFLOW)["run_id"]
     finished = twin.ask("wait", run_id, timeout_sec=PATIENCE_SEC)
 
-    assert finished["status"] == "COMPLETED", finished
-    assert finished["flow_name"] == "main"
+    assert (finished["status"], finished["flow_name"]) == ("COMPLETED", "main"), finished["error"]
+    assert twin.ask("get_tasks", run_id)["task_records"]["tidy"]["output"] == "some words"
     assert finished["workflow_yaml_bytes"] == len(WORKFLOW)
     with pytest.raises(InvalidRequest):
         twin.ask("submit_run_yaml", b"flows: {}", tag="default")
