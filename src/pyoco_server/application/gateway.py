@@ -9,6 +9,7 @@ from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.door import Door
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex, RunQuery
@@ -27,13 +28,14 @@ FIRST_FILL_WAIT_SEC = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The stores and this process's own index of them."""
+    """The stores and this process's own index of them; `door` where not everybody is let in."""
 
     stores: Stores
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
     config: NatsBackendConfig
+    door: Door | None = None
 
     async def submit(self, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
         """Accept a run; when this returns, no kill of any process can lose it."""
