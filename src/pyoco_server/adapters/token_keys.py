@@ -152,7 +152,8 @@ def _read_jwk(plain: Any) -> tuple[str, TokenKey | None]:
     name: str = plain["kid"]
     if any(part in plain for part in _PRIVATE_PARTS):
         raise InvalidUsage(f"the key {name!r} is a secret one; give the gateway public keys only")
-    if plain.get("use", "sig") != "sig" or "verify" not in plain.get("key_ops", ["verify"]):
+    purposes = plain.get("key_ops", ["verify"])
+    if plain.get("use", "sig") != "sig" or not isinstance(purposes, list) or "verify" not in purposes:
         return name, None
     try:
         found = _usable(jwt.PyJWK(plain).key)
