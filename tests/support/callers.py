@@ -14,7 +14,9 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from pyoco_server.access.api_keys import ApiKey, KeyId, Pepper, write_key
 from pyoco_server.access.claims import TokenRules
-from pyoco_server.access.scopes import USUAL_SCOPES
+from pyoco_server.access.scopes import USUAL_SCOPES, Scope
+from pyoco_server.bootstrap import open_api_keys
+from pyoco_server.config import NatsBackendConfig
 
 SECRET = "s" * 43
 KEY_ID = KeyId("0123456789abcdef")
@@ -69,3 +71,17 @@ def claims_at(now: float, **changed: Any) -> dict[str, Any]:
 def token_of(claims: Mapping[str, Any], key: PrivateKey = RSA_KEY, *, headers: dict[str, Any] | None = None) -> str:
     algorithm = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
     return jwt.encode(dict(claims), key, algorithm=algorithm, headers=headers)
+
+
+async def hand_out(config: NatsBackendConfig, tenant: str = "team-a", *scopes: Scope) -> str:
+    """A new key, made as an administrator makes it."""
+    async with open_api_keys(config) as keys:
+        return (await keys.hand_out(tenant, frozenset(scopes) or USUAL_SCOPES)).api_key
+
+
+def showing(api_key: str) -> dict[str, str]:
+    return {"X-API-Key": api_key}
+
+
+def bearing(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

@@ -16,7 +16,8 @@ import typer
 
 from pyoco_server.access.api_keys import ApiKey, parse_key_id
 from pyoco_server.access.scopes import USUAL_SCOPES, in_words, parse_scopes
-from pyoco_server.application.api_keys import ApiKeys, HandedOut
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.bootstrap import locate_broker, open_api_keys
 from pyoco_server.cli import output
 from pyoco_server.cli.output import say
@@ -69,13 +70,8 @@ def create(
     data_dir: DataDir = None,
 ) -> None:
     """Make a key and show it, this once: only its digest is stored."""
-    wanted = parse_scopes(scopes)
-
-    async def hand_out(keys: ApiKeys) -> HandedOut:
-        ends_at = expiry(expires_in, expires_at, keys.clock.now())
-        return await keys.hand_out(tenant, wanted, name=name, expires_at=ends_at)
-
-    made: HandedOut = _with_keys(hand_out, nats_url, data_dir)
+    wanted, ends_at = parse_scopes(scopes), expiry(expires_in, expires_at, SystemClock().now())
+    made = _with_keys(lambda keys: keys.hand_out(tenant, wanted, name=name, expires_at=ends_at), nats_url, data_dir)
     if output_form is Output.JSON:
         _print_json({"api_key": made.api_key, **_shown(made.record)})
     else:
