@@ -12,7 +12,7 @@ from pyoco_server.adapters.system import SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import guard, health, problems
+from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
@@ -37,9 +37,16 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
                 raise
             yield
 
-    app = DocumentedApp(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
+    app = DocumentedApp(
+        title="pyoco-server",
+        description=DESCRIPTION,
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *health.router.routes]
+    app.router.routes += [*runs.router.routes, *health.router.routes, *reference.router.routes]
     guard.install(app, settings)
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
