@@ -8,6 +8,7 @@ from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.door import Door
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
@@ -25,7 +26,7 @@ from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The stores and this process's own index of them."""
+    """The stores and this process's own index of them; `door` where not everybody is let in."""
 
     stores: Stores
     index: RunIndex
@@ -33,6 +34,7 @@ class Gateway:
     caretaker: Caretaker
     fleet: FleetView
     config: NatsBackendConfig
+    door: Door | None = None
 
     @property
     def lists(self) -> Lists:

@@ -90,7 +90,7 @@ def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
 
 
 _COUNT = {"X-Total-Count": {"description": "How many there are, whatever the limit.", "schema": {"type": "integer"}}}
-_LISTED = _answers(list[Worker], 401, 403, 422, 503)
+_LISTED = _answers(list[Worker], 422, 503)
 _LISTED[200]["headers"] = _COUNT
 
 
@@ -107,7 +107,7 @@ async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[
 
 @router.patch(
     "/{worker_id}",
-    responses=_answers(WorkerPatched, 401, 403, 404, 413, 422, 503),
+    responses=_answers(WorkerPatched, 404, 413, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,

@@ -80,7 +80,7 @@ class ExplanationOut(BaseModel):
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": ExplanationOut},
-    **{status: {"model": Problem} for status in (401, 403, 404, 422, 503)},
+    **{status: {"model": Problem} for status in (404, 422, 503)},
 }
 
 
