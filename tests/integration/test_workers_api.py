@@ -12,7 +12,6 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.caller import Caller
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.handle import handle
 from pyoco_server.application.stores import Stores
@@ -21,7 +20,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.commands import StartExecution
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
 from support.broker import Broker
-from support.gateways import gateway_settings, seen, serving, submit
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, listed, seen, serving, submit
 from support.samples import new_run_id, worker
 from support.workers import at_work
 from support.world import USER
@@ -257,49 +257,37 @@ async def test_a_wish_that_cannot_be_understood_is_refused(settings: NatsBackend
 # --- tenants ----------------------------------------------------------------------------------------------------------
 
 
-class As:
-    """An ASGI app whose every request comes from this caller, as the guard would have it."""
-
-    def __init__(self, app: Any, caller: Caller) -> None:
-        self._app, self._caller = app, caller
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._app({**scope, "caller": self._caller}, receive, send)
-
-
 async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy_is(
     settings: NatsBackendConfig, stores: Stores
 ) -> None:
-    scopes = frozenset({Scope.WORKERS_READ, Scope.RUNS_WRITE, Scope.RUNS_READ})
-    ours, theirs = (Caller(tenant_id=name, scopes=scopes) for name in ("ours", "theirs"))
-    async with serving(settings) as client:
-        app = client._transport.app  # type: ignore[attr-defined]  # the one that the client speaks with
-        clients = [
-            httpx.AsyncClient(transport=httpx.ASGITransport(As(app, who)), base_url="http://gateway")
-            for who in (ours, theirs)
-        ]
-        mine, other = [RunId(await submit(one)) for one in clients]
+    guarded = replace(settings, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
+    keys = [showing(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
+    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    async with serving(guarded) as client:
+        runs = []
+        for key in keys:
+            client.headers.update(key)
+            runs.append(RunId(await submit(client)))
+            await listed(client, [runs[-1]])
         record = replace(
             worker("w-1", last_seen_at=stores.clock.now()),
-            current_run_ids=(other, mine, new_run_id()),
+            current_run_ids=(runs[1], runs[0], new_run_id()),
             slots=4,
-            last_run_id=other,
+            last_run_id=runs[1],
             last_run_status="FAILED",
         )
         await stores.registry.put(record)
+        client.headers.update(admin)
         whole = (await until(client, lambda shown: "w-1" in shown))["w-1"]
-        await client.get("/runs")  # the index has caught up with this gateway's own writes
-
-        shown = (await fleet(clients[0]))["w-1"]
-        explained = await clients[0].get(f"/runs/{other}/explain")
-        for one in clients:
-            await one.aclose()
+        client.headers.update(keys[0])
+        shown = (await fleet(client))["w-1"]
+        forbidden = await client.patch("/workers/w-1", json={"hidden": True})
 
     assert whole["current_run_ids"] == [*record.current_run_ids]
-    assert (shown["current_run_id"], shown["current_run_ids"]) == (mine, [mine])
+    assert (shown["current_run_id"], shown["current_run_ids"]) == (runs[0], [runs[0]])
     assert (shown["state"], shown["slots_busy"]) == ("RUNNING", 3)
     assert (shown["last_run_id"], shown["last_run_status"]) == (None, None)
-    assert (explained.status_code, explained.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    assert (forbidden.status_code, forbidden.json()["err_id"]) == (403, "ERR-PYOCO-0036")
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
