@@ -19,7 +19,7 @@ from pyoco_server.application.ports import Broker, Clock, WorkerRegistry, Worker
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InternalError, NatsUnavailable, WorkerNotFound
 from pyoco_server.execution.ids import WorkerId
-from pyoco_server.fleet.facts import run_facts
+from pyoco_server.fleet.facts import is_alive, run_facts
 from pyoco_server.fleet.records import WorkerRecord, state_of
 from pyoco_server.fleet.sight import Sighting
 
@@ -75,6 +75,11 @@ class FleetView:
         present = self._present()
         heard = self._heard.get(worker_id)
         return None if heard is None else self._sighting(heard, present)
+
+    def alive(self) -> int:
+        """How many workers live: not stopped, and heard of lately."""
+        within_sec = self._config.workers_kv_ttl_sec
+        return sum(is_alive(seen, seen.record.instance_id, within_sec=within_sec) for seen in self.sightings())
 
     def facts_of(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         """What to show of the worker beside a run's snapshot."""

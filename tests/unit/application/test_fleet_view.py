@@ -233,3 +233,15 @@ async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
 
 async def test_a_view_that_was_never_filled_says_so(scene: Scene) -> None:
     assert not await scene.view().wait_caught_up(0.0)
+
+
+async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
+    await scene.beat("silent")
+    await scene.registry.put(replace(worker("stopped"), stopped_at=100.0))
+    async with scene.watching() as view:
+        assert view.alive() == 1
+        scene.pass_in_touch(view, 15.5)
+        await scene.beat("speaking")
+        await until(lambda: state(view, "speaking") is IDLE)
+
+        assert (view.alive(), state(view, "silent")) == (1, IDLE)
