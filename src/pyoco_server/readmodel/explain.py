@@ -248,7 +248,8 @@ def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     if err_id == FlowNotFound.err_id:
         yield Reason(code="flow_not_found", facts=facts, err_id=err_id)
     elif broken:
-        told = broken[0].error.message[:MAX_ERROR_CHARS] if broken[0].error else facts["error"]
+        own = broken[0].error
+        told = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
         yield Reason(code="task_failed", facts={**facts, "task": broken[0].node_id, "error": told}, err_id=err_id)
     else:
         yield Reason(code="run_failed", facts=facts, err_id=err_id)

@@ -183,6 +183,12 @@ def test_a_cancel_says_how_long_it_may_take() -> None:
     assert (reason.facts["by"], reason.facts["reason"]) == ("ann", "wrong data")
 
 
+def test_a_failed_task_is_named_with_its_own_error() -> None:
+    (reason,) = explain(failed(ExecutionFailedError.err_id, BROKEN), evidence())
+
+    assert worded(reason, "en")[0] == "The task divide failed: ZeroDivisionError: division by zero"
+
+
 def test_a_failure_of_the_catalogue_brings_its_own_hint() -> None:
     (reason,) = explain(failed(ExecutionFailedError.err_id), evidence())
 

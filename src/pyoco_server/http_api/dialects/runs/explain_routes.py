@@ -96,7 +96,8 @@ def _told(explanation: Explanation, language: str) -> bytes:
     reasons = []
     for reason in explanation.reasons:
         message, hint = worded(reason, language)
-        reasons.append({"code": reason.code, "message": message, "hint": hint, "facts": reason.facts})
+        facts = {name: _rounded(value) for name, value in reason.facts.items()}
+        reasons.append({"code": reason.code, "message": message, "hint": hint, "facts": facts})
     return orjson.dumps(
         {
             "run_id": explanation.run_id,
@@ -109,3 +110,7 @@ def _told(explanation: Explanation, language: str) -> bytes:
             "dead_letter": explanation.dead_letter,
         }
     )
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
