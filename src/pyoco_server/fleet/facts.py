@@ -12,6 +12,9 @@ from pyoco_server.fleet.sight import Sighting
 STALE_AT_LEAST_SEC = 30.0
 STALE_HEARTBEATS = 3
 
+# What is shown beside a snapshot and stored nowhere.
+RUN_FACTS = ("worker_alive", "worker_heartbeat_at", "worker_tags", "stale")
+
 Look = Callable[[WorkerId], Sighting | None]
 
 

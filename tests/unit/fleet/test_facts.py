@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.fleet.facts import is_stale, run_facts
+from pyoco_server.fleet.facts import RUN_FACTS, is_stale, run_facts
 from pyoco_server.fleet.records import WorkerState
 from pyoco_server.fleet.sight import Sighting
 from support.samples import worker
@@ -27,6 +27,10 @@ def test_a_worker_that_speaks_is_alive() -> None:
         "worker_tags": ["default"],
         "stale": False,
     }
+
+
+def test_the_facts_are_known_by_name_to_whoever_compares_answers_with_the_store() -> None:
+    assert tuple(facts(HELD)) == RUN_FACTS
 
 
 def test_a_silent_worker_is_not_alive_but_known() -> None:
