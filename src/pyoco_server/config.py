@@ -184,6 +184,8 @@ class NatsBackendConfig:
     http_max_body_bytes: int = _setting(
         MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
     )
+    http_max_watchers: int = _setting(5000, _whole(0), "Most streams of GET /runs/{run_id}/watch open at a time.")
+    http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often a silent stream shows life.", unit="s")
     http_auth_mode: str = _setting("none", _one_of("none", "api_key"), "Who may call: everybody, or holders of a key.")
     http_api_key_header: str = _setting("X-API-Key", HEADER, "Request header that carries the API key.")
     auth_kv_bucket: str = _setting("pyoco_auth", NAME, "Bucket of API key records; keys are never stored in clear.")

@@ -14,7 +14,9 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
+from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.logs import configure_logging
 
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
@@ -34,11 +36,12 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             except PyocoError as error:
                 app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
                 raise
+            opened.enter_context(called_when_stopping(app.state.gateway.watches.close))
             yield
 
     app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *health.router.routes]
+    app.router.routes += [*runs.router.routes, *watch.router.routes, *health.router.routes]
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)

@@ -12,6 +12,7 @@ import pytest
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunQuery
+from pyoco_server.application.watch import Watches
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from support.samples import new_run_id
 from support.world import HELLO, USER, World
@@ -27,7 +28,12 @@ def world() -> World:
 def gateway_of(world: World) -> Gateway:
     follower = IndexFollower(world.live_feed, world.index, world.truth.clock)
     return Gateway(
-        stores=world.stores, index=world.index, follower=follower, caretaker=world.caretaker, config=world.config
+        stores=world.stores,
+        index=world.index,
+        follower=follower,
+        caretaker=world.caretaker,
+        watches=Watches(world.stores, world.live, world.config),
+        config=world.config,
     )
 
 
