@@ -67,11 +67,13 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    """A gateway on a free port of this machine."""
+async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None) -> AsyncIterator[Gateway]:
+    """A gateway on a free port of this machine; the system takes so many bytes for a reader who does not read."""
     app = create_app(config)
     server = _Server(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        if send_buffer is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await server.ready.wait()
         port = listener.getsockname()[1]

@@ -34,6 +34,8 @@ REST_PER_WORK = 9.0
 # Reads of the hub on their way at a time: after a reconnect every channel wants one.
 MAX_READS = 32
 TICK_SEC = 1.0
+# Those who come at once wait for the first of them to open the channel; with a broker that hangs, no longer than this.
+PATIENCE_SEC = 4.0
 
 
 class Channel:
@@ -116,7 +118,7 @@ class Watches:
         """
         channel = self._enter(run_id)
         try:
-            view = await self._present(channel, after, sees)
+            view = await self._present(channel, sees)
             after = after if after <= view.version else 0  # not one of ours: as if none was given
             if view.is_terminal and (after == view.version or (since is not None and view.updated_at <= since)):
                 self._leave(channel)
@@ -175,34 +177,34 @@ class Watches:
         if self._channels.get(channel.run_id) is channel:
             del self._channels[channel.run_id]
 
-    async def _present(self, channel: Channel, after: int, sees: str | None) -> View:
-        """The run as it is now, for somebody who says to have seen the version `after`."""
-        async with channel.opening:
-            if channel.view is None:
-                await self._begin(channel)
-            elif after > channel.version:
-                await self._read_log(channel)  # another gateway was faster to show it
-        if channel.execution is None or sees not in (None, channel.execution.request.tenant_id):
-            raise RunNotFound(run_id=channel.run_id)
-        if channel.view is None or channel.view.version < channel.version:
-            self._show(channel)
+    async def _present(self, channel: Channel, sees: str | None) -> View:
+        """The run as it is now, also for those who join: they may have seen more of it at another gateway."""
+        try:
+            async with asyncio.timeout(PATIENCE_SEC):
+                async with channel.opening:
+                    execution = channel.execution or await self._begin(channel)
+                if sees not in (None, execution.request.tenant_id):
+                    raise RunNotFound(run_id=channel.run_id)
+                if not execution.status.is_terminal:
+                    # What was stored before we listened, and whatever its writer has not yet shown.
+                    await self._read_log(channel)
+        except TimeoutError as error:
+            raise NatsUnavailable("nats does not answer in time") from error
         if channel.behind:
             self._hurry(channel)
-        return channel.view or self._view(channel)
+        if channel.view is None or channel.view.version < channel.version:
+            return self._show(channel)
+        return channel.view
 
-    async def _begin(self, channel: Channel) -> None:
+    async def _begin(self, channel: Channel) -> Execution:
         loaded = await self._stores.snapshots.load(channel.run_id)
         if loaded is None:
             raise RunNotFound(run_id=channel.run_id)
+        if not loaded.execution.status.is_terminal:
+            channel.stop_listening = await self._live.listen(channel.run_id, lambda heard: self._heard(channel, heard))
         channel.knows(loaded.execution, loaded.heartbeat_at)
         channel.beat_at = self._stores.clock.monotonic() + self._heartbeat_sec
-        if not loaded.execution.status.is_terminal:
-            if channel.stop_listening is None:
-                channel.stop_listening = await self._live.listen(
-                    channel.run_id, lambda heard: self._heard(channel, heard)
-                )
-            # Behind the snapshot: what was stored before we listened, and whatever its writer has not yet shown.
-            await self._read_log(channel)
+        return loaded.execution
 
     # --- news ---------------------------------------------------------------------------------------------------------
 
@@ -254,15 +256,18 @@ class Watches:
         except BaseException:
             channel.behind = True  # a reconnect, the next tick or the next watcher tries again
             raise
-        # Meanwhile somebody else may have gone ahead.
-        if newer and channel.execution is not None and channel.version == known:
-            channel.knows(fold_commits(newer, channel.execution), 0.0)
+        # Somebody else who read may have gone ahead meanwhile.
+        unseen = [stored for stored in newer if stored.sequence > channel.version]
+        if unseen and channel.execution is not None:
+            channel.knows(fold_commits(unseen, channel.execution), channel.heartbeat_at)
 
-    def _show(self, channel: Channel) -> None:
+    def _show(self, channel: Channel) -> View:
         began = self._stores.clock.monotonic()
-        channel.show(self._view(channel))
+        view = self._view(channel)
+        channel.show(view)
         ended = self._stores.clock.monotonic()
         channel.rested_at = ended + max(GATHER_SEC, REST_PER_WORK * (ended - began))
+        return view
 
     def _view(self, channel: Channel) -> View:
         if channel.execution is None:

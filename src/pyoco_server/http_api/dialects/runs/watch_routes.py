@@ -32,13 +32,35 @@ event: snapshot
 data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"COMPLETED","tasks":{"a":"SUCCEEDED"}},"ts":1762300016}
 """
 
+# Of one event, as those tools want it that know streams.
+EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["snapshot", "heartbeat"]},
+        "id": {"type": "string", "description": "Of snapshots only."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "type": "object",
+                "required": ["run_id", "snapshot", "ts"],
+                "properties": {
+                    "run_id": {"type": "string"},
+                    "snapshot": {"$ref": "#/components/schemas/RunSnapshot"},
+                    "ts": {"type": "number", "description": "When the run was seen so (unix seconds)."},
+                },
+            },
+        },
+    },
+}
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": (
             "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data "
             "of each is `{run_id, snapshot, ts}`. The stream ends right after the snapshot of a finished run."
         ),
-        "content": {sse.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
+        "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
     },
     204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
     **{status: {"model": schemas.Problem} for status in (404, 422, 503)},
@@ -59,7 +81,7 @@ class _Events:
         return None if told is None else translate.watch_event(told, records=self._records)
 
 
-@router.get("/{run_id}/watch", response_class=sse.EventStream, responses=ANSWERS)
+@router.get("/{run_id}/watch", status_code=200, response_class=Response, responses=ANSWERS)
 @needs(Scope.RUNS_READ)
 async def watch_run(
     run_id: RunIdPath,
