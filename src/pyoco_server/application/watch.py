@@ -28,9 +28,10 @@ from pyoco_server.execution.state import Execution
 
 logger = logging.getLogger(__name__)
 
-# A busy run is shown at most so often, and never more than a tenth of the time is spent on making its views.
+# A busy run is shown at most so often, and less often when its views take long to make: they are not the only work.
 GATHER_SEC = 0.025
-REST_PER_WORK = 9.0
+REST_PER_WORK = 4.0
+LONGEST_REST_SEC = 0.25
 # Reads of the hub on their way at a time: after a reconnect every channel wants one.
 MAX_READS = 32
 TICK_SEC = 1.0
@@ -266,7 +267,7 @@ class Watches:
         view = self._view(channel)
         channel.show(view)
         ended = self._stores.clock.monotonic()
-        channel.rested_at = ended + max(GATHER_SEC, REST_PER_WORK * (ended - began))
+        channel.rested_at = ended + min(max(GATHER_SEC, REST_PER_WORK * (ended - began)), LONGEST_REST_SEC)
         return view
 
     def _view(self, channel: Channel) -> View:
