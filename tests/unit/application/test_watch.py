@@ -173,6 +173,7 @@ async def test_a_burst_is_read_and_told_as_one(world: World) -> None:
 
 async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.application.watch.GATHER_SEC", 1000.0)
+    monkeypatch.setattr("pyoco_server.application.watch.LONGEST_REST_SEC", 1000.0)
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
