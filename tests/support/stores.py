@@ -11,6 +11,7 @@ from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
@@ -20,6 +21,7 @@ from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
 from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
@@ -29,6 +31,7 @@ from pyoco_server.application.ports import (
     EventLog,
     Feed,
     JobQueue,
+    KeyStore,
     LiveCommits,
     Signals,
     SnapshotStore,
@@ -52,6 +55,7 @@ class Ports:
     signals: Signals
     live: LiveCommits
     feed: Feed
+    keys: KeyStore
 
 
 def memory_ports() -> Ports:
@@ -65,6 +69,7 @@ def memory_ports() -> Ports:
         signals=MemorySignals(),
         live=MemoryLiveCommits(log),
         feed=MemoryFeed(log, snapshots),
+        keys=MemoryKeyStore(),
     )
 
 
@@ -85,6 +90,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         signals=JetStreamSignals(connection),
         live=JetStreamLiveCommits(connection, config),
         feed=JetStreamFeed(connection, config, facts),
+        keys=JetStreamKeyStore(connection, config, facts),
     )
 
 

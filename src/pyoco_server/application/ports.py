@@ -12,12 +12,14 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from pyoco_server.access.api_keys import ApiKey, KeyId
 from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.snapshot import from_snapshot
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
+from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 
@@ -245,6 +247,31 @@ class WorkerRegistry(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeysPosition:
+    """What the store of API keys looked like: as long as it looks the same, it holds the same."""
+
+    created: str
+    last_sequence: int
+    messages: int
+
+
+class KeyStore(Protocol):
+    """The API keys there are; each holds a digest, never the key."""
+
+    async def create(self, record: ApiKey) -> bool:
+        """Store a new record; False when that key id is or was taken."""
+
+    async def revoke(self, key_id: KeyId, revoked_at: float) -> ApiKey | None:
+        """End a key and return its record; one that was revoked before keeps its time, an unknown one is None."""
+
+    async def all(self) -> Sequence[ApiKey]:
+        """Every record, the revoked ones too."""
+
+    async def position(self) -> KeysPosition:
+        """What the store looks like now, by the word of the broker and not of a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSeen:
     """One commit of any run, seen passing by: its run and its sequence, not its content."""
 
@@ -285,10 +312,24 @@ class RunIndex(Protocol):
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         """Take in changes and the position behind them in one transaction; older positions of a run change nothing."""
 
-    def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The rows' JSON summaries, newest `updated_at` first."""
+    def rows(self, query: RunQuery) -> Sequence[Listed]:
+        """The runs asked for, newest `updated_at` first; of the same moment the greater id first."""
 
-    def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
+    def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+        """The runs asked for that changed behind the sequence `since`, by id, of those behind `after` and up to `upto`.
+
+        A heartbeat is no change, but may be taken for one: after a rebuild nobody can tell them apart.
+        """
+
+    def last_run_id(self) -> str:
+        """The greatest id of all runs; empty when there are none."""
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        """The JSON summaries of `rows`."""
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
+        """The ids of `rows`."""
+
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         """Version and status that each of these runs has here; runs it does not know are left out."""
 
@@ -323,3 +364,6 @@ class Ids(Protocol):
     def run_id(self) -> RunId: ...
     def commit_id(self) -> CommitId: ...
     def instance_id(self) -> InstanceId: ...
+    def key_id(self) -> KeyId: ...
+    def key_secret(self) -> str:
+        """256 bits that nobody can guess, as 43 characters of base64url."""
