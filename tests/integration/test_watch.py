@@ -12,13 +12,16 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from pyoco_server.access.api_keys import key_id_in
 from pyoco_server.application.handle import handle
 from pyoco_server.application.stores import Stores
-from pyoco_server.bootstrap import open_stores
+from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.commands import AddTag
 from pyoco_server.execution.ids import RunId
+from pyoco_server.http_client import AsyncPyocoHttpClient
 from support.broker import Broker
+from support.callers import hand_out, showing
 from support.gateways import gateway_settings, submit
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
@@ -270,3 +273,37 @@ async def test_more_streams_than_the_limit_are_refused_with_a_word_on_when_to_tr
 
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0038")
         assert answer.headers["retry-after"].isdigit()
+
+
+async def test_the_stream_of_a_key_that_is_revoked_ends_at_the_next_heartbeat(broker: Broker, tmp_path: Path) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key", http_watch_heartbeat_sec=0.1)
+    key, kept = await hand_out(config), await hand_out(config)
+    async with listening(config) as gateway, open_api_keys(config) as keys:
+        gateway.client.headers.update(showing(kept))
+        run_id = await submit(gateway.client)
+        revoking = watching(gateway.client, run_id, headers=showing(key))
+        async with revoking as events, watching(gateway.client, run_id) as others:
+            assert (await anext(events)).status == "PENDING"
+            revoked = key_id_in(key)
+            assert revoked is not None
+
+            await keys.revoke(revoked)
+
+            assert {event.name for event in await to_the_end(events)} <= {"heartbeat"}
+            assert (await anext(others)).status == "PENDING"
+            assert gateway.watches.open_count == 1
+
+
+async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with AsyncPyocoHttpClient(f"http://127.0.0.1:{gateway.port}") as client:
+        told = []
+        async with asyncio.timeout(PATIENCE_SEC):
+            async for event in client.watch(run_id):
+                told.append(event)
+                if len(told) == 1:
+                    await client.cancel_run(run_id)
+
+    shown = told[-1].get("snapshot")
+    assert shown is not None
+    assert shown["status"] == "CANCELLED"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,11 +89,17 @@ async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None
 
 @asynccontextmanager
 async def watching(
-    client: httpx.AsyncClient, run_id: str, *, last_event_id: str | None = None, **query: Any
+    client: httpx.AsyncClient,
+    run_id: str,
+    *,
+    last_event_id: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **query: Any,
 ) -> AsyncIterator[AsyncGenerator[Event, None]]:
     """The events of a run's stream; leaving the block hangs up."""
-    headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
-    async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=headers) as answer:
+    resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+    sent = {**(headers or {}), **resume}
+    async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=sent) as answer:
         assert answer.status_code == 200, await answer.aread()
         yield events_in(answer.aiter_lines())
 

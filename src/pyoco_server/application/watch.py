@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 
 from pyoco_server.application.ports import CommitHeard, LiveCommits, LoadedSnapshot
@@ -111,7 +111,7 @@ class Watches:
         after: int = 0,
         since: float | None = None,
         timeout_sec: float | None = None,
-        still_allowed: Callable[[], bool] = lambda: True,
+        still_allowed: Callable[[], Awaitable[bool]] | None = None,
     ) -> Watcher | None:
         """Somebody who is told of the run from behind the version `after`; None when nothing is left to be told.
 
@@ -280,7 +280,7 @@ class Watches:
 
     async def _beat(self, channel: Channel) -> None:
         channel.beat_at = self._stores.clock.monotonic() + self._heartbeat_sec
-        _end(watcher for watcher in channel.watchers if not watcher.still_allowed())
+        await asyncio.gather(*(watcher.check() for watcher in channel.watchers if watcher.is_checked))
         away = not self._stores.broker.connected
         if not away:
             try:
