@@ -178,6 +178,20 @@ def test_secrets_are_sent_and_are_in_no_error(kind: Kind, failing: Cut | Reply) 
         error = error.__cause__
 
 
+def test_the_proxy_of_the_environment_is_not_asked_for_a_gateway_on_this_machine(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, nobody_there())
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    with Peer(SHOWN) as peer:
+        Twin(kind, peer.url, retries=0).ask("get_run", "r")
+
+    assert peer.asked[0].target == "/runs/r"
+
+
 def test_every_page_is_fetched_and_the_same_one_never_twice(kind: Kind) -> None:
     first, last = {"items": [{"run_id": "a"}], "next_cursor": "c1"}, {"items": [{"run_id": "b"}], "next_cursor": None}
     with Peer(Reply.json(first), Reply.json(last)) as peer:

@@ -21,13 +21,16 @@ def client_options(connection: Connection, over_network: bool) -> dict[str, Any]
         "headers": dict(connection.headers),
         "auth": connection.basic_auth,
         "timeout": connection.timeout_sec,
-        "limits": httpx.Limits(keepalive_expiry=KEEPALIVE_SEC),
+        # As many connections as the caller has watches and requests at a time; a smaller pool would only make some wait.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_SEC),
         "follow_redirects": False,
     }
+    address = urlsplit(connection.base_url)
     if over_network and connection.is_loopback:
         # A proxy of the environment is for the world outside; it could not reach this machine's own gateway.
-        options["trust_env"] = False
-        if urlsplit(connection.base_url).scheme == "http":
+        host = f"[{address.hostname}]" if ":" in (address.hostname or "") else address.hostname
+        options["mounts"] = {f"all://{host}": None}
+        if address.scheme == "http":
             # Reading the world's certificates takes longer than a request, and nothing here is encrypted.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return options
