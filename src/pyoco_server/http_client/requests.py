@@ -21,7 +21,7 @@ def client_options(connection: Connection, over_network: bool) -> dict[str, Any]
         "headers": dict(connection.headers),
         "auth": connection.basic_auth,
         "timeout": connection.timeout_sec,
-        # As many connections as the caller has watches and requests at a time; a smaller pool would only make some wait.
+        # As many connections as the caller has requests and watches at a time; a smaller pool would make some wait.
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_SEC),
         "follow_redirects": False,
     }
