@@ -75,19 +75,16 @@ class Gathered:
         )
 
 
-def unsigned(response: httpx.Response, connection: Connection) -> httpx.Response:
-    """The response with a request that does not tell the secrets it was sent with: errors carry both about."""
-    response.request = _without_secrets(response.request, connection)
+def unsigned(response: httpx.Response) -> httpx.Response:
+    """The response with a request that does not tell what it was sent with: errors carry both about, into logs too."""
+    response.request = _bare(response.request)
     return response
 
 
-def unsigned_error(error: httpx.RequestError, connection: Connection) -> httpx.RequestError:
-    error.request = _without_secrets(error.request, connection)
+def unsigned_error(error: httpx.RequestError) -> httpx.RequestError:
+    error.request = _bare(error.request)
     return error
 
 
-def _without_secrets(request: httpx.Request, connection: Connection) -> httpx.Request:
-    hidden = connection.secret_headers
-    headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() not in hidden]
-    # The stream is passed on unread so that no body is invented; nobody sends this request again.
-    return httpx.Request(request.method, request.url, headers=headers, stream=httpx.ByteStream(b""))
+def _bare(request: httpx.Request) -> httpx.Request:
+    return httpx.Request(request.method, request.url)
