@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import Any
 
 import httpx
 import pytest
 
 from pyoco_server.http_client import (
+    AsyncPyocoHttpClient,
     GatewayUnreachable,
     NotFound,
     OrphanPossible,
     PyocoClientError,
+    PyocoHttpClient,
     SubmitUncertain,
     Timing,
     Unavailable,
@@ -229,3 +234,19 @@ def test_the_prefix_of_an_address_is_kept_and_words_are_asked_for_in_a_language(
     assert (asked.method, asked.target, asked.body) == ("PATCH", "/pyoco/workers/w%201", b'{"hidden":true}')
     assert asked.headers["accept-language"] == "ja"
     assert asked.headers["authorization"] == "Bearer t0ken"
+
+
+def test_one_client_serves_many_callers_at_once(kind: Kind) -> None:
+    async def ask_async(url: str) -> list[Any]:
+        async with AsyncPyocoHttpClient(url) as client:
+            return await asyncio.gather(*(client.get_run(f"r{number}") for number in range(20)))
+
+    with Peer(SHOWN) as peer:
+        if kind == "async":
+            runs = asyncio.run(ask_async(peer.url))
+        else:
+            with PyocoHttpClient(peer.url) as client, ThreadPoolExecutor(8) as threads:
+                runs = list(threads.map(client.get_run, [f"r{number}" for number in range(20)]))
+
+    assert len(runs) == 20
+    assert {asked.target for asked in peer.asked} == {f"/runs/r{number}" for number in range(20)}
