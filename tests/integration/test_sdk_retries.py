@@ -6,7 +6,6 @@ import asyncio
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +17,7 @@ from pyoco_server.http_client import (
     OrphanPossible,
     PyocoClientError,
     PyocoHttpClient,
+    RunSnapshot,
     SubmitUncertain,
     Timing,
     Unavailable,
@@ -237,7 +237,7 @@ def test_the_prefix_of_an_address_is_kept_and_words_are_asked_for_in_a_language(
 
 
 def test_one_client_serves_many_callers_at_once(kind: Kind) -> None:
-    async def ask_async(url: str) -> list[Any]:
+    async def ask_async(url: str) -> list[RunSnapshot]:
         async with AsyncPyocoHttpClient(url) as client:
             return await asyncio.gather(*(client.get_run(f"r{number}") for number in range(20)))
 
