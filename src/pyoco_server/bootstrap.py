@@ -17,6 +17,7 @@ from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
+from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -35,6 +36,7 @@ from pyoco_server.application.keyring import Keyring
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
 from pyoco_server.application.ports import Clock
 from pyoco_server.application.stores import Stores
+from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 
 INDEX_NAME = "runs.sqlite"
@@ -64,11 +66,13 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
+            watches = Watches(stores, JetStreamLiveCommits(connection, config), config)
             async with asyncio.TaskGroup() as group:
                 unasked = [
                     group.create_task(follower.run()),
                     group.create_task(fleet.run()),
                     group.create_task(_look_after(follower, caretaker)),
+                    group.create_task(watches.run()),
                 ]
                 if door is not None and door.keyring is not None:
                     unasked.append(group.create_task(door.keyring.run()))
@@ -81,10 +85,12 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         follower=follower,
                         caretaker=caretaker,
                         fleet=fleet,
+                        watches=watches,
                         config=config,
                         door=door,
                     )
                 finally:
+                    watches.close()
                     for task in unasked:
                         task.cancel()
 

@@ -109,6 +109,7 @@ async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_co
         runner.end()
         await seen(client, run_id, "COMPLETED")
         done = (await until(client, lambda shown: shown["w-1"]["last_run_id"] is not None))["w-1"]
+        watched = (await client.get(f"/runs/{run_id}/watch")).text
 
     assert idle.keys() >= FIELDS
     assert (idle["state"], idle["tags"], idle["slots"], idle["hidden"]) == ("IDLE", ["default", "gpu"], 2, False)
@@ -116,6 +117,7 @@ async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_co
     assert (run["worker_alive"], run["worker_tags"], run["stale"]) == (True, ["default", "gpu"], False)
     assert run["worker_heartbeat_at"] is not None
     assert (done["last_run_id"], done["last_run_status"]) == (run_id, "COMPLETED")
+    assert '"worker_alive":true' in watched
 
 
 async def test_two_gateways_show_the_same_fleet(settings: NatsBackendConfig, stores: Stores, tmp_path: Path) -> None:

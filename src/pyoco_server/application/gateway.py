@@ -16,6 +16,7 @@ from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
@@ -33,6 +34,7 @@ class Gateway:
     follower: IndexFollower
     caretaker: Caretaker
     fleet: FleetView
+    watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
 

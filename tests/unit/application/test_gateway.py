@@ -16,6 +16,7 @@ from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import ItemPage
 from pyoco_server.application.ports import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
 from pyoco_server.fleet.sight import WorkerQuery
 from pyoco_server.readmodel.cursors import Walk, encode
@@ -39,6 +40,7 @@ def gateway_of(world: World) -> Gateway:
         follower=follower,
         caretaker=world.caretaker,
         fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
+        watches=Watches(world.stores, world.live, world.config),
         config=world.config,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,12 +11,13 @@ from pydantic import ValidationError
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.lists import Item, ItemPage
+from pyoco_server.application.watcher import Told, View
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import parse_label, parse_tag
 from pyoco_server.execution.snapshot import public_view
 from pyoco_server.execution.state import Execution, Request
-from pyoco_server.http_api import json_body
+from pyoco_server.http_api import json_body, sse
 from pyoco_server.http_api.dialects.runs.schemas import RunCancelRequest, RunSubmitRequest
 from pyoco_server.http_api.problems import describe
 
@@ -23,6 +25,7 @@ T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
+_EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
@@ -63,6 +66,27 @@ def accepted_out(execution: Execution, durability: str) -> bytes:
 def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:
     """A run as users see it: what is stored of it, and what is known of its worker now."""
     return orjson.dumps({**public_view(snapshot, records=records), **facts})
+
+
+def watch_event(told: Told, facts_of: FactsOf, *, records: bool) -> bytes:
+    """One event of a stream. A heartbeat has no id, so that it is nothing to resume from, and never has records."""
+    if not told.beat:
+        return told.view.once(
+            ("runs", records), lambda view: sse.event("snapshot", _seen(view, facts_of, records=records), view.version)
+        )
+    beat = told.view.once(("runs", "beat"), lambda view: sse.event("heartbeat", _seen(view, facts_of, records=False)))
+    return sse.comment("nats is away: this is the last known state") + beat if told.away else beat
+
+
+def version_of(last_event_id: str | None) -> int:
+    """The version that a reader says to have seen; whatever is no id of ours counts as none."""
+    return int(last_event_id) if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else 0
+
+
+def _seen(view: View, facts_of: FactsOf, *, records: bool) -> bytes:
+    run_id, ts = orjson.dumps(view.plain["run_id"]), orjson.dumps(view.seen_at)
+    shown = run_out(view.plain, facts_of(view.plain), records=records)
+    return b'{"run_id":%b,"snapshot":%b,"ts":%b}' % (run_id, shown, ts)
 
 
 def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
