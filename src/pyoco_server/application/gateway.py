@@ -9,6 +9,7 @@ from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex, RunQuery
@@ -64,6 +65,12 @@ class Gateway:
         await self._fresh()
         found = await asyncio.gather(*(self.stores.snapshots.load(run_id) for run_id in self.index.run_ids(query)))
         return [loaded.plain for loaded in found if loaded is not None]
+
+    async def figures(self, *, sees: str | None) -> Figures:
+        """The figures of the runs that the caller sees; for one who sees all, those of this process too."""
+        await self._fresh()
+        alive_within_sec = self.config.workers_kv_ttl_sec
+        return await figures(self.stores, self.index, self.follower, sees=sees, alive_within_sec=alive_within_sec)
 
     async def _fresh(self) -> None:
         """A stale list would look true: refuse it while the broker is away or the index is not filled."""

@@ -8,13 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 
 from pyoco_server import __version__
-from pyoco_server.adapters.system import SystemIds
+from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import health, problems
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.resources import metrics
+from pyoco_server.http_api.timing import HttpTimes, Timing
 from pyoco_server.logs import configure_logging
 
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
@@ -38,11 +40,13 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
 
     app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *health.router.routes]
+    app.router.routes += [*runs.router.routes, *metrics.router.routes, *health.router.routes]
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
+    app.state.http_times = HttpTimes()
+    app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)
     return app
 
 

@@ -32,6 +32,25 @@ CREATE INDEX by_tag ON runs (shelf, tag, updated_at, run_id);
 CREATE INDEX by_flow_and_tag ON runs (shelf, flow, tag, updated_at, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
+-- How many runs of a tag wait on a shelf. A queue that is empty has no row.
+CREATE TABLE queues (
+    shelf INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    runs INTEGER NOT NULL,
+    PRIMARY KEY (tag, shelf)
+) WITHOUT ROWID;
+
+-- What has happened to runs since this file was begun, whether they are still here or not: per tenant some hundred rows.
+CREATE TABLE tallies (
+    tenant_id TEXT NOT NULL,
+    tally TEXT NOT NULL,
+    label TEXT NOT NULL,
+    bucket INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (tenant_id, tally, label, bucket)
+) WITHOUT ROWID;
+
 -- Label → runs: small next to the runs, because labels seldom change while updated_at does all the time.
 CREATE TABLE labels (
     label TEXT NOT NULL,

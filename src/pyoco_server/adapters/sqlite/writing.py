@@ -6,18 +6,18 @@ What is stored is read first, so that a heartbeat, which changes no column that 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
+from pyoco_server.adapters.sqlite.sums import Sums
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, id, version, revision, shelf, flow, tag, updated_at, ended_at, labels
-    FROM runs WHERE run_id IN (SELECT value FROM json_each(?))
+    SELECT run_id, id, version, revision, status, shelf, flow, tag, updated_at, ended_at, labels
+    FROM runs JOIN shelves USING (shelf) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (version, revision, summary, shelf, flow, tag, updated_at, ended_at, labels, run_id, id)
@@ -37,11 +37,12 @@ Keys = tuple[int, str, str, float, float | None, str]
 class _Stored:
     id: int
     position: Position
+    status: str
     keys: Keys
 
     @property
-    def shelf(self) -> int:
-        return self.keys[0]
+    def place(self) -> tuple[str, int, str]:
+        return self.status, self.keys[0], self.keys[2]
 
     @property
     def labels(self) -> str:
@@ -53,17 +54,18 @@ class _Plan:
     """What a batch changes, sorted by statement."""
 
     next_id: int
+    sums: Sums
     inserts: list[tuple[object, ...]] = field(default_factory=list)
     updates: list[tuple[object, ...]] = field(default_factory=list)
     refreshes: list[tuple[object, ...]] = field(default_factory=list)
-    moved: Counter[int] = field(default_factory=Counter)
     labels_gone: list[tuple[str, int]] = field(default_factory=list)
     labels_come: list[tuple[str, int]] = field(default_factory=list)
 
     def insert(self, row: RunRow, keys: Keys) -> None:
         self.inserts.append((row.version, row.revision, row.summary, *keys, row.run_id, self.next_id))
         self.labels_come += [(label, self.next_id) for label in row.labels]
-        self.moved[keys[0]] += 1
+        self.sums.come(row.status, keys[0], row.tag)
+        self.sums.tell(row, before=None)
         self.next_id += 1
 
     def update(self, row: RunRow, keys: Keys, known: _Stored) -> None:
@@ -71,8 +73,9 @@ class _Plan:
             self.refreshes.append((row.version, row.revision, row.summary, known.id))
             return
         self.updates.append((row.version, row.revision, row.summary, *keys, known.id))
-        self.moved[known.shelf] -= 1
-        self.moved[keys[0]] += 1
+        self.sums.go(*known.place)
+        self.sums.come(row.status, keys[0], row.tag)
+        self.sums.tell(row, before=known.status)
         if keys[-1] != known.labels:
             self.labels_gone += _labels_of(known)
             self.labels_come += [(label, known.id) for label in row.labels]
@@ -82,14 +85,15 @@ class _Plan:
         writer.executemany(_UPDATE, self.updates)
         writer.executemany(_INSERT, self.inserts)
         _label(writer, gone=self.labels_gone, come=self.labels_come)
-        _count(writer, self.moved)
+        self.sums.carry_out(writer)
 
 
-def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
+def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, lived_after: int) -> None:
     """Store the rows (one per run) that are newer than what is stored of their run."""
     stored = _stored(writer, [row.run_id for row in rows])
     shelves: dict[tuple[str, str, bool], int] = {}
-    plan = _Plan(next_id=writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0])
+    next_id = writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0]
+    plan = _Plan(next_id=next_id, sums=Sums(lived_after))
     for row in rows:
         known = stored.get(row.run_id)
         if known is None:
@@ -104,12 +108,15 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
     stored = list(_stored(writer, run_ids).values())
     writer.executemany("DELETE FROM runs WHERE id = ?", [(known.id,) for known in stored])
     _label(writer, gone=[pair for known in stored for pair in _labels_of(known)], come=())
-    _count(writer, Counter({shelf: -n for shelf, n in Counter(known.shelf for known in stored).items()}))
+    sums = Sums()
+    for known in stored:
+        sums.go(*known.place)
+    sums.carry_out(writer)
 
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
-    return {row[0]: _Stored(row[1], row[2:4], row[4:]) for row in found}
+    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5:]) for row in found}
 
 
 def _keys(writer: sqlite3.Connection, row: RunRow, shelves: dict[tuple[str, str, bool], int]) -> Keys:
@@ -136,8 +143,3 @@ def _labels_of(known: _Stored) -> list[tuple[str, int]]:
 def _label(writer: sqlite3.Connection, *, gone: Sequence[tuple[str, int]], come: Sequence[tuple[str, int]]) -> None:
     writer.executemany("DELETE FROM labels WHERE label = ? AND id = ?", gone)
     writer.executemany("INSERT INTO labels (label, id) VALUES (?, ?)", come)
-
-
-def _count(writer: sqlite3.Connection, moved: Counter[int]) -> None:
-    changes = [(by, shelf) for shelf, by in moved.items() if by]
-    writer.executemany("UPDATE shelves SET runs = runs + ? WHERE shelf = ?", changes)
