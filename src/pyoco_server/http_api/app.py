@@ -12,7 +12,7 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import health, problems
+from pyoco_server.http_api import health, problems, reference
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 from pyoco_server.http_api.resources import metrics
@@ -38,9 +38,17 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
                 raise
             yield
 
-    app = FastAPI(title="pyoco-server", description=DESCRIPTION, version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title="pyoco-server",
+        description=DESCRIPTION,
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *metrics.router.routes, *health.router.routes]
+    routers = (runs.router, metrics.router, health.router, reference.router)
+    app.router.routes += [route for router in routers for route in router.routes]
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)
