@@ -105,7 +105,11 @@ METRICS = (
     ),
     Metric(name="pyoco_nats_connected", kind="gauge", help="1 when this gateway reaches its broker.", who="operators"),
     Metric(
-        name="pyoco_build_info", kind="gauge", labels=("version",), help="Always 1; the label tells the version.", who="operators"
+        name="pyoco_build_info",
+        kind="gauge",
+        labels=("version",),
+        help="Always 1; the label tells the version.",
+        who="operators",
     ),
 )
 
