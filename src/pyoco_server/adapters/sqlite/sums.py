@@ -1,7 +1,7 @@
 """Counters beside the rows, kept in the rows' own transaction and read without looking at a row.
 
-A shelf knows how many runs lie on it; a queue, how many runs of a tag wait on a shelf; a tally, what has happened to
-runs since the file was begun. Shelves and queues go down again, tallies never do.
+A queue knows how many runs of a tag wait on a shelf; a tally, what has happened to runs since the file was begun. A
+queue becomes shorter again, a tally never does. How many runs lie on a shelf is known there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pyoco_server.readmodel.tallies import Tallies, Waiting, bucket_of, gathered
 
 WAITS = "PENDING"
 
-_COUNT = "UPDATE shelves SET runs = runs + ? WHERE shelf = ?"
 _QUEUE = """
     INSERT INTO queues (shelf, tag, runs) VALUES (?, ?, ?)
     ON CONFLICT (shelf, tag) DO UPDATE SET runs = runs + excluded.runs
@@ -53,17 +52,14 @@ class Sums:
     """What a batch changes of the counters. Changes up to `lived_after` are rows, but nothing that happened."""
 
     lived_after: int = 0
-    shelves: Counter[int] = field(default_factory=Counter)
     queues: Counter[tuple[int, str]] = field(default_factory=Counter)
     tallies: dict[tuple[str, str, str, int], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0.0]))
 
     def come(self, status: str, shelf: int, tag: str) -> None:
-        self.shelves[shelf] += 1
         if status == WAITS:
             self.queues[shelf, tag] += 1
 
     def go(self, status: str, shelf: int, tag: str) -> None:
-        self.shelves[shelf] -= 1
         if status == WAITS:
             self.queues[shelf, tag] -= 1
 
@@ -77,7 +73,6 @@ class Sums:
             cell[1] += seconds
 
     def carry_out(self, writer: sqlite3.Connection) -> None:
-        writer.executemany(_COUNT, [(by, shelf) for shelf, by in self.shelves.items() if by])
         queues = [(shelf, tag, by) for (shelf, tag), by in self.queues.items() if by]
         writer.executemany(_QUEUE, queues)
         writer.executemany(_EMPTY_QUEUE, [(shelf, tag) for shelf, tag, by in queues if by < 0])
