@@ -15,6 +15,7 @@ from pyoco_server.application.lists import Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
 from pyoco_server.execution.ids import RunId
@@ -36,9 +37,11 @@ class Gateway:
         """Lists of runs, from the index."""
         return Lists(stores=self.stores, index=self.index, follower=self.follower)
 
-    async def submit(self, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
+    async def submit(
+        self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
+    ) -> Execution:
         """Accept a run; when this returns, no kill of any process can lose it."""
-        execution = await submit(self.stores, request, labels, origin)
+        execution = await submit(self.stores, request, labels, origin, workflow)
         self.caretaker.vouch(execution.execution_id)
         return execution
 

@@ -140,6 +140,7 @@ class Job:
     submitted_at: float
     tags: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
+    workflow_yaml: str | None = None
 
 
 class Delivery(Protocol):

@@ -2,7 +2,7 @@
 -- Change anything here and raise SCHEMA_VERSION in migrate.py: there are no migrations, only new files.
 
 -- Runs that share status, tenant and archived lie on one shelf. A list merges the few shelves its query allows, each
--- already in order, so an index per filter serves all their combinations with status and tenant; and counting runs is adding up shelves.
+-- already in order, so one index per filter serves it with any status and tenant; and counting runs is adding up shelves.
 CREATE TABLE shelves (
     shelf INTEGER PRIMARY KEY,
     status TEXT NOT NULL,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from pyoco_server.adapters.sqlite.places import Cell, Places, count
+from pyoco_server.adapters.sqlite.cells import Cell, Cells, count
 from pyoco_server.adapters.sqlite.sums import Sums
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.rows import Position, RunRow
@@ -92,15 +92,15 @@ class _Plan:
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, lived_after: int) -> None:
     """Store the rows (one per run) that are newer than what is stored of their run."""
     stored = _stored(writer, [row.run_id for row in rows])
-    places = Places(writer)
+    cells = Cells(writer)
     next_id = writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0]
     plan = _Plan(next_id=next_id, sums=Sums(lived_after))
     for row in rows:
         known = stored.get(row.run_id)
         if known is None:
-            plan.insert(row, _keys(row, places))
+            plan.insert(row, _keys(row, cells))
         elif row.position > known.position:
-            plan.update(row, _keys(row, places), known)
+            plan.update(row, _keys(row, cells), known)
     plan.carry_out(writer)
 
 
@@ -120,5 +120,5 @@ def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId,
     return {row[0]: _Stored(row[1], row[2:4], row[4], row[5:]) for row in found}
 
 
-def _keys(row: RunRow, places: Places) -> Keys:
-    return (*places.of(row), row.flow, row.tag, row.updated_at, row.ended_at)
+def _keys(row: RunRow, cells: Cells) -> Keys:
+    return (*cells.of(row), row.flow, row.tag, row.updated_at, row.ended_at)

@@ -29,19 +29,24 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
     asked = _validated(RunSubmitRequest, body)
     tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
     labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
-    # Half of what a snapshot may have, so that the run still has room to say what became of it.
-    limit = config.max_run_snapshot_bytes // 2
-    size = len(orjson.dumps(asked.params))
-    if size > limit:
-        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
     request = Request(
         flow_name=asked.flow_name,
         tag=tag,
-        input=asked.params,
+        input=checked_params(asked.params, config),
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
     )
     return request, labels
+
+
+def checked_params(params: Mapping[str, Any], config: NatsBackendConfig) -> Mapping[str, Any]:
+    """The params, if they are not too large."""
+    # Half of what a snapshot may have, so that the run still has room to say what became of it.
+    limit = config.max_run_snapshot_bytes // 2
+    size = len(orjson.dumps(params))
+    if size > limit:
+        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
+    return params
 
 
 def cancel_reason(body: bytes) -> str | None:

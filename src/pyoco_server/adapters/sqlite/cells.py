@@ -1,4 +1,4 @@
-"""Shelves, families and cells: where rows lie, and how many on each. It finds or makes them and keeps count."""
+"""Shelves, families and cells: where rows lie, and how many in each. It finds or makes them and keeps count."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _DEAD_FAMILIES = """
 """
 
 
-class Places:
-    """The places of one batch, each looked up once."""
+class Cells:
+    """The cells of one batch, each looked up once."""
 
     def __init__(self, writer: sqlite3.Connection) -> None:
         self._writer = writer
