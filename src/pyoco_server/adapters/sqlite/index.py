@@ -41,6 +41,7 @@ class SqliteRunIndex:
         self._read_lock = threading.Lock()
         self._damaged = False
         self._marks: dict[str, int] = {}
+        self._lived_after: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> SqliteRunIndex:
@@ -74,18 +75,22 @@ class SqliteRunIndex:
             self._writer.close()
             self._writer = start_empty(self.path)
             self._reader = open_reader(self.path)
-            self._marks = {_LIVED_AFTER: lived_after}
+            self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_LIVED_AFTER, lived_after))
+            self._lived_after = lived_after
+            self._marks.clear()
             self._damaged = False
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         with self._writing() as writer:
             known = _position(writer)
+            if self._lived_after is None:
+                self._lived_after = _marked(writer, _LIVED_AFTER)
             news = fresh(changes, after=known.sequence if known else 0)
             for removed, group in groupby(news, key=lambda seen: seen.plain is None):
                 if removed:
                     remove_runs(writer, [seen.run_id for seen in group])
                 else:
-                    put_rows(writer, newest(group), lived_after=self._marked(writer, _LIVED_AFTER))
+                    put_rows(writer, newest(group), lived_after=self._lived_after)
             if known is None or position.sequence > known.sequence:
                 writer.execute(
                     "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
@@ -127,7 +132,7 @@ class SqliteRunIndex:
         if name in self._marks:
             return self._marks[name]
         with self._reading() as reader:
-            return self._marked(reader, name)
+            return _marked(reader, name)
 
     def set_mark(self, name: str, value: int) -> None:
         # Stored with the next batch: the event loop must not wait for the thread that writes one, and a mark that is
@@ -158,12 +163,6 @@ class SqliteRunIndex:
             shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
             found = _run(reader, listing.oldest(shelves, tag, updated_before, limit))
         return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
-
-    def _marked(self, connection: sqlite3.Connection, name: str) -> int:
-        if name in self._marks:
-            return self._marks[name]
-        found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
-        return int(found[0]) if found else 0
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
@@ -200,6 +199,11 @@ class SqliteRunIndex:
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:
     found = connection.execute("SELECT stream_created, sequence, last_key FROM position").fetchone()
     return IndexPosition(stream_created=found[0], sequence=found[1], last_key=found[2]) if found else None
+
+
+def _marked(connection: sqlite3.Connection, name: str) -> int:
+    found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+    return int(found[0]) if found else 0
 
 
 def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[Any, ...]]:
