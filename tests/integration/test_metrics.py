@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.access.caller import Caller
-from pyoco_server.access.scopes import Scope as Permission
+from pyoco_server.access.scopes import Scope
 from pyoco_server.application.ports import DeadLetter
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import create_app
 from pyoco_server.http_api.exposition import METRICS
 from support.broker import Broker
+from support.callers import hand_out, showing
 from support.gateways import gateway_settings, seen, serving, submit
 from support.workers import at_work
 
@@ -49,11 +47,14 @@ class Scrape:
     def value(self, name: str, **labels: str) -> float:
         return self._values[name, tuple(sorted(labels.items()))]
 
+    def tags(self) -> set[str]:
+        return {value for _, labels in self._values for label, value in labels if label == "tag"}
+
     def has(self, name: str) -> bool:
         return any(sample.startswith(name) for sample, _ in self._values)
 
 
-async def scrape(client: httpx.AsyncClient, **headers: str) -> Scrape:
+async def scrape(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> Scrape:
     answer = await client.get("/metrics", headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/plain; version=0.0.4"
@@ -68,30 +69,6 @@ async def scraped(client: httpx.AsyncClient, name: str, expected: float, **label
             if found.value(name, **labels) == expected:
                 return found
             await asyncio.sleep(0.01)
-
-
-class CallerByHeader:
-    """Stands in for whoever checks credentials: the header says whose caller it is."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tenant = next((value.decode() for name, value in scope.get("headers", ()) if name == b"x-tenant"), None)
-        if tenant is not None:
-            scopes = frozenset({Permission.METRICS_READ, Permission.RUNS_WRITE})
-            scope["caller"] = Caller(tenant_id=tenant, scopes=scopes)
-        await self._app(scope, receive, send)
-
-
-@asynccontextmanager
-async def serving_tenants(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(config)
-    app.add_middleware(CallerByHeader)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            yield client
 
 
 async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendConfig) -> None:
@@ -168,20 +145,34 @@ async def test_a_gateway_that_is_new_shows_what_is_stored_and_counts_from_zero(
 
 
 async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_process(config: NatsBackendConfig) -> None:
-    async with serving_tenants(config) as client:
+    guarded = replace(config, http_auth_mode="api_key")
+    keys = {tenant: showing(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
+    operator = showing(await hand_out(guarded, "acme", Scope.ADMIN))
+    async with serving(guarded) as client:
         for tenant in ("acme", "acme", "other"):
             body = {"flow_name": "hello", "tag": tenant}
-            assert (await client.post("/runs", json=body, headers={"x-tenant": tenant})).status_code == 200
-        theirs, everything = await scrape(client, **{"x-tenant": "acme"}), await scrape(client)
+            assert (await client.post("/runs", json=body, headers=keys[tenant])).status_code == 200
+        theirs, everything = await scrape(client, keys["acme"]), await scrape(client, operator)
 
     assert theirs.value("pyoco_runs_total", status="PENDING") == 2.0
     assert theirs.value("pyoco_runs_submitted_total") == 2.0
     assert everything.value("pyoco_runs_total", status="PENDING") == 3.0
-    assert 'tag="other"' not in str(theirs.families)
+    assert everything.value("pyoco_queue_depth", tag="other") == 1.0
+    assert "other" not in theirs.tags()
     for metric in METRICS:
         name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
         assert (name in theirs.families) is (metric.who == "everyone"), metric.name
     assert not any(name.startswith("process_") for name in theirs.families)
+
+
+async def test_who_may_not_read_metrics_gets_none(config: NatsBackendConfig) -> None:
+    guarded = replace(config, http_auth_mode="api_key")
+    key = await hand_out(guarded, "acme", Scope.RUNS_READ)
+    async with serving(guarded) as client:
+        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=showing(key))
+
+    assert (nobody.status_code, nobody.json()["err_id"]) == (401, "ERR-PYOCO-0014")
+    assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
 
 
 async def test_without_a_broker_there_are_no_figures(broker: Broker, config: NatsBackendConfig) -> None:
