@@ -46,6 +46,7 @@ class ProcessFigures:
     index_caught_up: bool
     index_failures: int
     index_behind: int
+    watchers: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,13 @@ class Figures:
 
 
 async def figures(
-    stores: Stores, index: RunIndex, follower: IndexFollower, *, sees: str | None, alive_within_sec: float
+    stores: Stores,
+    index: RunIndex,
+    follower: IndexFollower,
+    *,
+    sees: str | None,
+    alive_within_sec: float,
+    watchers: int,
 ) -> Figures:
     """Look now; the broker is asked three small questions, at the same time."""
     alive, letters, behind = await asyncio.gather(
@@ -70,6 +77,7 @@ async def figures(
         index_caught_up=follower.is_caught_up,
         index_failures=follower.failures,
         index_behind=behind,
+        watchers=watchers,
     )
     return Figures(
         runs=RunFigures(

@@ -16,6 +16,7 @@ from pyoco_server.application.lists import Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
@@ -31,6 +32,7 @@ class Gateway:
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
+    watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
 
@@ -63,5 +65,11 @@ class Gateway:
     async def figures(self, *, sees: str | None) -> Figures:
         """The figures of the runs that the caller sees; for one who sees all, those of this process too."""
         await self.lists.fresh()
-        alive_within_sec = self.config.workers_kv_ttl_sec
-        return await figures(self.stores, self.index, self.follower, sees=sees, alive_within_sec=alive_within_sec)
+        return await figures(
+            self.stores,
+            self.index,
+            self.follower,
+            sees=sees,
+            alive_within_sec=self.config.workers_kv_ttl_sec,
+            watchers=self.watches.open_count,
+        )

@@ -103,6 +103,7 @@ METRICS = (
         help="How often this gateway's index had to start to follow again.",
         who="operators",
     ),
+    Metric(name="pyoco_watchers", kind="gauge", help="Streams of runs that are open at this gateway.", who="operators"),
     Metric(name="pyoco_nats_connected", kind="gauge", help="1 when this gateway reaches its broker.", who="operators"),
     Metric(
         name="pyoco_build_info",
@@ -190,6 +191,7 @@ def _put_process(page: Page, process: ProcessFigures, http: HttpTimes) -> None:
     page.put("pyoco_index_caught_up", int(process.index_caught_up))
     page.put("pyoco_index_behind", process.index_behind)
     page.put("pyoco_index_failures_total", process.index_failures)
+    page.put("pyoco_watchers", process.watchers)
     page.put("pyoco_nats_connected", int(process.nats_connected))
     page.put("pyoco_build_info", 1, {"version": __version__})
 

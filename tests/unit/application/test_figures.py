@@ -25,7 +25,7 @@ def world() -> World:
 async def look(world: World, sees: str | None = None) -> Figures:
     await world.catch_up()
     follower = IndexFollower(world.feed, world.index, world.clock)
-    return await figures(world.stores, world.index, follower, sees=sees, alive_within_sec=15.0)
+    return await figures(world.stores, world.index, follower, sees=sees, alive_within_sec=15.0, watchers=0)
 
 
 async def test_a_worker_is_alive_when_it_has_not_stopped_and_was_heard_of_lately(world: World) -> None:

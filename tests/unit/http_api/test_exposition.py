@@ -16,7 +16,7 @@ from pyoco_server.http_api.timing import HttpTimes
 from pyoco_server.readmodel.tallies import Tallies, Tally, Waiting, bucket_of, gathered
 
 PROCESS = ProcessFigures(
-    nats_connected=True, append_conflicts=3, index_caught_up=True, index_failures=1, index_behind=2
+    nats_connected=True, append_conflicts=3, index_caught_up=True, index_failures=1, index_behind=2, watchers=4
 )
 EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
 
