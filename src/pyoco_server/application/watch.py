@@ -1,4 +1,4 @@
-"""Shows runs as they change to all who watch them, pushed by the log; it writes nothing and polls nobody.
+"""Shows runs as they change to all who watch them, pushed by the log; it polls nobody.
 
     first watcher ─▶ snapshot, listen, log behind the snapshot ─▶ view ──offer──▶ watchers of the run
                           │                                        ▲
@@ -6,7 +6,8 @@
     ticker ──────────────────▶ the snapshot again: heartbeat, what was missed, what was removed
 
 All watchers of a run share one channel: one subscription, one fold, one encoding. Word of a commit is only a hint. What
-is shown comes from the log, so it does not wait for the writer, who may stand between append and advance.
+is shown comes from the log, so it does not wait for the writer, who may stand between append and advance. Only an end
+waits until the snapshot shows it: whoever hears of the end asks for the run next, and must not be told less.
 """
 
 from __future__ import annotations
@@ -254,13 +255,18 @@ class Watches:
         known = channel.version
         try:
             newer = await self._stores.log.read(channel.run_id, after=known)
+            # Somebody else who read may have gone ahead meanwhile.
+            unseen = [stored for stored in newer if stored.sequence > channel.version]
+            if not unseen or channel.execution is None:
+                return
+            execution = fold_commits(unseen, channel.execution)
+            if execution.status.is_terminal:
+                await self._stores.snapshots.advance(execution)
         except BaseException:
             channel.behind = True  # a reconnect, the next tick or the next watcher tries again
             raise
-        # Somebody else who read may have gone ahead meanwhile.
-        unseen = [stored for stored in newer if stored.sequence > channel.version]
-        if unseen and channel.execution is not None:
-            channel.knows(fold_commits(unseen, channel.execution), channel.heartbeat_at)
+        if execution.version > channel.version:
+            channel.knows(execution, channel.heartbeat_at)
 
     def _show(self, channel: Channel) -> View:
         began = self._stores.clock.monotonic()

@@ -15,11 +15,11 @@ from pyoco_server.application.ports import CommitHeard, LiveCommits
 from pyoco_server.application.watch import Watches
 from pyoco_server.application.watcher import Told, View, Watcher
 from pyoco_server.errors import NatsUnavailable, RunNotFound, TooManyWatchers
-from pyoco_server.execution.commands import AddTag
+from pyoco_server.execution.commands import AddTag, CompleteExecution
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Request
 from support.samples import new_run_id
-from support.world import HELLO, USER, World
+from support.world import HELLO, OURS, USER, World
 
 PATIENCE_SEC = 5.0
 HEARTBEAT_SEC = 15.0
@@ -129,6 +129,23 @@ async def test_a_commit_is_told_though_its_writer_has_not_advanced_the_snapshot(
         shown = await world.shown(run_id)
         assert shown is not None
         assert shown.execution.version < stored.execution.version
+
+
+async def test_whoever_is_told_of_the_end_reads_no_less_though_its_writer_has_not_advanced_the_snapshot(
+    world: World,
+) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    async with hub(world) as watches:
+        watcher = await opened(watches, run_id)
+        assert await status(watcher) == "RUNNING"
+
+        shown = await world.shown(run_id)
+        assert shown is not None
+        await commit(world.truth, shown.execution, CompleteExecution(at=world.now(), instance_id=OURS), USER)
+
+        assert await status(watcher) == "COMPLETED"
+        assert await world.status(run_id) == "COMPLETED"
 
 
 async def test_a_watcher_that_comes_between_append_and_advance_is_told_of_the_commit(world: World) -> None:
