@@ -1,4 +1,6 @@
-"""The virtual environment of the peer, pyoco-server 0.5.1: found or made here; its code is run, never imported."""
+"""The virtual environment of the peer, pyoco-server 0.5.1: found or made; its code is run, never imported, and lies
+outside of this tree, where no search or tool comes across it.
+"""
 
 import os
 import shutil
@@ -10,7 +12,7 @@ from pathlib import Path
 from bench.processes import StepFailed
 
 PEER_REQUIREMENT = "pyoco-server==0.5.1"
-PEER_FOLDER = Path(__file__).with_name(".peer-venv")
+PEER_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyoco-server-bench" / "peer"
 # Its worker hangs on Python 3.11 and below 3.12 nothing else is worth trying first.
 WORKING_VERSIONS = ("3.12", "3.13")
 
@@ -73,6 +75,7 @@ def _version(python: Path) -> str:
 
 def _install(python: Path) -> None:
     shutil.rmtree(PEER_FOLDER, ignore_errors=True)
+    PEER_FOLDER.parent.mkdir(parents=True, exist_ok=True)
     pip = PEER_FOLDER / "bin" / "pip"
     for command in (
         [str(python), "-m", "venv", str(PEER_FOLDER)],

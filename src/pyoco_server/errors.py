@@ -80,6 +80,10 @@ class NatsUnavailable(PyocoError):
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
+class Unanswered(NatsUnavailable):
+    """nats unavailable; what was asked of it may have been done all the same"""
+
+
 class OrphanRunPossible(PyocoError):
     """a run that was not accepted may have been left behind (best-effort cleanup failed)"""
 

@@ -18,9 +18,8 @@ from support.gateways import gateway_settings, listed, seen, serving, submit
 from support.runners import began, declared, succeeded
 from support.workers import at_work
 
-# Two seconds for a broker that is gone; one that hangs is asked twice by a submit: to store it, and whether it did.
-# The rest is for a busy machine.
-ANSWER_SEC = {"killed": 2.5, "paused": 5.0}
+# What the contract promises, and as much again for a busy machine.
+ANSWER_SEC = 4.0
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
         assert (answer.status_code, answer.json()["err_id"]) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
         assert answer.headers["retry-after"].isdigit()
         assert answer.headers["x-request-id"]
-    assert took_sec < ANSWER_SEC[how]
+    assert took_sec < ANSWER_SEC
     assert health.status_code == 200
     assert how == "paused" or health.json()["nats"] == "away"
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyoco_server.application.stores import Stores
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, Unanswered
 
 Action = Callable[[], Awaitable[object]]
 
@@ -37,7 +37,7 @@ class Faults:
 
     def lose_answer(self, call: str) -> None:
         """The next call of that name does its work and raises all the same."""
-        self._after[call].append(NatsUnavailable())
+        self._after[call].append(Unanswered())
 
     def before(self, call: str, action: Action) -> None:
         """Somebody else does this just before the next call of that name."""

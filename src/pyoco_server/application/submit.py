@@ -9,7 +9,7 @@ from pyoco_server.application.handle import commit, handle
 from pyoco_server.application.ports import Job
 from pyoco_server.application.stores import GATEWAY, Origin, Stores
 from pyoco_server.application.workflow import Workflow, workflow_text
-from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError
+from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import NodeId, RunId
@@ -24,7 +24,10 @@ async def submit(
     """Create a run and queue it; when this returns, no kill of any process can lose it."""
     run_id = stores.ids.run_id()
     create = create_command(stores.clock.now(), request, labels, workflow)
-    created = (await commit(stores, nothing(run_id), create, origin)).accepted()
+    try:
+        created = (await commit(stores, nothing(run_id), create, origin)).accepted()
+    except Unanswered as error:
+        raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
     # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
     # there reads the log.
     outcomes = await asyncio.gather(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_server.errors import CrossSiteRefused, RequestTooLarge
+from pyoco_server.errors import CrossSiteRefused, InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.problems import response_for
+
+# Between two pieces of a body; a sender that pauses longer would only hold a connection.
+BODY_PATIENCE_SEC = 20.0
 
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
@@ -58,11 +62,14 @@ class OwnPagesOnly:
 
 
 class BodyLimit:
-    """A body larger than the limit is refused as soon as that is known, and never kept."""
+    """A body larger than the limit is refused as soon as that is known, and never kept; nor is one waited for that
+    does not come.
+    """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, patience_sec: float = BODY_PATIENCE_SEC) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._patience_sec = patience_sec
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,14 +77,21 @@ class BodyLimit:
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         too_large = declared.isdigit() and int(declared) > self._max_bytes
-        received = 0
+        received, complete = 0, False
 
         async def receive_bounded() -> Message:
-            nonlocal received
+            nonlocal received, complete
             if too_large:
                 raise self._refusal()
-            message = await receive()
+            if complete:
+                return await receive()  # what may still come is the end of the connection, however late
+            try:
+                async with asyncio.timeout(self._patience_sec):
+                    message = await receive()
+            except TimeoutError as error:
+                raise InvalidRequest(f"nothing more of the body came for {self._patience_sec:g} s") from error
             received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
             if received > self._max_bytes:
                 raise self._refusal()
             return message

@@ -66,6 +66,15 @@ async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: Wor
     assert await world.truth.queue.depth("default") == 0
 
 
+async def test_a_run_whose_first_event_was_stored_without_an_answer_is_told_of_by_its_id(world: World) -> None:
+    world.faults.lose_answer("log.append")
+
+    error = await refused(world)
+
+    assert (type(error), error.err_id) == (OrphanRunPossible, "ERR-PYOCO-0004")
+    assert await only_run(world) in error.detail
+
+
 @pytest.mark.parametrize("call", ["snapshots.advance", "queue.publish"])
 async def test_a_run_that_only_got_half_way_is_undone_by_an_event_and_without_a_snapshot(
     world: World, call: str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_server.errors import RequestTooLarge
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 
 Headers = list[tuple[bytes, bytes]]
@@ -126,6 +127,31 @@ async def test_a_content_length_that_is_no_number_does_not_confuse_the_count() -
     answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"-5")], chunks=[b"abc"])
 
     assert answer[1]["body"] == b"3"
+
+
+async def test_a_body_that_stops_coming_is_not_waited_for_but_the_end_of_the_connection_is() -> None:
+    parts: list[Message] = [{"type": "http.request", "body": b"12", "more_body": True}]
+    gone = asyncio.Event()
+
+    async def receive() -> Message:
+        if parts:
+            return parts.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Message) -> None:
+        return None
+
+    async def wait_for_the_end(_scope: Scope, receive: Receive, _send: Send) -> None:
+        assert (await receive())["body"] == b"all"
+        asyncio.get_running_loop().call_later(0.05, gone.set)
+        assert (await receive())["type"] == "http.disconnect"
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    with pytest.raises(InvalidRequest, match="nothing more of the body"):
+        await BodyLimit(read_all, max_bytes=10, patience_sec=0.01)(scope, receive, send)
+    parts.append({"type": "http.request", "body": b"all"})
+    await BodyLimit(wait_for_the_end, max_bytes=10, patience_sec=0.01)(scope, receive, send)
 
 
 @pytest.mark.parametrize("site", [b"cross-site", b"same-site"])

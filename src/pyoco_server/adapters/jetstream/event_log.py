@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from pyoco_server.adapters.jetstream import failures, subjects
@@ -13,12 +14,14 @@ from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.application.ports import Conflict, Stored
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InternalError, NatsUnavailable
+from pyoco_server.errors import InternalError, NatsUnavailable, Unanswered
 from pyoco_server.execution import wire
 from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import RunId
 
 MAX_TRIES = 3
+# No further try after this: a caller waits, and wants to be told within two seconds.
+TRY_FOR_SEC = 1.0
 
 
 class JetStreamEventLog:
@@ -34,8 +37,11 @@ class JetStreamEventLog:
         subject = self._subjects.event(run_id)
         payload = wire.encode(run_id, commit)
         expected = headers((subjects.EXPECTED_LAST, after))
-        unanswered: NatsUnavailable | None = None
-        for _ in range(MAX_TRIES):
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + TRY_FOR_SEC
+        tries = 0
+        while True:
+            tries += 1
             try:
                 message = await self._connection.request(subject, payload, headers=expected)
                 return Stored(version=acknowledged(message))
@@ -43,14 +49,14 @@ class JetStreamEventLog:
                 if refused.code not in failures.WRONG_LAST_SEQUENCE:
                     raise
                 return await self._settle(run_id, commit, after)
-            except NatsUnavailable as error:
-                unanswered = error
-            newer = await self.read(run_id, after=after)
-            if newer:
-                return _find(newer, commit)
-            # Not there yet, but it may still be on its way. The same append again settles it: of two copies with the
-            # same expectation the broker stores one.
-        raise unanswered or NatsUnavailable()
+            except Unanswered as unanswered:
+                newer = await self._look(run_id, after, unanswered)
+                if newer:
+                    return _find(newer, commit)
+                # Not there yet, but it may still be on its way. The same append again settles it: of two copies with
+                # the same expectation the broker stores one.
+                if tries == MAX_TRIES or clock() > give_up_at:
+                    raise
 
     async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
         messages = await self._reader.after(self._subjects.event(run_id), after)
@@ -58,6 +64,13 @@ class JetStreamEventLog:
 
     async def purge(self, run_id: RunId) -> None:
         await self._connection.api(subjects.stream_purge(self._stream), {"filter": self._subjects.event(run_id)})
+
+    async def _look(self, run_id: RunId, after: int, unanswered: Unanswered) -> Sequence[StoredCommit]:
+        """Whether it was done in spite of the missing answer; when that cannot be told, it stays unanswered."""
+        try:
+            return await self.read(run_id, after=after)
+        except NatsUnavailable:
+            raise unanswered from None
 
     async def _settle(self, run_id: RunId, commit: Commit, after: int) -> Stored | Conflict:
         """The append was refused: because an earlier try of ours is stored, or because somebody else was faster."""

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, Unanswered
 
 # nats-server: server/errors.json
 WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -30,11 +30,11 @@ class Refused(NatsUnavailable):
         self.description = description
 
 
-class ConnectionLost(NatsUnavailable):
+class ConnectionLost(Unanswered):
     """The connection went away while we waited for the reply: it may or may not have been done."""
 
 
-class NoAnswer(NatsUnavailable):
+class NoAnswer(Unanswered):
     """We are connected, but no reply came in time."""
 
 

@@ -34,6 +34,8 @@ class Replies:
         self._count = 0
         self._waiting: dict[bytes, _Waiter] = {}
         self._sweeping = False
+        # The last that was waited for did not come, and nothing else has come since: the server may be hanging.
+        self.in_doubt = False
 
     def expect(self, *, timeout_sec: float, many: bool) -> tuple[bytes, asyncio.Future[list[Message]]]:
         """The subject to reply to, and the future of the replies."""
@@ -47,6 +49,7 @@ class Replies:
         return self._prefix + token, future
 
     def heard(self, message: Message) -> None:
+        self.in_doubt = False
         token = message.subject[self._skip :]
         waiter = self._waiting.get(token)
         if waiter is None:
@@ -74,6 +77,7 @@ class Replies:
                 del self._waiting[token]
             elif waiter.deadline <= now:
                 del self._waiting[token]
+                self.in_doubt = True
                 waiter.future.set_exception(NoAnswer(f"nats did not answer within {waiter.timeout_sec} s"))
         self._sweeping = bool(self._waiting)
         if self._sweeping:

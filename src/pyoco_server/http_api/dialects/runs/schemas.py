@@ -79,6 +79,7 @@ class RunSummary(BaseModel):
     heartbeat_at: float | None = None
     worker_id: str | None = None
     error: str | None = None
+    workflow_yaml_sha256: str | None = None
 
 
 class RunSnapshot(BaseModel):
@@ -107,6 +108,13 @@ class RunSnapshot(BaseModel):
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+
+
+class RunListResponse(BaseModel):
+    """A page of a list; ask again with `next_cursor` and the same filters until it is null."""
+
+    items: list[RunSummary | RunSnapshot]
+    next_cursor: str | None = None
 
 
 class RunTasks(BaseModel):

@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from pyoco_server.access.caller import Caller
+from pyoco_server.application.lists import Item, ItemPage
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import parse_label, parse_tag
@@ -65,9 +66,14 @@ def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
     return orjson.dumps({name: snapshot[name] for name in _TASK_FIELDS})
 
 
-def list_out(items: Sequence[bytes]) -> bytes:
-    """A JSON array of items that are JSON already."""
-    return b"[" + b",".join(items) + b"]"
+def list_out(items: Sequence[Item]) -> bytes:
+    """A JSON array of summaries, which are JSON already, and of whole snapshots."""
+    parts = [item if isinstance(item, bytes) else run_out(item, records=True) for item in items]
+    return b"[" + b",".join(parts) + b"]"
+
+
+def page_out(page: ItemPage) -> bytes:
+    return b'{"items":' + list_out(page.items) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
 
 
 def _validated(schema: type[T], body: bytes) -> T:
