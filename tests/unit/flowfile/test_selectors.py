@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoco.core.context import Context
 from pyoco.core.exceptions import InvalidReferenceError
@@ -20,6 +20,7 @@ def _in_a_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 @given(SELECTORS)
+@settings(deadline=None)
 def test_a_form_is_good_if_pyoco_does_not_call_it_invalid(selector: str) -> None:
     try:
         Context(params={}).resolve(selector)
