@@ -47,7 +47,7 @@ def refused(text: str | bytes) -> InvalidRequest:
     ],
 )
 def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
-    assert read_yaml(text.encode()).value == yaml.safe_load(text)
+    assert repr(read_yaml(text.encode()).value) == repr(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,9 @@ def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
         ("a: -.inf", 1, "can be kept"),
         ("a: 1.0e+999", 1, "can be kept"),
         ("a: 9223372036854775808", 1, "64 bits"),
-        ("a: " + "9" * 5000, 1, "can be kept"),
+        ("a: " + "9" * 300, 1, "64 bits"),
+        ("a: " + "9" * 5000, 1, "more digits than can be kept"),
+        ("a: !<str> b", 1, "tag"),
         ("a: !!python/object/apply:os.system ['id']", 1, "tag"),
         ("a: !mine 1", 1, "tag"),
         ("a: !!binary aGk=", 1, "tag"),
