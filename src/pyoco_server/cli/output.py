@@ -46,6 +46,8 @@ def _exit_code(command: Callable[[], object]) -> int:
         context = getattr(error, "ctx", None)
         if context is not None:
             say(context.get_usage())
+            if context.command.epilog:
+                say(context.command.epilog)
         complain(InvalidUsage(error.format_message()))
         return USER_CAN_MEND
     except (typer.Abort, KeyboardInterrupt):
