@@ -35,8 +35,8 @@ except ImportError:  # PyYAML without libyaml: slower by a factor of ten, and th
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 32
-# Two thousand tasks with two inputs each fit; each value costs a few microseconds to read.
-MAX_VALUES = 16_000
+# Two thousand tasks fit, a thousand with two inputs each; a value takes a few microseconds to read.
+MAX_VALUES = 12_000
 MAX_ALIASES = 16
 # What aliases may add to the text; without it a few of them could multiply one long text by thousands.
 MAX_ALIASED_CHARS = 65_536
