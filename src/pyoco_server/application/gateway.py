@@ -9,6 +9,7 @@ from typing import Any
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
+from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
@@ -79,3 +80,15 @@ class Gateway:
     def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
         """Which of these runs are this tenant's; one that the index does not know yet is nobody's."""
         return {run_id for run_id, owner in self.index.tenants(among).items() if owner == tenant_id}
+
+    async def figures(self, *, sees: str | None) -> Figures:
+        """The figures of the runs that the caller sees; for one who sees all, those of this process too."""
+        await self.lists.fresh()
+        return await figures(
+            self.stores,
+            self.index,
+            self.follower,
+            sees=sees,
+            alive_within_sec=self.config.workers_kv_ttl_sec,
+            watchers=self.watches.open_count,
+        )
