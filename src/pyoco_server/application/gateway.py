@@ -89,6 +89,6 @@ class Gateway:
             self.index,
             self.follower,
             sees=sees,
-            alive_within_sec=self.config.workers_kv_ttl_sec,
+            workers_alive=self.fleet.alive(),
             watchers=self.watches.open_count,
         )

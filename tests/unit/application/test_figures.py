@@ -13,7 +13,6 @@ from pyoco_server.application.ports import DeadLetter
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.commands import AddTag
 from pyoco_server.readmodel.tallies import Tally
-from support.samples import worker
 from support.world import HELLO, USER, World
 
 
@@ -25,16 +24,7 @@ def world() -> World:
 async def look(world: World, sees: str | None = None) -> Figures:
     await world.catch_up()
     follower = IndexFollower(world.feed, world.index, world.clock)
-    return await figures(world.stores, world.index, follower, sees=sees, alive_within_sec=15.0, watchers=0)
-
-
-async def test_a_worker_is_alive_when_it_has_not_stopped_and_was_heard_of_lately(world: World) -> None:
-    now = world.now()
-    await world.truth.registry.put(worker("quiet", last_seen_at=now - 15.0))
-    await world.truth.registry.put(worker("silent", last_seen_at=now - 15.1))
-    await world.truth.registry.put(replace(worker("stopped", last_seen_at=now), stopped_at=now))
-
-    assert (await look(world)).fleet.workers_alive == 1
+    return await figures(world.stores, world.index, follower, sees=sees, workers_alive=1, watchers=0)
 
 
 async def test_dead_letters_are_counted(world: World) -> None:
