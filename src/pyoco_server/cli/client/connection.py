@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyoco_server import errors
 from pyoco_server.cli import output
-from pyoco_server.errors import GatewayUnreachable, InvalidUsage
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -49,7 +49,7 @@ class Where:
         try:
             return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, language=language, **how)
         except ValueError as error:
-            raise InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_SERVER} doctor") from error
+            raise errors.InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_SERVER} doctor") from error
 
 
 def reaches_server(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,12 +97,29 @@ def connected(where: Where) -> Iterator[PyocoHttpClient]:
 
 
 def report(error: PyocoClientError) -> None:
-    """An error of the SDK, in the words that the server sent or, where none came, in the catalogue's."""
-    if error.err_id == GatewayUnreachable.err_id:
-        hint: str | None = output.in_words(error.hint or GatewayUnreachable.hint, GatewayUnreachable.hint_ja)
-    else:
-        hint = error.hint
+    """An error of the SDK, in the words that the server sent or, where none came, in ours."""
     request_id = getattr(error, "request_id", None)
-    status_code = getattr(error, "status_code", 0)
-    detail = f"{error.detail} (request {request_id})" if request_id and status_code >= 500 else error.detail
-    output.tell(detail, error.err_id, hint)
+    faulty = getattr(error, "status_code", 0) >= 500
+    detail = f"{error.detail} (request {request_id})" if request_id and faulty else error.detail
+    output.tell(detail, error.err_id, _hint(error))
+
+
+def _hint(error: PyocoClientError) -> str | None:
+    """What to do next, in commands of this program where the SDK speaks of its methods."""
+    from pyoco_server.http_client import GatewayUnreachable, SubmitUncertain, WaitTimeout
+
+    match error:
+        case SubmitUncertain():
+            return output.in_words(
+                "The run may have been accepted: look for it (pyoco-client list) before you submit again.",
+                "run は受理された可能性があります。再投入する前に pyoco-client list で確認してください。",
+            )
+        case GatewayUnreachable():
+            return output.in_words(errors.GatewayUnreachable.hint, errors.GatewayUnreachable.hint_ja)
+        case WaitTimeout(run_id=run_id):
+            return output.in_words(
+                f"The run goes on. Wait again, or see why: pyoco-client explain {run_id}",
+                f"run は継続しています。再度待つか、理由を確認してください: pyoco-client explain {run_id}",
+            )
+        case _:
+            return error.hint

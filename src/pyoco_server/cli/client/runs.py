@@ -107,7 +107,7 @@ def _after_submit(
         return exit_code(follow(client, run_id, "json" if form == "json" else "status", timeout_sec))
     with run_goes_on(run_id):
         run = client.wait(run_id, timeout_sec=timeout_sec)
-    show_run(run, form or "json")
+    show_run(client.get_run(run_id, include="records") if form == "table" else run, form or "json")
     return exit_code(run)
 
 
