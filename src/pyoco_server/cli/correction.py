@@ -32,6 +32,8 @@ def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) 
     kind = type(error).__name__
     if kind == "MissingParameter" and getattr(error, "param", None) is not None:
         return arguments + _missing(error.param, shlex.split(example or ""))
+    if kind == "BadOptionUsage" and arguments[-1:] == [error.option_name]:
+        return [*arguments, _example_of(error.option_name, shlex.split(example or ""))]
     if kind == "NoSuchOption":
         known = [name for parameter in context.command.params for name in parameter.opts]
         return _renamed(arguments, error.option_name, known)
@@ -47,8 +49,13 @@ def _missing(parameter: Any, example: list[str]) -> list[str]:
     if parameter.param_type_name != "option":
         return [parameter.metavar or parameter.name.upper()]
     name = max(parameter.opts, key=len)
+    return [name, _example_of(name, example)]
+
+
+def _example_of(name: str, example: list[str]) -> str:
+    """The value that the example gives an option."""
     after = example[example.index(name) + 1 :] if name in example else []
-    return [name, after[0] if after else "VALUE"]
+    return after[0] if after else "VALUE"
 
 
 def _renamed(arguments: list[str], wrong: str, known: list[str]) -> list[str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -117,6 +116,8 @@ def version_of(health: Mapping[str, Any]) -> Finding:
 
 def clock(date: str | None, now: float) -> Finding:
     """Two clocks that differ make waiting times and `updated_after` wrong."""
+    from email.utils import parsedate_to_datetime
+
     try:
         ahead_sec = parsedate_to_datetime(date or "").timestamp() - now
     except ValueError:

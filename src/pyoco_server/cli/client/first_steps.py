@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +22,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write a first flow.yaml with its tasks.py, ready to run."""
+    from importlib.resources import files
+
     there = [name for name in FILES if (folder / name).exists()]
     if there and not force:
         raise InvalidUsage(
@@ -47,7 +48,9 @@ def init(
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Which shell.", show_default=False)],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)
+    ],
 ) -> None:
     """Print the script that lets a shell complete commands and options."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # where typer itself takes it from

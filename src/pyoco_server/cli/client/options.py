@@ -48,7 +48,7 @@ def the_run(argument: str | None, option: str | None) -> str:
         )
     run_id = argument or option
     if not run_id:
-        raise InvalidUsage("no run is named", example=corrected([*sys.argv[1:], EXAMPLE_ID], replace={"": ""}))
+        raise InvalidUsage("no run is named", example=corrected([*filter(None, sys.argv[1:]), EXAMPLE_ID], replace={}))
     return checked_id("a run id", run_id, EXAMPLE_ID)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.exceptions import TyperException
 
 from pyoco_server.cli.correction import corrected
 from pyoco_server.errors import InvalidUsage
@@ -27,7 +28,12 @@ class InOrder(typer.core.TyperCommand):
     """A command that also knows in which order its options were given: `ctx.meta["order"]`, one name per occurrence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        try:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        except TyperException as error:
+            # The library forgets to say which command it was; without it there is no usage to show.
+            vars(error)["ctx"] = ctx
+            raise
         ctx.meta["order"] = [parameter.name for parameter in order]
         return super().parse_args(ctx, args)
 

@@ -46,7 +46,6 @@ COMMANDS = (
 )
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=ABOUT,
