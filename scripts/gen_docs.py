@@ -80,7 +80,7 @@ Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), 
 | 1 | something you can mend: a command line (ERR-PYOCO-0018, with a corrected one), an input, what the server refused |
 | 1 | with `--wait`, `--watch` or `--until-terminal`: the run did not end COMPLETED, or not in time |
 | 1 | `doctor`: something is wrong |
-| 130 | Ctrl-C. A run that was waited for goes on; the message says how to cancel it |
+| 130 | Ctrl-C, or told to end (SIGTERM). A run that was waited for goes on; the message says how to cancel it |
 
 `cancel --wait` is 0 whenever the run has ended: CANCELLED, or before the cancel came.
 

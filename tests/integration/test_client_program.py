@@ -108,12 +108,15 @@ def test_ctrl_c_ends_the_watching_with_130_and_says_that_the_run_goes_on(server:
     assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l")
 
 
-def test_ctrl_c_without_a_terminal_is_130_too(server: StandIn, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_to_be_interrupted_without_a_terminal_is_130_too(
+    server: StandIn, tmp_path: Path, number: signal.Signals
+) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
 
     with client("watch", "--run-id", RUN_ID, cwd=tmp_path, env=where(server)) as program:
         program.out.wait_for("task load RUNNING")
-        program.signal(signal.SIGINT)
+        program.signal(number)
         code = program.exit_code()
 
     assert code == 130
@@ -174,6 +177,17 @@ def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
 
     with client("watch", RUN_ID, *options, cwd=tmp_path, env=where(server)) as program:
         assert program.exit_code() == code
+
+
+def test_a_watch_whose_time_is_over_says_that_the_run_goes_on(server: StandIn, tmp_path: Path) -> None:
+    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+
+    command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
+    with client(*command, cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    program.err.wait_for(f"pyoco-client watch {RUN_ID}")
 
 
 def test_an_output_that_knows_no_japanese_still_gets_its_json(server: StandIn, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, reaches_server
 from pyoco_server.cli.client.options import TextOutput
 from pyoco_server.cli.output import in_words
-from pyoco_server.errors import CredentialsMissing, GatewayUnreachable, NatsUnavailable
+from pyoco_server.errors import CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken, NatsUnavailable
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -30,6 +30,7 @@ MARKS: Mapping[Verdict, tuple[str, str]] = {
 MAX_SKEW_SEC = 5.0
 PROBE_TIMEOUT_SEC = 5.0
 MAX_WORKERS = 500
+NOBODY_IS_KNOWN = (CredentialsMissing.err_id, InvalidApiKey.err_id, InvalidToken.err_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,8 @@ def _asked(client: PyocoHttpClient, tag: str | None) -> Iterator[Finding]:
             answers[name] = ask()
         except PyocoClientError as error:
             yield refused(name, error)
+            if error.err_id in NOBODY_IS_KNOWN:
+                return  # whoever is not known will be told the same again
         else:
             if name == "runs":
                 yield Finding(check="access", verdict="ok", detail="runs can be read with these credentials")

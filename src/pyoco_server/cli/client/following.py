@@ -20,9 +20,16 @@ def follow(client: PyocoHttpClient, run_id: str, form: Form, timeout_sec: float 
     """Show the run until it is finished or the time is over; the last that was seen of it."""
     with run_goes_on(run_id):
         events = client.watch(run_id, include="records", timeout_sec=timeout_sec)
-        if form == "json":
-            return _as_json(events)
-        return _live(events) if screen.is_terminal() else _as_lines(events)
+        show = _as_json if form == "json" else _live if screen.is_terminal() else _as_lines
+        run = show(events)
+    if run.get("status") not in TERMINAL:
+        output.say(
+            output.in_words(
+                f"the time is over; the run goes on. To see more: pyoco-client watch {run_id}",
+                f"時間切れです。run は継続しています。続きを見るには: pyoco-client watch {run_id}",
+            )
+        )
+    return run
 
 
 def exit_code(run: Json) -> int:

@@ -63,3 +63,9 @@ def labels(given: list[str] | None) -> list[str] | None:
     """`--tags a,b --tags c` as a list; None when there are none, so that the server's default holds."""
     found = [label.strip() for text in given or [] for label in text.split(",")]
     return list(dict.fromkeys(label for label in found if label)) or None
+
+
+def check_timeout(timeout_sec: float | None, *, waits: bool) -> None:
+    """A time to wait for nothing is a mistake, and better told than ignored."""
+    if timeout_sec is not None and not waits:
+        raise InvalidUsage("--timeout-sec needs --wait", example=corrected([*sys.argv[1:], "--wait"], replace={}))

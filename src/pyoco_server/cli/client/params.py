@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from pyoco_server.cli.correction import corrected
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.errors import InvalidRequest, InvalidUsage
 
 Params = dict[str, Any]
 EXAMPLE = """pyoco-client submit --flow-name hello --params '{"name": "Ann"}'"""
@@ -83,8 +83,6 @@ def from_file(path: str) -> Params:
         value = _parse_yaml(text) if Path(path).suffix in (".yaml", ".yml") else parse_json(text)
     except ValueError as error:
         raise _refused(f"--params-file {path}: {error}", path, "params.json") from error
-    if value is None:
-        return {}
     if not isinstance(value, dict):
         raise _refused(f"--params-file {path} holds {_kind(value)}, not an object", path, "params.json")
     return value
@@ -115,27 +113,14 @@ def _no_constant(name: str) -> Any:
 
 
 def _parse_yaml(text: str) -> Any:
-    import yaml  # here: most commands never need it
+    from pyoco_server.flowfile.strict_yaml import read_yaml  # here: most commands never need it
 
+    if not any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines()):
+        return {}
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split()) or "nested too deeply") from error
-    try:
-        # What JSON cannot say (dates, sets, keys that are no text) would otherwise arrive as something else.
-        return json.loads(json.dumps(value, allow_nan=False)) if _has_text_keys(value) else _no_text_keys()
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"{error}; put quotes around dates and the like") from error
-
-
-def _has_text_keys(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _has_text_keys(below) for key, below in value.items())
-    return not isinstance(value, list) or all(_has_text_keys(below) for below in value)
-
-
-def _no_text_keys() -> Any:
-    raise TypeError("a key is not text")
+        return read_yaml(text.encode()).value
+    except InvalidRequest as error:
+        raise ValueError(error.detail) from error
 
 
 def _read(path: str) -> str:

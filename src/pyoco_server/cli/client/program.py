@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
@@ -83,4 +84,6 @@ def main() -> None:
         # Halves of characters: what was typed is not in the encoding of the locale.
         output.complain(InvalidUsage("the command line is not UTF-8", example=ABOUT.removeprefix("Example: ")))
         raise SystemExit(output.USER_CAN_MEND)
+    # Who is told to end puts the terminal in order first, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     output.run(app, PROGRAM)

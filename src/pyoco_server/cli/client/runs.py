@@ -21,6 +21,7 @@ from pyoco_server.cli.client.options import (
     TagOption,
     TextOutput,
     TimeoutOption,
+    check_timeout,
     labels,
     the_run,
 )
@@ -62,6 +63,7 @@ def submit(
     form: MaybeOutput = None,
 ) -> int:
     """Run a flow that the workers serve. Params are merged in the order given; the last one wins."""
+    check_timeout(timeout_sec, waits=wait or watch)
     sources = {"params_file": params_file or [], "params": params or [], "param": param or []}
     gathered = given_params.merged(ctx.meta["order"], sources)
     with connected(where) as client:
@@ -83,6 +85,7 @@ def submit_yaml(
     form: MaybeOutput = None,
 ) -> int:
     """Run a flow.yaml; its params are the flow's defaults."""
+    check_timeout(timeout_sec, waits=wait or watch)
     try:
         workflow = workflow_file.read_bytes()
     except OSError as error:
@@ -173,6 +176,7 @@ def cancel(
     form: RunOutput = "json",
 ) -> None:
     """Stop a run. A finished one stays as it is, which is not an error."""
+    check_timeout(timeout_sec, waits=wait)
     wanted = the_run(run_id, run_id_option)
     with connected(where) as client:
         show_run(client.cancel_run(wanted, wait=wait, timeout_sec=timeout_sec, reason=reason), form)

@@ -104,8 +104,9 @@ def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
     ("name", "content", "told"),
     [
         ("p.yaml", b"when: 2026-01-01\n", "quotes"),
-        ("p.yaml", b"1: one\n", "not text"),
-        ("p.yaml", b"a: [1\n", "expected"),
+        ("p.yaml", b"1: one\n", "line 1"),
+        ("p.yaml", b"a: 1\na: 2\n", "line 2"),
+        ("p.yaml", b"a: [1\n", "not YAML"),
         ("p.yaml", b"- 1\n", "a list"),
         ("p.json", b"\xff\xfe", "UTF-8"),
         ("p.json", b'"text"', "a text"),

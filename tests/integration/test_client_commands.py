@@ -20,7 +20,7 @@ from pyoco_server.cli.client.program import COMMANDS, app
 from pyoco_server.cli.correction import PROGRAM
 from support.stand_in import StandIn, stand_in
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 NAMES = [entry.name for entry in COMMANDS]
 OF_THE_CONTRACT = [
@@ -142,6 +142,7 @@ def test_the_version_needs_no_server(
         (["workers", "--hide", "a/b"], "not a worker id", "pyoco-client workers --hide worker-1"),
         (["list", "--server", "localhost:8000"], "address", "pyoco-client --server http://127.0.0.1:8000"),
         (["list", "--api-key", "日本"], "api_key", "pyoco-client"),
+        (["cancel", "a", "--timeout-sec", "9"], "needs --wait", "pyoco-client cancel a --timeout-sec 9 --wait"),
         (["completion", "tcsh"], "tcsh", "pyoco-client completion bash"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
