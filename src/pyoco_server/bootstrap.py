@@ -9,21 +9,29 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from pyoco_server.access.api_keys import Pepper
 from pyoco_server.adapters.data_folder import find_running
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
+from pyoco_server.adapters.token_keys import TokenKeys
+from pyoco_server.adapters.tokens import Tokens, rules_of
+from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.door import Door
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.keyring import Keyring
+from pyoco_server.application.ports import Clock
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
 
@@ -49,16 +57,39 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = _stores(connection, facts, config)
         feed = JetStreamFeed(connection, config, facts)
+        door = _door(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
             async with asyncio.TaskGroup() as group:
                 unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
+                if door is not None and door.keyring is not None:
+                    unasked.append(group.create_task(door.keyring.run()))
                 try:
-                    yield Gateway(stores=stores, index=index, follower=follower, caretaker=caretaker, config=config)
+                    yield Gateway(
+                        stores=stores, index=index, follower=follower, caretaker=caretaker, config=config, door=door
+                    )
                 finally:
                     for task in unasked:
                         task.cancel()
+
+
+@asynccontextmanager
+async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
+    """The API keys, for an administrator."""
+    async with _connected(config, "pyoco-server-admin") as (connection, facts):
+        store = JetStreamKeyStore(connection, config, facts)
+        yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
+
+
+def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock) -> Door | None:
+    """Whoever lets callers in; None where everybody may come."""
+    keyring, tokens = None, None
+    if "api_key" in config.auth_ways:
+        keyring = Keyring(JetStreamKeyStore(connection, config, facts), clock, Pepper(config.auth_pepper))
+    if "jwt" in config.auth_ways:
+        tokens = Tokens(TokenKeys.of(config, clock), rules_of(config), clock).caller_of
+    return Door(keyring=keyring, read_token=tokens) if config.auth_ways else None
 
 
 async def _look_after(follower: IndexFollower, caretaker: Caretaker) -> None:

@@ -97,6 +97,14 @@ NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
 SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
 HEADER = _matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header")
 NATS_URL = Accepts("nats://host:port (also tls://, ws://, wss://), several joined by commas", str, _are_nats_urls)
+AUTH_MODE: Accepts[str] = Accepts(
+    "none | api_key | jwt | api_key,jwt",
+    lambda text: ",".join(sorted(word.strip() for word in text.lower().split(","))),
+    lambda value: value in ("none", "api_key", "jwt", "api_key,jwt", "jwt,api_key"),
+)
+# Clocks that differ by more are broken; a wide leeway would keep tokens alive that have expired.
+LEEWAY: Accepts[float] = Accepts("a number from 0 to 600", float, lambda value: isfinite(value) and 0 <= value <= 600)
+CLAIM = Accepts("the name of a claim", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
 LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
 
 
@@ -189,10 +197,19 @@ class NatsBackendConfig:
     http_max_body_bytes: int = _setting(
         MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
     )
-    http_auth_mode: str = _setting("none", _one_of("none", "api_key"), "Who may call: everybody, or holders of a key.")
+    http_auth_mode: str = _setting(
+        "none", AUTH_MODE, "Who may call: everybody, holders of an API key, of a bearer token (JWT), or of either."
+    )
     http_api_key_header: str = _setting("X-API-Key", HEADER, "Request header that carries the API key.")
     auth_kv_bucket: str = _setting("pyoco_auth", NAME, "Bucket of API key records; keys are never stored in clear.")
     auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
+    jwt_issuer: str = _setting("", ANY_TEXT, "The issuer (iss) whose tokens are believed.")
+    jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
+    jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")
+    jwt_pem_file: str = _setting("", A_PATH, "The one public key of the issuer as PEM; read again when it changes.")
+    jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.", unit="s")
+    jwt_tenant_claim: str = _setting("tenant", CLAIM, "The claim that names the tenant.")
+    jwt_scope_claim: str = _setting("scope", CLAIM, "The claim that lists the scopes: a list, or words in one text.")
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 
     # Wheels
@@ -243,6 +260,11 @@ class NatsBackendConfig:
     def nats_url_without_secrets(self) -> str:
         """`nats_url` as it may be shown to people and logs."""
         return _without_userinfo(self.nats_url)
+
+    @property
+    def auth_ways(self) -> frozenset[str]:
+        """The ways to show who one is, `api_key` and `jwt`; none: nobody is asked."""
+        return frozenset(self.http_auth_mode.split(",")) - {"none"}
 
     def __repr__(self) -> str:
         shown = (f"{s.name}={_shown(s, getattr(self, s.name))}" for s in SETTINGS)
@@ -299,10 +321,28 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
         low, high = getattr(config, lower), getattr(config, upper)
         if low >= high:
             yield f"{BY_NAME[lower].variable} is {low}; accepted: below {BY_NAME[upper].variable}, which is {high}"
+    yield from _access_contradictions(config)
     for ending in ("_stream", "_bucket"):
         yield from _overlaps(config, ending, lambda one, other: one == other)
     # Streams with overlapping subjects are refused by the broker, and a republish into its own stream never ends.
     yield from _overlaps(config, "_subject_prefix", lambda one, other: f"{other}.".startswith(f"{one}."))
+
+
+def _access_contradictions(config: NatsBackendConfig) -> Iterator[str]:
+    if "api_key" in config.auth_ways and config.http_api_key_header.lower() == "authorization":
+        yield "PYOCO_HTTP_API_KEY_HEADER is 'Authorization'; accepted: another header, for example X-API-Key"
+    if config.jwt_jwks_file and config.jwt_pem_file:
+        yield "PYOCO_JWT_JWKS_FILE and PYOCO_JWT_PEM_FILE are both set; accepted: one of them"
+    if "jwt" not in config.auth_ways:
+        return
+    needed = {
+        "PYOCO_JWT_ISSUER": config.jwt_issuer,
+        "PYOCO_JWT_AUDIENCE": config.jwt_audience,
+        "PYOCO_JWT_JWKS_FILE or PYOCO_JWT_PEM_FILE": config.jwt_jwks_file or config.jwt_pem_file,
+    }
+    for variable, value in needed.items():
+        if not value:
+            yield f"PYOCO_HTTP_AUTH_MODE is {config.http_auth_mode!r} and needs {variable}, which is not set"
 
 
 def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, str], bool]) -> Iterator[str]:

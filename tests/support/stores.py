@@ -11,6 +11,7 @@ from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -19,6 +20,7 @@ from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
 from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
@@ -27,6 +29,7 @@ from pyoco_server.application.ports import (
     EventLog,
     Feed,
     JobQueue,
+    KeyStore,
     Signals,
     SnapshotStore,
     WorkerRegistry,
@@ -48,6 +51,7 @@ class Ports:
     registry: WorkerRegistry
     signals: Signals
     feed: Feed
+    keys: KeyStore
 
 
 def memory_ports() -> Ports:
@@ -60,6 +64,7 @@ def memory_ports() -> Ports:
         registry=MemoryRegistry(),
         signals=MemorySignals(),
         feed=MemoryFeed(log, snapshots),
+        keys=MemoryKeyStore(),
     )
 
 
@@ -79,6 +84,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         registry=JetStreamRegistry(connection, config, facts),
         signals=JetStreamSignals(connection),
         feed=JetStreamFeed(connection, config, facts),
+        keys=JetStreamKeyStore(connection, config, facts),
     )
 
 

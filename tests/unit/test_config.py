@@ -142,6 +142,11 @@ def test_words_for_no_are_false(word: str) -> None:
         ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco..work"),
         ("PYOCO_HTTP_API_KEY_HEADER", "X API Key"),
         ("PYOCO_HTTP_AUTH_MODE", "maybe"),
+        ("PYOCO_HTTP_AUTH_MODE", "none,api_key"),
+        ("PYOCO_HTTP_AUTH_MODE", "api_key,api_key"),
+        ("PYOCO_HTTP_AUTH_MODE", "api_key,"),
+        ("PYOCO_JWT_LEEWAY_SEC", "601"),
+        ("PYOCO_JWT_LEEWAY_SEC", "-1"),
         ("PYOCO_LOG_LEVEL", "LOUD"),
         ("PYOCO_LOG_FORMAT", "xml"),
         ("PYOCO_LOG_UTC", "perhaps"),
@@ -181,6 +186,37 @@ def test_settings_that_cannot_work_together_are_refused(environ: dict[str, str],
         NatsBackendConfig.from_env(environ)
 
     assert next(iter(environ)) in refused.value.detail
+
+
+TOKENS = {"PYOCO_JWT_ISSUER": "i", "PYOCO_JWT_AUDIENCE": "a", "PYOCO_JWT_PEM_FILE": "key.pem"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "ways"),
+    [
+        ("none", set()),
+        ("api_key", {"api_key"}),
+        ("JWT", {"jwt"}),
+        ("api_key,jwt", {"api_key", "jwt"}),
+        ("jwt, api_key", {"api_key", "jwt"}),
+    ],
+)
+def test_the_ways_to_show_who_one_is_are_listed_in_any_order(mode: str, ways: set[str]) -> None:
+    assert NatsBackendConfig.from_env({"PYOCO_HTTP_AUTH_MODE": mode, **TOKENS}).auth_ways == ways
+
+
+@pytest.mark.parametrize("missing", TOKENS)
+@pytest.mark.parametrize("mode", ["jwt", "api_key,jwt"])
+def test_tokens_need_an_issuer_an_audience_and_a_key(mode: str, missing: str) -> None:
+    with pytest.raises(InvalidUsage, match=missing):
+        NatsBackendConfig.from_env({"PYOCO_HTTP_AUTH_MODE": mode, **TOKENS, missing: ""})
+
+
+def test_there_is_one_file_of_keys_and_a_header_of_its_own_for_each_way() -> None:
+    with pytest.raises(InvalidUsage, match="both set"):
+        NatsBackendConfig.from_env({**TOKENS, "PYOCO_JWT_JWKS_FILE": "jwks.json"})
+    with pytest.raises(InvalidUsage, match="PYOCO_HTTP_API_KEY_HEADER"):
+        NatsBackendConfig(http_auth_mode="api_key", http_api_key_header="authorization")
 
 
 def test_subjects_may_share_the_beginning_of_a_word() -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyoco_server.access.scopes import EVERY_SCOPE, Scope
+from pyoco_server.errors import ScopeMissing
+
+TENANT_WORDS = "1 to 64 of the characters A-Z a-z 0-9 _ . -"
+
+_TENANT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,5 +31,16 @@ class Caller:
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
+    def require(self, scopes: Iterable[Scope]) -> None:
+        """Refuse a caller who lacks one of these."""
+        for scope in scopes:
+            if not self.may(scope):
+                raise ScopeMissing(f"this needs the scope {scope.value}", scope=scope.value, caller=self.name)
+
 
 ANYONE = Caller()
+
+
+def is_tenant_id(value: object) -> bool:
+    """Whether a tenant may be called so: one word, the same in keys, tokens and snapshots."""
+    return isinstance(value, str) and _TENANT.fullmatch(value) is not None

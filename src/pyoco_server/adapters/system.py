@@ -7,6 +7,7 @@ import time
 from random import Random
 from threading import Lock
 
+from pyoco_server.access.api_keys import KeyId
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId
 
 _COUNTER_BITS = 12
@@ -41,6 +42,12 @@ class SystemIds:
 
     def instance_id(self) -> InstanceId:
         return InstanceId(self._uuid7())
+
+    def key_id(self) -> KeyId:
+        return KeyId(secrets.token_hex(8))
+
+    def key_secret(self) -> str:
+        return secrets.token_urlsafe(32)
 
     def _uuid7(self) -> str:
         # Milliseconds and a counter in one number that only grows: a clock set back, or more than a counter's worth of

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.door import Door
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import Lists
@@ -23,13 +24,14 @@ from pyoco_server.execution.state import Execution, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The stores and this process's own index of them."""
+    """The stores and this process's own index of them; `door` where not everybody is let in."""
 
     stores: Stores
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
     config: NatsBackendConfig
+    door: Door | None = None
 
     @property
     def lists(self) -> Lists:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from pyoco_server.access.api_keys import ApiKey, KeyId
 from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.snapshot import from_snapshot
@@ -228,6 +229,31 @@ class WorkerRegistry(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeysPosition:
+    """What the store of API keys looked like: as long as it looks the same, it holds the same."""
+
+    created: str
+    last_sequence: int
+    messages: int
+
+
+class KeyStore(Protocol):
+    """The API keys there are; each holds a digest, never the key."""
+
+    async def create(self, record: ApiKey) -> bool:
+        """Store a new record; False when that key id is or was taken."""
+
+    async def revoke(self, key_id: KeyId, revoked_at: float) -> ApiKey | None:
+        """End a key and return its record; one that was revoked before keeps its time, an unknown one is None."""
+
+    async def all(self) -> Sequence[ApiKey]:
+        """Every record, the revoked ones too."""
+
+    async def position(self) -> KeysPosition:
+        """What the store looks like now, by the word of the broker and not of a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSeen:
     """One commit of any run, seen passing by: its run and its sequence, not its content."""
 
@@ -320,3 +346,6 @@ class Ids(Protocol):
     def run_id(self) -> RunId: ...
     def commit_id(self) -> CommitId: ...
     def instance_id(self) -> InstanceId: ...
+    def key_id(self) -> KeyId: ...
+    def key_secret(self) -> str:
+        """256 bits that nobody can guess, as 43 characters of base64url."""

@@ -12,9 +12,10 @@ from pyoco_server.adapters.system import SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import health, problems, reference
+from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
+from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 from pyoco_server.logs import configure_logging
 
@@ -38,7 +39,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
                 raise
             yield
 
-    app = FastAPI(
+    app = DocumentedApp(
         title="pyoco-server",
         description=DESCRIPTION,
         version=__version__,
@@ -48,6 +49,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
+    guard.install(app, settings)
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)

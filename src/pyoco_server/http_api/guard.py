@@ -1,17 +1,31 @@
-"""Which route asks for which scope: every route says so, or the app refuses to start."""
+"""Who may call which route: every route says so, or the app refuses to start; whoever may not is answered here.
+
+A guarded route is a copy of the route with a guard before it: no body is read, and no line of the route is run, for
+somebody who is not let in. Where access is not controlled there is no guard at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Connection
 
 from pyoco_server.access.caller import ANYONE, Caller
 from pyoco_server.access.scopes import Scope
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.application.door import Credentials, Door
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidApiKey, InvalidToken, Kind, PyocoError
+from pyoco_server.http_api.refusals import RefusalLog
 
 F = TypeVar("F", bound=Callable[..., Any])
+Headers = Iterable[tuple[bytes, bytes]]
 
 _DECISION = "__pyoco_needs__"
 
@@ -27,17 +41,17 @@ def needs(*scopes: Scope) -> Callable[[F], F]:
 
 
 def open_to_all(endpoint: F) -> F:
-    """The endpoint answers anybody, also where access is controlled."""
+    """The endpoint (or the app that is mounted) answers anybody, also where access is controlled."""
     setattr(endpoint, _DECISION, None)
     return endpoint
 
 
 def decision_of(route: BaseRoute) -> frozenset[Scope] | None:
     """The scopes a route asks for, None for an open one; `LookupError` when nobody has decided."""
-    endpoint = getattr(route, "endpoint", None)
-    if not hasattr(endpoint, _DECISION):
+    decider = getattr(route, "app" if isinstance(route, Mount) else "endpoint", None)
+    if not hasattr(decider, _DECISION):
         raise LookupError(f"nobody has decided who may call {getattr(route, 'path', route)}")
-    decided: frozenset[Scope] | None = getattr(endpoint, _DECISION)
+    decided: frozenset[Scope] | None = getattr(decider, _DECISION)
     return decided
 
 
@@ -45,3 +59,82 @@ def caller_of(request: Request) -> Caller:
     """Who asks, as the guard found out."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
+
+
+def install(app: FastAPI, config: NatsBackendConfig) -> None:
+    """Put a guard before every route that is not open; a route without a decision stops the start, in every mode."""
+    pages = (app.openapi_url, app.docs_url, app.swagger_ui_oauth2_redirect_url, app.redoc_url)
+    for page in app.router.routes:
+        if isinstance(page, Route) and page.path in pages:
+            needs()(page.endpoint)
+    decided = [(route, decision_of(route)) for route in app.router.routes]
+    app.state.challenge, app.state.api_key_header = challenge(config), config.http_api_key_header
+    if not config.auth_ways:
+        return
+    show, log = Reader(config), RefusalLog(SystemClock())
+    app.router.routes[:] = [
+        route if scopes is None else _guarded(route, scopes, show, log) for route, scopes in decided
+    ]
+
+
+def challenge(config: NatsBackendConfig) -> str:
+    """What a 401 says about how to ask again (RFC 9110)."""
+    ways = {
+        "api_key": f'ApiKey realm="pyoco-server", header="{config.http_api_key_header}"',
+        "jwt": 'Bearer realm="pyoco-server"',
+    }
+    return ", ".join(words for way, words in ways.items() if way in config.auth_ways)
+
+
+class Reader:
+    """Finds the credentials in a request's headers, of the ways that are switched on; others are not looked at."""
+
+    def __init__(self, config: NatsBackendConfig) -> None:
+        self._key_header = config.http_api_key_header.lower().encode() if "api_key" in config.auth_ways else None
+        self._tokens = "jwt" in config.auth_ways
+
+    def __call__(self, headers: Headers) -> Credentials:
+        api_key, token = None, None
+        for name, value in headers:
+            if name == self._key_header and value:
+                if api_key is not None:
+                    raise InvalidApiKey("send one API key only", reason="two API keys")
+                api_key = value.decode("latin-1")
+            elif name == b"authorization" and self._tokens and value[:7].lower() == b"bearer ":
+                if token is not None:
+                    raise InvalidToken("send one bearer token only", reason="two tokens")
+                token = value[7:].strip().decode("latin-1")
+        return Credentials(api_key=api_key, token=token)
+
+
+class Guard:
+    """An ASGI app before another: finds out who asks, and lets them through or not."""
+
+    def __init__(self, app: ASGIApp, path: str, scopes: frozenset[Scope], show: Reader, log: RefusalLog) -> None:
+        self._app = app
+        self._path = path
+        self._scopes = scopes
+        self._show = show
+        self._log = log
+        needs(*scopes)(self)  # for whoever asks a guarded mount
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        door: Door = scope["app"].state.gateway.door
+        try:
+            caller = await door.admit(self._show(scope["headers"]))
+            caller.require(self._scopes)
+        except PyocoError as refusal:
+            if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
+                self._log.note(refusal, self._path, scope.get("request_id"))
+            raise
+        scope["caller"] = caller
+        await self._app(scope, receive, send)
+
+
+def _guarded(route: BaseRoute, scopes: frozenset[Scope], show: Reader, log: RefusalLog) -> BaseRoute:
+    # A copy: the routes of a module belong to every app of the process, whatever its settings are.
+    behind = copy.copy(route)
+    if not isinstance(behind, Route | Mount):
+        raise TypeError(f"there is no guard for a route like {route}")
+    behind.app = Guard(behind.app, behind.path, scopes, show, log)
+    return behind

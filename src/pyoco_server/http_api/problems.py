@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from pyoco_server.errors import (
     InternalError,
+    InvalidApiKey,
     InvalidListQuery,
     InvalidRequest,
     Kind,
@@ -33,6 +34,8 @@ STATUS = {
     Kind.UNAVAILABLE: 503,
     Kind.INTERNAL: 500,
 }
+# Elsewhere a key that is not accepted is a 401, as HTTP has it; these paths follow a contract that says 403.
+BAD_KEY_IS_FORBIDDEN = ("/runs", "/workers", "/wheels", "/metrics")
 # What a client should wait before it tries again: NATS is usually back within seconds.
 RETRY_AFTER_SEC = "2"
 # The name of a parameter or field may be the caller's own; so much of it is told back.
@@ -62,16 +65,27 @@ def run_body(error: PyocoError, language: str) -> dict[str, Any]:
 
 def response_for(request: Request, error: PyocoError) -> Response:
     """The response that tells of an error, logged where it is the server's fault."""
-    status = STATUS[error.kind]
+    status = status_of(error, request.url.path)
     facts = {"path": request.url.path, "method": request.method, "status": status}
     ids = {"err_id": error.err_id, "msg_id": error.msg_id, "request_id": request.scope.get("request_id")}
     if status >= 500:
         logger.error("request failed", exc_info=error, extra=facts | ids)
     else:
         logger.debug("request refused", extra=facts | ids | {"detail": error.detail})
-    headers = {"Retry-After": RETRY_AFTER_SEC} if status == 503 else None
+    headers = {}
+    if status == 503:
+        headers["Retry-After"] = RETRY_AFTER_SEC
+    elif status == 401:
+        headers["WWW-Authenticate"] = request.app.state.challenge
     body = orjson.dumps(run_body(error, preferred_language(request)), default=repr)
     return Response(body, status_code=status, headers=headers, media_type="application/json")
+
+
+def status_of(error: PyocoError, path: str) -> int:
+    """The kind decides, but for one error that the dialects disagree about."""
+    if isinstance(error, InvalidApiKey) and not f"{path}/".startswith(tuple(f"{one}/" for one in BAD_KEY_IS_FORBIDDEN)):
+        return STATUS[Kind.UNAUTHENTICATED]
+    return STATUS[error.kind]
 
 
 def preferred_language(request: Request) -> str:

@@ -68,6 +68,7 @@ def _operation(method: str, path: str, operation: Plain, document: Plain) -> str
         f"<details><summary><code><span class=verb>{escape(method.upper())}</span>{escape(path)}</code> "
         f"{escape(_first_line(operation))}</summary>",
         f"<p>{escape(operation.get('description', ''))}</p>",
+        *_needed(operation.get("security", ())),
         *_parameters(operation.get("parameters", ())),
         *_body(operation.get("requestBody")),
         "<h4>Answers</h4>",
@@ -80,6 +81,13 @@ def _operation(method: str, path: str, operation: Plain, document: Plain) -> str
 def _first_line(operation: Plain) -> str:
     text: str = operation.get("description") or operation.get("summary", "")
     return text.partition("\n")[0]
+
+
+def _needed(security: Any) -> Iterator[str]:
+    """Every way to show who one is asks for the same scopes."""
+    if security:
+        scopes = next(iter(security[0].values()))
+        yield f"<p>Where access is controlled: {escape(' and '.join(scopes) or 'anybody who is known')}.</p>"
 
 
 def _parameters(parameters: Any) -> Iterator[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyoco_server.http_client.shapes import (
         TERMINAL,
         Health,
+        Reason,
         RunAccepted,
         RunExplanation,
         RunPage,
@@ -62,6 +63,7 @@ __all__ = [
     "PyocoClientError",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "Reason",
     "RunAccepted",
     "RunExplanation",
     "RunNotFound",
@@ -86,14 +88,29 @@ __all__ = [
 ]
 
 _HOME = {"AsyncPyocoHttpClient": "async_client", "PyocoHttpClient": "client", "Timing": "connection"}
-_SHAPES = ("Health", "Run", "TERMINAL", "TaskStatus", "WorkerPatched", "WorkerRecord", "WorkerState")
+_SHAPES = (
+    "Health",
+    "Reason",
+    "RunAccepted",
+    "RunExplanation",
+    "RunPage",
+    "RunSnapshot",
+    "RunStatus",
+    "RunSummary",
+    "RunTasks",
+    "RunWatchEvent",
+    "TERMINAL",
+    "TaskStatus",
+    "WorkerPatched",
+    "WorkerRecord",
+    "WorkerState",
+)
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    shape = name.startswith(_SHAPES) and name != "RunNotFound"
-    home = _HOME.get(name) or ("shapes" if shape else "errors")
+    home = _HOME.get(name) or ("shapes" if name in _SHAPES else "errors")
     value: object = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value

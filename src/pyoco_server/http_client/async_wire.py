@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any, TypeVar, assert_never
 
 from pyoco_server.http_client.calls import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Effect, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.lean_httpx import httpx
-from pyoco_server.http_client.requests import client_options, request_options, unsigned, unsigned_error
+from pyoco_server.http_client.requests import Gathered, client_options, request_options, unsigned, unsigned_error
 
 T = TypeVar("T")
 
@@ -70,9 +71,9 @@ class _Hands:
     async def do(self, effect: Effect) -> object:
         match effect:
             case Transmit(call):
-                return await self._send(call, stream=False, silence_sec=None)
+                return await self._send(call, stays_open=False)
             case Open(call, silence_sec):
-                return await self._send(call, stream=True, silence_sec=silence_sec)
+                return await self._send(call, stays_open=True, silence_sec=silence_sec)
             case Read():
                 return await self._read()
             case Close():
@@ -86,19 +87,25 @@ class _Hands:
         return None
 
     async def _send(
-        self, call: Call[Any], *, stream: bool, silence_sec: float | None
+        self, call: Call[Any], *, stays_open: bool, silence_sec: float | None = None
     ) -> httpx.Response | httpx.RequestError:
         request = self._client.build_request(**request_options(call, self._connection, silence_sec))
         try:
-            response = await self._client.send(request, stream=stream)
-            if stream and not response.is_success:
-                await response.aread()
-                await response.aclose()
+            response = await self._client.send(request, stream=True)
+            if stays_open and response.is_success:
+                self._open, self._chunks = response, response.aiter_bytes()
+            else:
+                response = await self._gather(response)
         except httpx.RequestError as error:
             return unsigned_error(error, self._connection)
-        if stream and response.is_success:
-            self._open, self._chunks = response, response.aiter_bytes()
         return unsigned(response, self._connection)
+
+    async def _gather(self, response: httpx.Response) -> httpx.Response:
+        async with aclosing(response):
+            gathered = Gathered(response, self._connection)
+            async for piece in response.aiter_raw():
+                gathered.add(piece)
+            return gathered.whole()
 
     async def _read(self) -> bytes | httpx.RequestError | None:
         if self._chunks is None:

@@ -137,5 +137,5 @@ class WaitTimeout(PyocoClientError, TimeoutError):
         self.run_id = run_id
         self.timeout_sec = timeout_sec
         self.snapshot = snapshot
-        self.detail = f"run {run_id} is {snapshot['status']}, not finished after {timeout_sec:g} s"
+        self.detail = f"run {run_id} is {snapshot.get('status')}, not finished after {timeout_sec:g} s"
         super().__init__(f"{self.detail}. {self.hint}")

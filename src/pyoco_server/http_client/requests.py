@@ -47,6 +47,31 @@ def request_options(call: Call[Any], connection: Connection, silence_sec: float 
     return options
 
 
+class Gathered:
+    """An answer as it comes in. The library's timeout is for each piece of it; this one is for the whole."""
+
+    def __init__(self, response: httpx.Response, connection: Connection) -> None:
+        self._response = response
+        self._monotonic = connection.timing.monotonic
+        self._late_at = self._monotonic() + connection.timeout_sec
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        if self._monotonic() > self._late_at:
+            raise httpx.ReadTimeout("the answer comes too slowly", request=self._response.request)
+
+    def whole(self) -> httpx.Response:
+        answer = self._response
+        return httpx.Response(
+            answer.status_code,
+            headers=answer.headers,
+            content=b"".join(self._pieces),
+            request=answer.request,
+            extensions=answer.extensions,
+        )
+
+
 def unsigned(response: httpx.Response, connection: Connection) -> httpx.Response:
     """The response with a request that does not tell the secrets it was sent with: errors carry both about."""
     response.request = _without_secrets(response.request, connection)

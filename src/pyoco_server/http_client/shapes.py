@@ -114,8 +114,13 @@ class WorkerRecord(TypedDict):
     instance_id: NotRequired[str]
     last_heartbeat_at: NotRequired[float]
     heartbeat_at: NotRequired[float]
+    silent_sec: NotRequired[float]
+    started_at: NotRequired[float | None]
+    slots: NotRequired[int]
+    slots_busy: NotRequired[int]
     current_run_id: NotRequired[str | None]
     current_run_ids: NotRequired[list[str]]
+    last_run_id: NotRequired[str | None]
     last_run_status: NotRequired[str | None]
     stopped_at: NotRequired[float | None]
     stop_reason: NotRequired[str | None]
@@ -130,7 +135,23 @@ class WorkerPatched(TypedDict):
     updated_at: float
 
 
+class Reason(TypedDict):
+    """One reason: a code for programs, words for people, and the facts they were made of."""
+
+    code: str
+    message: str
+    hint: str
+    facts: dict[str, Any]
+
+
 class RunExplanation(TypedDict):
-    """Why a run is not running, or why it ended so; what it says beyond its id is told in the gateway's /docs."""
+    """Why a run is not running, or why it ended so; the most telling reason first."""
 
     run_id: str
+    status: RunStatus
+    summary: str
+    reasons: list[Reason]
+    queue: NotRequired[dict[str, Any] | None]
+    worker: NotRequired[dict[str, Any] | None]
+    served_tags: NotRequired[list[dict[str, Any]]]
+    dead_letter: NotRequired[dict[str, Any] | None]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pyoco_server.http_client import answers, calls
 from pyoco_server.http_client.calls import MAX_WATCH_SEC, Call, Words
@@ -34,6 +34,7 @@ from pyoco_server.http_client.sse import EventTooLong, ServerEvent, SseParser
 # A gateway shows life far more often; a stream that is silent for so long is dead, whatever TCP thinks.
 SILENCE_SEC = 45.0
 MAX_RETRY_SEC = 30.0
+NO_CONTENT = 204  # the run is finished, and not newer than what was asked for
 FIRST_POLL_SEC = 0.2
 MAX_POLL_SEC = 2.0
 
@@ -53,6 +54,7 @@ class Watch:
     retry_sec: float | None = None
     last_seen: RunSnapshot | None = None
     heard: bool = False
+    told_all: bool = False
     failures: int = 0
     failing_since: float | None = None
     call: Call[str] = field(init=False)
@@ -63,31 +65,44 @@ class Watch:
         With `polls` a connection that brought nothing is followed by a plain read: something on the way may hold
         streams back until they end.
         """
-        while (left := self.left_sec()) is None or left > 0:
-            failure = yield from self._connect_and_listen(left)
+        while not self._time_is_over():
+            failure = yield from self._connect_and_listen()
             if self._finished():
                 return self.last_seen
             if polls and not self.heard:
                 yield from self._poll()
                 if self._finished():
                     return self.last_seen
+            if (self.told_all and not polls) or self._time_is_over():
+                return None
             yield Sleep(self._pause(failure))
         return None
 
     def left_sec(self) -> float | None:
         return None if self.deadline is None else self.deadline - self.connection.timing.monotonic()
 
-    def _connect_and_listen(self, left: float | None) -> Script[Failure | None]:
+    def _time_is_over(self) -> bool:
+        left = self.left_sec()
+        return left is not None and left <= 0
+
+    def _connect_and_listen(self) -> Script[Failure | None]:
         """One connection, to its end. What was wrong with it, if anything was; raises what another try cannot mend."""
         self.heard = False
-        asked = None if left is None else min(MAX_WATCH_SEC, math.ceil(left))
+        left = self.left_sec()
+        asked = None if left is None else min(MAX_WATCH_SEC, max(1, math.ceil(left)))
         self.call = calls.watch_run(self.run_id, self.include, self.since, asked, self.last_event_id)
         silence = SILENCE_SEC if left is None else min(SILENCE_SEC, left + 1.0)
         answer: httpx.Response | httpx.RequestError = yield Open(self.call, silence)
         if isinstance(answer, httpx.RequestError):
             return answer
         if not answer.is_success:
-            return answers.error_of(answer, self.connection.timing.now())
+            error = answers.error_of(answer, self.connection.timing.now())
+            if answers.trouble_of(error) is Trouble.FINAL:
+                raise error
+            return error
+        if answer.status_code == NO_CONTENT:
+            self.told_all = True
+            return None
         if answer.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
             yield Close()
             raise answers.not_a_stream(answer)
@@ -97,10 +112,11 @@ class Watch:
 
     def _listen(self, response: httpx.Response) -> Script[httpx.RequestError | None]:
         parser = SseParser(last_event_id=self.last_event_id)
-        while (left := self.left_sec()) is None or left > 0:
+        while not self._time_is_over():
             chunk: bytes | httpx.RequestError | None = yield Read()
             if not isinstance(chunk, bytes):
                 return chunk
+            self._life()
             try:
                 events = [self._heard(event) for event in parser.feed(chunk)]
             except (EventTooLong, ValueError, RecursionError) as error:
@@ -118,23 +134,25 @@ class Watch:
         if not isinstance(data, dict):
             raise ValueError("an event's data is not a JSON object")  # noqa: TRY004 - as any other unreadable event
         self.heard = True
-        self.failures, self.failing_since = 0, None
         if event.id.isascii() and event.id.isprintable():  # anything else cannot be sent back in a header
             self.last_event_id = event.id
-        if data.get("snapshot"):
+        if isinstance(data.get("snapshot"), dict):
             self.last_seen = data["snapshot"]
-        told: RunWatchEvent = {"event": event.event, "run_id": self.run_id, "ts": 0.0, "id": event.id}
-        told.update(data)  # type: ignore[typeddict-item]  # what the gateway says more is passed on
-        return told
+        told: Any = {"run_id": self.run_id, "ts": 0.0} | data | {"event": event.event, "id": event.id}
+        return cast("RunWatchEvent", told)
 
     def _poll(self) -> Script[None]:
         self.last_seen = yield from send(
             calls.get_run(self.run_id, self.include), within(self.connection, self.left_sec())
         )
+        self._life()
+
+    def _life(self) -> None:
+        """Somebody is there: whatever fails next is a new trouble. (A quiet run has no events for long.)"""
         self.failures, self.failing_since = 0, None
 
     def _finished(self) -> bool:
-        return self.last_seen is not None and self.last_seen.get("status") in TERMINAL
+        return self.last_seen is not None and is_finished(self.last_seen)
 
     def _pause(self, failure: Failure | None) -> float:
         """How long to wait before the next connection; raises when there is to be none."""
@@ -157,6 +175,10 @@ class Watch:
             raise_failure(failure, self.call, self.failures + 1)
 
 
+def is_finished(snapshot: RunSnapshot) -> bool:
+    return snapshot.get("status") in TERMINAL
+
+
 def watch(
     connection: Connection, run_id: str, include: Words, since: float | None, timeout_sec: float | None
 ) -> Script[None]:
@@ -168,7 +190,7 @@ def wait(connection: Connection, run_id: str, timeout_sec: float | None) -> Scri
     """The terminal snapshot of a run, by its stream; by asking again and again where streams do not come through."""
     deadline = _deadline(connection, timeout_sec)
     snapshot = yield from send(calls.get_run(run_id), within(connection, timeout_sec))
-    if snapshot["status"] in TERMINAL:
+    if is_finished(snapshot):
         return snapshot
     watching = Watch(connection, run_id, deadline=deadline, last_seen=snapshot)
     try:
@@ -187,7 +209,7 @@ def cancel(
 ) -> Script[RunSnapshot]:
     """Ask for the end of a run and, if wished, wait for it."""
     snapshot = yield from send(calls.cancel_run(run_id, reason), connection)
-    if not waits or snapshot["status"] in TERMINAL:
+    if not waits or is_finished(snapshot):
         return snapshot
     return (yield from wait(connection, run_id, timeout_sec))
 
@@ -197,7 +219,7 @@ def _poll_until_finished(watching: Watch) -> Script[RunSnapshot | None]:
     while (left := watching.left_sec()) is None or left > 0:
         snapshot = yield from send(calls.get_run(watching.run_id), within(watching.connection, left))
         watching.last_seen = snapshot
-        if snapshot["status"] in TERMINAL:
+        if is_finished(snapshot):
             return snapshot
         yield Sleep(pause if left is None else min(pause, left))
         pause = min(pause * 1.5, MAX_POLL_SEC)

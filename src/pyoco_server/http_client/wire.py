@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Any, TypeVar, assert_never
 
 from pyoco_server.http_client.calls import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Effect, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.lean_httpx import httpx
-from pyoco_server.http_client.requests import client_options, request_options, unsigned, unsigned_error
+from pyoco_server.http_client.requests import Gathered, client_options, request_options, unsigned, unsigned_error
 
 T = TypeVar("T")
 
@@ -68,9 +69,9 @@ class _Hands:
     def do(self, effect: Effect) -> object:
         match effect:
             case Transmit(call):
-                return self._send(call, stream=False, silence_sec=None)
+                return self._send(call, stays_open=False)
             case Open(call, silence_sec):
-                return self._send(call, stream=True, silence_sec=silence_sec)
+                return self._send(call, stays_open=True, silence_sec=silence_sec)
             case Read():
                 return self._read()
             case Close():
@@ -83,18 +84,26 @@ class _Hands:
                 assert_never(effect)
         return None
 
-    def _send(self, call: Call[Any], *, stream: bool, silence_sec: float | None) -> httpx.Response | httpx.RequestError:
+    def _send(
+        self, call: Call[Any], *, stays_open: bool, silence_sec: float | None = None
+    ) -> httpx.Response | httpx.RequestError:
         request = self._client.build_request(**request_options(call, self._connection, silence_sec))
         try:
-            response = self._client.send(request, stream=stream)
-            if stream and not response.is_success:
-                response.read()
-                response.close()
+            response = self._client.send(request, stream=True)
+            if stays_open and response.is_success:
+                self._open, self._chunks = response, response.iter_bytes()
+            else:
+                response = self._gather(response)
         except httpx.RequestError as error:
             return unsigned_error(error, self._connection)
-        if stream and response.is_success:
-            self._open, self._chunks = response, response.iter_bytes()
         return unsigned(response, self._connection)
+
+    def _gather(self, response: httpx.Response) -> httpx.Response:
+        with closing(response):
+            gathered = Gathered(response, self._connection)
+            for piece in response.iter_raw():
+                gathered.add(piece)
+            return gathered.whole()
 
     def _read(self) -> bytes | httpx.RequestError | None:
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import typer
 
-from pyoco_server.cli import output, server, worker
+from pyoco_server.cli import admin, output, server, worker
 
 SERVER, WORKER = (server.app, "pyoco-server"), (worker.app, "pyoco-worker")
+ADMIN = (admin.app, "pyoco-server-admin")
 
 
 def end(monkeypatch: pytest.MonkeyPatch, program: tuple[typer.Typer, str], *arguments: str) -> int | str | None:
@@ -38,6 +39,17 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (WORKER, ["--nats-url", "nowhere"], "PYOCO_NATS_URL"),
         (WORKER, ["--concurrency", "0"], "--concurrency"),
         (WORKER, ["--nonsense"], "--nonsense"),
+        (ADMIN, [], "Missing command"),
+        (ADMIN, ["api-key"], "Missing command"),
+        (ADMIN, ["api-key", "create"], "--tenant team-a"),
+        (ADMIN, ["api-key", "create", "--tenant", "t", "--scopes", "runs:raed"], "accepted: runs:read"),
+        (ADMIN, ["api-key", "create", "--tenant", "t", "--output", "xml"], "--output"),
+        (ADMIN, ["api-key", "create", "--tenant", "t", "--expires-in", "soon"], "--expires-in 90d"),
+        (ADMIN, ["api-key", "create", "--tenant", "t", "--expires-at", "soon"], "--expires-at 2030-01-31"),
+        (ADMIN, ["api-key", "create", "--tenant", "t", "--data-dir", "nowhere"], "no pyoco-server is up"),
+        (ADMIN, ["api-key", "list", "--nats-url", "nowhere"], "PYOCO_NATS_URL"),
+        (ADMIN, ["api-key", "revoke"], "api-key revoke 0123456789abcdef"),
+        (ADMIN, ["api-key", "revoke", "nonsense"], "16 of the characters"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -73,7 +85,15 @@ def test_a_setting_that_cannot_work_is_refused_by_its_name(
     assert setting[0] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [(SERVER, ["up", "--help"]), (WORKER, ["--help"])], ids=["up", "worker"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (SERVER, ["up", "--help"]),
+        (WORKER, ["--help"]),
+        *((ADMIN, ["api-key", command, "--help"]) for command in ("create", "list", "revoke")),
+    ],
+    ids=lambda value: " ".join(value[1]),
+)
 def test_help_shows_an_example(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

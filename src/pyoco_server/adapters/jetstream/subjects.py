@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyoco_server.access.api_keys import KeyId
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
 
@@ -110,6 +111,9 @@ class Subjects:
     def worker_key(self, worker_id: WorkerId | str) -> str:
         return bucket_key(self.config.workers_kv_bucket, worker_id)
 
+    def api_key(self, key_id: KeyId | str) -> str:
+        return bucket_key(self.config.auth_kv_bucket, key_id)
+
     @property
     def runs_stream(self) -> str:
         return bucket_stream(self.config.runs_kv_bucket)
@@ -117,6 +121,10 @@ class Subjects:
     @property
     def workers_stream(self) -> str:
         return bucket_stream(self.config.workers_kv_bucket)
+
+    @property
+    def api_keys_stream(self) -> str:
+        return bucket_stream(self.config.auth_kv_bucket)
 
 
 def last_token(subject: str) -> str:

@@ -63,6 +63,7 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         ),
         _bucket(config, names.runs_stream, names.run_key(">")),
         _bucket(config, names.workers_stream, names.worker_key(">")),
+        _bucket(config, names.api_keys_stream, names.api_key(">")),
     )
 
 

@@ -1,4 +1,4 @@
-"""SQL for lists of runs: the shelves or cells of a query, each read in order through its index, merged. It runs nothing.
+"""SQL for lists of runs: the shelves or cells of a query, each read in order through its index and merged.
 
 A list costs what its page costs, whatever is stored and however rare the matches are: the filters are the head of an
 index and the order is its tail. SQLite merges the parts of an ordered UNION ALL row by row. Labels and YAML have no

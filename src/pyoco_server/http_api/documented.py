@@ -1,0 +1,45 @@
+"""The OpenAPI document with what the framework cannot know: which credentials and scopes each operation asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from pyoco_server.access.scopes import Scope, in_words
+from pyoco_server.http_api.guard import decision_of
+
+_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_REFUSALS = {
+    "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
+    "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
+}
+
+
+class DocumentedApp(FastAPI):
+    """The app, whose document tells of access in every mode: a client is written once, for all of them."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        header = getattr(self.state, "api_key_header", "X-API-Key")
+        document.setdefault("components", {})["securitySchemes"] = {
+            "ApiKey": {"type": "apiKey", "in": "header", "name": header},
+            "Bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+        }
+        for route in self.router.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                scopes = decision_of(route)
+                for method in route.methods or ():
+                    _describe(document["paths"][route.path_format][method.lower()], scopes)
+        return document
+
+
+def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None) -> None:
+    if scopes is None:
+        operation["security"] = []
+        return
+    words = in_words(scopes)
+    operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
+    for status, description in _REFUSALS.items():
+        operation["responses"].setdefault(status, {"description": description, "content": _PROBLEM})

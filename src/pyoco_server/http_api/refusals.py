@@ -1,0 +1,37 @@
+"""Refused requests as log lines, a bounded number of them: whoever knocks all day must not fill a disk."""
+
+from __future__ import annotations
+
+import logging
+
+from pyoco_server.application.ports import Clock
+from pyoco_server.errors import PyocoError
+
+logger = logging.getLogger(__name__)
+
+WINDOW_SEC = 10.0
+MOST_LINES = 20
+
+
+class RefusalLog:
+    """At most so many lines in a window; the first line of the next one says how many were left out."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_at = float("-inf")
+        self._lines = 0
+        self._left_out = 0
+
+    def note(self, refusal: PyocoError, path: str, request_id: str | None) -> None:
+        """Say that somebody was not let in, and why; what they showed is never said."""
+        now = self._clock.monotonic()
+        if now - self._began_at >= WINDOW_SEC:
+            self._began_at, self._lines = now, 0
+        if self._lines >= MOST_LINES:
+            self._left_out += 1
+            return
+        self._lines += 1
+        ids = {"err_id": refusal.err_id, "msg_id": refusal.msg_id, "request_id": request_id}
+        more = {"left_out": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        logger.warning("request not let in", extra={"path": path, **refusal.facts, **ids, **more})

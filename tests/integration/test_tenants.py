@@ -1,0 +1,115 @@
+"""Tenants: for every route that speaks of a run, another tenant's run is a run that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi.routing import APIRoute
+
+from pyoco_server.access.scopes import EVERY_SCOPE, Scope
+from pyoco_server.adapters.system import SystemIds
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_api import create_app
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, listed, serving, submit
+
+RUN_ROUTES = sorted(
+    (method, route.path)
+    for route in create_app(NatsBackendConfig()).router.routes
+    if isinstance(route, APIRoute) and "{run_id}" in route.path
+    for method in route.methods or ()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """A gateway with a run of team-a and one from the time when everybody was let in; and the keys of three callers."""
+
+    client: httpx.AsyncClient
+    config: NatsBackendConfig
+    run_id: str
+    nobodys: str
+    owner: dict[str, str]
+    stranger: dict[str, str]
+    admin: dict[str, str]
+
+
+@pytest_asyncio.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    with Broker(tmp_path) as broker:
+        config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+        everything = EVERY_SCOPE - {Scope.ADMIN}
+        owner, stranger = [showing(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
+        admin = showing(await hand_out(config, "ops", Scope.ADMIN))
+        async with serving(replace(config, http_auth_mode="none")) as client:
+            nobodys = await submit(client)
+        async with serving(config) as client:
+            client.headers.update(owner)
+            run_id = await submit(client)
+            client.headers.pop("X-API-Key")
+            yield House(
+                client=client,
+                config=config,
+                run_id=run_id,
+                nobodys=nobodys,
+                owner=owner,
+                stranger=stranger,
+                admin=admin,
+            )
+
+
+def test_there_are_routes_to_be_asked() -> None:
+    assert {("GET", "/runs/{run_id}"), ("GET", "/runs/{run_id}/tasks"), ("POST", "/runs/{run_id}/cancel")} <= set(
+        RUN_ROUTES
+    )
+
+
+@pytest.mark.parametrize(("method", "path"), RUN_ROUTES)
+async def test_the_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
+    house: House, method: str, path: str
+) -> None:
+    missing = await house.client.request(method, path.format(run_id=SystemIds().run_id()), headers=house.stranger)
+    assert (missing.status_code, missing.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+
+    for run_id in (house.run_id, house.nobodys):
+        others = await house.client.request(method, path.format(run_id=run_id), headers=house.stranger)
+
+        assert (others.status_code, others.json()) == (404, missing.json())
+
+
+async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
+    async with open_stores(house.config, name="test") as stores:
+        before = await stores.log.read(RunId(house.run_id))
+        for method, path in RUN_ROUTES:
+            await house.client.request(method, path.format(run_id=house.run_id), headers=house.stranger)
+
+        assert await stores.log.read(RunId(house.run_id)) == before
+
+
+async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:
+    for query in ({}, {"include": "full"}, {"status": "PENDING"}, {"flow": "hello"}, {"tag": "default"}):
+        for who, expected in (
+            (house.owner, [house.run_id]),
+            (house.stranger, []),
+            (house.admin, [house.run_id, house.nobodys]),
+        ):
+            house.client.headers.update(who)
+            await listed(house.client, expected, **query)
+
+
+async def test_an_administrator_sees_every_run_and_submits_for_a_tenant_of_its_own(house: House) -> None:
+    house.client.headers.update(house.admin)
+    own = await submit(house.client)
+
+    for run_id, tenant in ((house.run_id, "team-a"), (house.nobodys, None), (own, "ops")):
+        assert (await house.client.get(f"/runs/{run_id}")).json().get("tenant_id") == tenant
+    assert (await house.client.post(f"/runs/{house.run_id}/cancel")).status_code == 200
+    assert (await house.client.get(f"/runs/{own}", headers=house.owner)).status_code == 404

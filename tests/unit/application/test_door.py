@@ -1,0 +1,55 @@
+"""Who is let in when both ways, one of them, or nothing is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from pyoco_server.access.api_keys import Pepper
+from pyoco_server.access.caller import Caller
+from pyoco_server.adapters.memory.key_store import MemoryKeyStore
+from pyoco_server.application.door import Credentials, Door
+from pyoco_server.application.keyring import Keyring
+from pyoco_server.errors import CredentialsMissing, InvalidToken
+from support.callers import KEY, KEY_ID, SECRET, key_record
+from support.clocks import ManualClock
+
+BOB = Caller(name="bob", tenant_id="team-b", scopes=frozenset())
+
+
+@pytest_asyncio.fixture
+async def keyring() -> AsyncIterator[Keyring]:
+    store = MemoryKeyStore()
+    await store.create(key_record())
+    made = Keyring(store, ManualClock(), Pepper(""))
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_each_credential_is_checked_by_its_own_way(keyring: Keyring) -> None:
+    door = Door(keyring=keyring, read_token=lambda _: BOB)
+
+    assert (await door.admit(Credentials(api_key=KEY))).name == KEY_ID
+    assert (await door.admit(Credentials(token="t"))).name == "bob"
+
+
+async def test_two_credentials_are_refused_whatever_they_are(keyring: Keyring) -> None:
+    door = Door(keyring=keyring, read_token=lambda _: BOB)
+
+    with pytest.raises(InvalidToken, match="not both"):
+        await door.admit(Credentials(api_key=KEY, token="t"))
+
+
+async def test_nothing_shown_is_something_missing(keyring: Keyring) -> None:
+    for door in (Door(keyring=keyring), Door(read_token=lambda _: BOB)):
+        with pytest.raises(CredentialsMissing):
+            await door.admit(Credentials())
+
+
+def test_credentials_do_not_show_themselves() -> None:
+    assert SECRET not in repr(Credentials(api_key=KEY, token=SECRET))

@@ -1,0 +1,158 @@
+"""A gateway's copy of the API keys: how soon it knows, for how long it is believed, and what it costs the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyoco_server.access.api_keys import ApiKey, KeyId, Pepper, write_key
+from pyoco_server.adapters.memory.key_store import MemoryKeyStore
+from pyoco_server.application.keyring import TRUST_SEC, Keyring
+from pyoco_server.application.ports import KeysPosition
+from pyoco_server.errors import InvalidApiKey, NatsUnavailable
+from support.callers import KEY, KEY_ID, SECRET, key_record
+from support.clocks import ManualClock
+
+UNKNOWN = write_key(KeyId("f" * 16), SECRET)
+
+
+class Store(MemoryKeyStore):
+    """A store that can go away, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.looks = 0
+        self.reads = 0
+        self.looked = asyncio.Event()
+
+    async def position(self) -> KeysPosition:
+        self.looks += 1
+        self.looked.set()
+        if self.away:
+            raise NatsUnavailable
+        return await super().position()
+
+    async def all(self) -> Sequence[ApiKey]:
+        self.reads += 1
+        return await super().all()
+
+    async def next_look(self) -> None:
+        """Return when it was asked once more from now on."""
+        self.looked.clear()
+        await self.looked.wait()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000.0)
+
+
+@asynccontextmanager
+async def looking(store: Store, clock: ManualClock, *, patience_sec: float = 30.0) -> AsyncIterator[Keyring]:
+    keyring = Keyring(store, clock, Pepper(""), patience_sec=patience_sec)
+    task = asyncio.create_task(keyring.run())
+    try:
+        yield keyring
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_a_key_opens_from_the_moment_it_was_made(clock: ManualClock) -> None:
+    store = Store()
+    async with looking(store, clock) as keyring:
+        with pytest.raises(InvalidApiKey):
+            await keyring.caller_of(KEY)
+
+        await store.create(key_record())
+
+        assert (await keyring.caller_of(KEY)).api_key_id == KEY_ID
+
+
+async def test_a_revoked_key_is_refused_after_the_next_look(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record())
+    async with looking(store, clock) as keyring:
+        await keyring.caller_of(KEY)
+        await store.revoke(KEY_ID, 1.0)
+        async with asyncio.timeout(10):
+            await store.next_look()
+            await store.next_look()  # the second one begins when the first is taken in
+
+        with pytest.raises(InvalidApiKey, match="revoked"):
+            await keyring.caller_of(KEY)
+
+
+async def test_a_known_key_costs_the_store_nothing_and_an_unchanged_store_is_not_read_again(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record())
+    async with looking(store, clock) as keyring:
+        await keyring.caller_of(KEY)
+        looks = store.looks
+
+        for _ in range(1000):
+            await keyring.caller_of(KEY)
+
+        assert store.looks == looks
+        with pytest.raises(InvalidApiKey):
+            await keyring.caller_of(UNKNOWN)
+        assert store.looks > looks
+        assert store.reads == 1
+
+
+async def test_many_refusals_share_one_look(clock: ManualClock) -> None:
+    store = Store()
+    async with looking(store, clock) as keyring:
+        with pytest.raises(InvalidApiKey):
+            await keyring.caller_of(UNKNOWN)
+        before = store.looks
+
+        refused = await asyncio.gather(*(keyring.caller_of(UNKNOWN) for _ in range(500)), return_exceptions=True)
+
+        assert all(isinstance(one, InvalidApiKey) for one in refused)
+        assert store.looks - before <= 2
+
+
+async def test_what_does_not_look_like_a_key_is_refused_without_any_look(clock: ManualClock) -> None:
+    store = Store()
+    keyring = Keyring(store, clock, Pepper(""))
+
+    with pytest.raises(InvalidApiKey):
+        await keyring.caller_of("nonsense")
+
+    assert store.looks == 0
+
+
+async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_longer(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record())
+    async with looking(store, clock, patience_sec=0.01) as keyring:
+        while store.reads == 0:
+            await store.next_look()
+        await store.next_look()
+        store.away = True
+        clock.pass_time(TRUST_SEC * 0.9)
+        assert (await keyring.caller_of(KEY)).api_key_id == KEY_ID
+
+        clock.pass_time(TRUST_SEC * 0.2)
+
+        for key in (KEY, UNKNOWN):
+            with pytest.raises(NatsUnavailable, match="cannot be checked"):
+                await keyring.caller_of(key)
+
+
+async def test_a_caller_waits_for_a_store_that_is_soon_back(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record())
+    store.away = True
+    async with looking(store, clock) as keyring:
+        waiting = asyncio.create_task(keyring.caller_of(KEY))
+        await store.next_look()
+
+        store.away = False
+
+        assert (await waiting).api_key_id == KEY_ID
