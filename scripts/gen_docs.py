@@ -45,8 +45,8 @@ names of fields are written in camelCase, and a field that has its default is le
 CLI_INTRO = """\
 # The command line: pyoco-client
 
-`pyoco-client` does over HTTP what people and scripts do with runs. It is built on the SDK,
-`pyoco_server.http_client`.
+`pyoco-client` does over HTTP what people and scripts do with runs. It is built on the
+[SDK](sdk.md).
 
 ## Where the server is
 

@@ -30,8 +30,9 @@ def suggestion(error: Any, arguments: Sequence[str]) -> str | None:
 
 def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) -> list[str] | None:
     kind = type(error).__name__
-    if kind == "MissingParameter" and getattr(error, "param", None) is not None:
-        return arguments + _missing(error.param, shlex.split(example or ""))
+    if kind == "MissingParameter" and getattr(error.param, "param_type_name", None) == "option":
+        name = max(error.param.opts, key=len)
+        return [*arguments, name, _example_of(name, shlex.split(example or ""))]
     if kind == "BadOptionUsage" and arguments[-1:] == [error.option_name]:
         return [*arguments, _example_of(error.option_name, shlex.split(example or ""))]
     if kind == "NoSuchOption":
@@ -42,14 +43,6 @@ def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) 
         unknown = [word for word in arguments if word not in known and f"'{word}'" in error.message]
         return _renamed(arguments, unknown[0], known) if unknown else None
     return None
-
-
-def _missing(parameter: Any, example: list[str]) -> list[str]:
-    """The option that is missing, with the value that the example gives it."""
-    if parameter.param_type_name != "option":
-        return [parameter.metavar or parameter.name.upper()]
-    name = max(parameter.opts, key=len)
-    return [name, _example_of(name, example)]
 
 
 def _example_of(name: str, example: list[str]) -> str:
