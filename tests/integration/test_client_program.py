@@ -155,8 +155,8 @@ def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
     with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=where(server)) as program:
         program.exit_code()
-        events = [json.loads(line) for line in program.out.all()]
 
+    events = [json.loads(line) for line in program.out.all()]
     assert [event["snapshot"]["status"] for event in events] == ["PENDING", "RUNNING", "COMPLETED"]
     assert {event["event"] for event in events} == {"snapshot"}
 
@@ -193,9 +193,8 @@ def test_a_watch_whose_time_is_over_says_that_the_run_goes_on(server: StandIn, t
 def test_an_output_that_knows_no_japanese_still_gets_its_json(server: StandIn, tmp_path: Path) -> None:
     with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
         assert program.exit_code() == 0
-        answer = json.loads("\n".join(program.out.all()))
 
-    assert answer == server.answers[f"/runs/{RUN_ID}"]
+    assert json.loads("\n".join(program.out.all())) == server.answers[f"/runs/{RUN_ID}"]
 
 
 def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path: Path) -> None:
