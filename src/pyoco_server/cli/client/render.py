@@ -227,7 +227,9 @@ def explained(answer: Json) -> list[str]:
     if answer.get("summary"):
         told.append(line(answer["summary"]))
     for reason in answer.get("reasons") or []:
-        told.append(f"- {text(reason.get('message') or reason.get('code'))}")
+        # The most telling reason is often the sentence itself; what to do about it is still to be said.
+        if reason.get("message") != answer.get("summary") or not reason.get("message"):
+            told.append(f"- {text(reason.get('message') or reason.get('code'))}")
         if reason.get("hint"):
             told.append(f"  → {line(reason['hint'])}")
     return told

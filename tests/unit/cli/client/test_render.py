@@ -138,6 +138,17 @@ def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
     ]
 
 
+def test_a_reason_that_is_the_sentence_itself_is_not_said_twice() -> None:
+    answer = {
+        "run_id": "r",
+        "status": "PENDING",
+        "summary": "all busy",
+        "reasons": [{"message": "all busy", "hint": "wait"}],
+    }
+
+    assert explained(answer) == ["r PENDING", "all busy", "  → wait"]
+
+
 def test_facts_leave_out_what_the_run_does_not_say() -> None:
     facts = dict(render.run_facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 
