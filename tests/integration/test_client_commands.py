@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 import typer.main
-import yaml
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client.program import COMMANDS, app
 from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.flowfile.document import read_flow_file
 from support.stand_in import StandIn, stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+START = "from pyoco_server.cli.client.program import main; main()"
 NAMES = [entry.name for entry in COMMANDS]
 OF_THE_CONTRACT = [
     "submit",
@@ -99,16 +100,27 @@ def test_every_example_can_be_parsed(entry: Any) -> None:
         assert context.args == []
 
 
-def test_help_loads_neither_http_nor_rich_nor_yaml() -> None:
-    asked = "import sys; from pyoco_server.cli.client import program; print(*sys.modules)"
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
+        (["version"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
+        (["list", "--limit", "1"], {"rich", "yaml", "pydantic", "fastapi", "nats"}),
+    ],
+    ids=["help", "version", "list"],
+)
+def test_a_command_loads_no_more_than_it_needs(server: StandIn, arguments: list[str], unwanted: set[str]) -> None:
+    asked = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); " + START
+
     told = subprocess.run(
-        [sys.executable, "-c", asked],
+        [sys.executable, "-c", asked, *arguments],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         check=True,
+        text=True,
     )
 
-    assert {"httpx", "rich", "yaml", "asyncio", "pydantic"} & set(told.stdout.decode().split()) == set()
+    assert unwanted & set(told.stderr.split()) == set()
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["version"]])
@@ -137,6 +149,9 @@ def test_the_version_needs_no_server(
         (["cancel", "a", "--timeout-sec", "0"], "--timeout-sec", "pyoco-client cancel --run-id"),
         (["list", "--status", "DONE"], "DONE", "pyoco-client list --status FAILED"),
         (["list", "--limit", "0"], "--limit", "pyoco-client list"),
+        (["list", "--limit", "many"], "whole number", "pyoco-client list"),
+        (["list-vnext", "--updated-after", "nan"], "no time", "pyoco-client list-vnext"),
+        (["get", RUN_ID, "--include", "everything"], "records, full, all", "pyoco-client get"),
         (["list", "--output", "xml"], "xml", "pyoco-client list"),
         (["workers", "--hide", "a", "--unhide", "b"], "exclude", "pyoco-client workers --hide a"),
         (["workers", "--hide", "a/b"], "not a worker id", "pyoco-client workers --hide worker-1"),
@@ -265,8 +280,8 @@ def test_init_writes_a_flow_and_says_how_to_run_it(
 ) -> None:
     assert end(monkeypatch, "init", str(tmp_path / "first")) == 0
 
-    flow = yaml.safe_load((tmp_path / "first" / "flow.yaml").read_text())
-    assert set(flow["tasks"]) == set(flow["flow"]["graph"].replace(">>", " ").split())
+    flow = read_flow_file((tmp_path / "first" / "flow.yaml").read_bytes())
+    assert list(flow.tasks) == ["words", "count", "report"]
     assert "submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
     compile((tmp_path / "first" / "tasks.py").read_text(), "tasks.py", "exec")
 
@@ -310,9 +325,8 @@ def test_commands_options_and_choices_are_completed() -> None:
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split(" ")) - 1),
         }
-        asked = "from pyoco_server.cli.client.program import main; main()"
         told = subprocess.run(
-            [sys.executable, "-c", asked], env=os.environ | environment, capture_output=True, check=True, text=True
+            [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
         )
         return told.stdout.split()
 

@@ -12,9 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import typer
-from typer.exceptions import TyperException
-
 from pyoco_server.cli.correction import corrected
 from pyoco_server.errors import InvalidRequest, InvalidUsage
 
@@ -22,20 +19,6 @@ Params = dict[str, Any]
 EXAMPLE = """pyoco-client submit --flow-name hello --params '{"name": "Ann"}'"""
 # Far beyond what the server takes; only so that a wrong path (a device, a data file) is told at once.
 MAX_FILE_BYTES = 16 * 1024 * 1024
-
-
-class InOrder(typer.core.TyperCommand):
-    """A command that also knows in which order its options were given: `ctx.meta["order"]`, one name per occurrence."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        except TyperException as error:
-            # The library forgets to say which command it was; without it there is no usage to show.
-            vars(error)["ctx"] = ctx
-            raise
-        ctx.meta["order"] = [parameter.name for parameter in order]
-        return super().parse_args(ctx, args)
 
 
 def merged(order: Iterable[str], given: dict[str, list[str]]) -> Params:

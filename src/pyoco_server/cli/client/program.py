@@ -12,8 +12,8 @@ import typer
 from pyoco_server.cli import output
 from pyoco_server.cli.client import doctor, first_steps, lists, runs, screen
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
+from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
 from pyoco_server.cli.client.options import EXAMPLE_ID
-from pyoco_server.cli.client.params import InOrder
 from pyoco_server.cli.correction import PROGRAM
 from pyoco_server.errors import InvalidUsage
 
@@ -47,6 +47,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
+    cls=LeanGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=ABOUT,
@@ -75,7 +76,7 @@ def client(
 
 
 for _entry in COMMANDS:
-    app.command(_entry.name, cls=InOrder, epilog=f"Example: {PROGRAM} {_entry.example}")(_entry.does)
+    app.command(_entry.name, cls=LeanCommand, epilog=f"Example: {PROGRAM} {_entry.example}")(_entry.does)
 
 
 def main() -> None:
