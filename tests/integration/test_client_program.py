@@ -152,6 +152,19 @@ def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -
     assert not any("\x1b" in line for line in program.out.all())
 
 
+def test_a_heartbeat_takes_nothing_back(server: StandIn, tmp_path: Path) -> None:
+    told = run("RUNNING")
+    beat = {name: value for name, value in told.items() if name != "task_records"}
+    data = [{"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (told, beat, None, told, run("COMPLETED"))]
+    names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
+    server.answers[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
+
+    with client("watch", RUN_ID, cwd=tmp_path, env=where(server)) as program:
+        assert program.exit_code() == 0
+
+    assert sum("task load RUNNING" in line for line in program.out.all()) == 1
+
+
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
     with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=where(server)) as program:
         program.exit_code()

@@ -52,18 +52,23 @@ def run_goes_on(run_id: str) -> Iterator[None]:
         raise
 
 
+def _newer(run: Json, event: Json) -> Json:
+    """What is known after an event: a heartbeat says less than a snapshot does, and takes nothing back."""
+    return {**run, **(event.get("snapshot") or {})}
+
+
 def _as_json(events: Iterator[Any]) -> Json:
     run: Json = {}
     for event in events:
         screen.write_json(event, lines=True)
-        run = event.get("snapshot") or run
+        run = _newer(run, event)
     return run
 
 
 def _as_lines(events: Iterator[Any]) -> Json:
     run: Json = {}
     for event in events:
-        newer = event.get("snapshot") or run
+        newer = _newer(run, event)
         for line in changes(run, newer):
             screen.write(line)
         run = newer
@@ -78,7 +83,7 @@ def _live(events: Iterator[Any]) -> Json:
     run: Json = {}
     with live_board() as show:
         for event in events:
-            run = event.get("snapshot") or run
+            run = _newer(run, event)
             show(run, event.get("ts"))
     if run.get("status") in TERMINAL:
         screen.write(summary(run))
