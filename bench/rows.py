@@ -72,7 +72,8 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 
 def product_rows() -> list[Row]:
-    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *_list_rows(), *_filter_rows(), *_footprint_rows()]
+    lists = [*_list_rows(), *_filter_rows()]
+    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *_stream_rows(), *_footprint_rows()]
 
 
 def limit_rows() -> list[Row]:
@@ -86,7 +87,7 @@ def limit_rows() -> list[Row]:
         for sync, word in SYNC_WORDS.items()
         for act, title in (("publish", "JetStream publish"), ("put", "KV put"), ("fetch", "fetch + ack"))
     ]
-    return [*bare, *raw]
+    return [*bare, *raw, Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower")]
 
 
 def _submit_rows() -> list[Row]:
@@ -153,6 +154,14 @@ def _list_rows() -> list[Row]:
         )
         for size in LIST_SIZES
         for name, words in FILTER_WORDS.items()
+    ]
+
+
+def _stream_rows() -> list[Row]:
+    title = "event → reader of the run's stream"
+    return [
+        Row(key="sse.p50", title=f"{title}, p50", unit="ms", better="lower", budget=at_most("sse.p50", 10, "ms")),
+        Row(key="sse.p95", title=f"{title}, p95", unit="ms", better="lower"),
     ]
 
 

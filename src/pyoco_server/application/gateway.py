@@ -15,6 +15,7 @@ from pyoco_server.application.lists import Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
@@ -30,6 +31,7 @@ class Gateway:
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
+    watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
 

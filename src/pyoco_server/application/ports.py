@@ -81,6 +81,24 @@ class Signals(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitHeard:
+    """A commit of a run was stored, perhaps with the run's end in it; without a sequence: some may have been missed."""
+
+    sequence: int | None = None
+    may_end: bool = False
+
+
+class LiveCommits(Protocol):
+    """Word of commits as they are stored; lost while the broker is away: a hint, never the truth."""
+
+    async def listen(self, run_id: RunId, heard: Callable[[CommitHeard], None]) -> Callable[[], None]:
+        """Call `heard` for every commit of the run that is stored from now on; the returned function ends that.
+
+        What was appended before this returns may be heard or not: whoever listens reads the log afterwards.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSnapshot:
     """A snapshot as stored: the execution it shows, the revision to compare-and-set on, and the bytes."""
 

@@ -7,7 +7,8 @@ somebody who is not let in. Where access is not controlled there is no guard at 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
@@ -59,6 +60,12 @@ def caller_of(request: Request) -> Caller:
     """Who asks, as the guard found out."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
+
+
+def still_admitted(request: Request) -> Callable[[], Awaitable[bool]] | None:
+    """A question for those who answer for long: whether the caller would be let in now; None: everybody would."""
+    guard: Guard | None = request.scope.get("guard")
+    return None if guard is None else partial(guard.still_admits, request.scope)
 
 
 def install(app: FastAPI, config: NatsBackendConfig) -> None:
@@ -118,16 +125,27 @@ class Guard:
         self._log = log
         needs(*scopes)(self)  # for whoever asks a guarded mount
 
-    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        door: Door = scope["app"].state.gateway.door
+    async def still_admits(self, scope: Connection) -> bool:
+        """Whether the same request would be let in as the same caller; where nobody can know that now, it would."""
         try:
-            caller = await door.admit(self._show(scope["headers"]))
-            caller.require(self._scopes)
+            return bool(await self._admit(scope) == scope["caller"])
+        except PyocoError as refusal:
+            return refusal.kind not in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
+
+    async def _admit(self, scope: Connection) -> Caller:
+        door: Door = scope["app"].state.gateway.door
+        caller = await door.admit(self._show(scope["headers"]))
+        caller.require(self._scopes)
+        return caller
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._admit(scope)
         except PyocoError as refusal:
             if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
                 self._log.note(refusal, self._path, scope.get("request_id"))
             raise
-        scope["caller"] = caller
+        scope["caller"], scope["guard"] = caller, self
         await self._app(scope, receive, send)
 
 
