@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 SECRETS = {"--api-key": "$PYOCO_API_KEY", "--token": "$TOKEN"}
+PASSWORD = re.compile(r"://[^/@\s]*@")
 MAX_SHOWN = 400
 PROGRAM = "pyoco-client"
 
@@ -79,6 +81,6 @@ def _shown(program: str, words: list[str]) -> str:
             shown.append(f'{name}="{SECRETS[name]}"')
         else:
             hide_next = SECRETS.get(word)
-            shown.append(shlex.quote(word))
+            shown.append(shlex.quote(PASSWORD.sub("://…@", word)))
     told = " ".join([program, *shown])
     return told if len(told) <= MAX_SHOWN else f"{told[:MAX_SHOWN]}…"
