@@ -6,8 +6,8 @@
     ticker ──────────────────▶ the snapshot again: heartbeat, what was missed, what was removed
 
 All watchers of a run share one channel: one subscription, one fold, one encoding. Word of a commit is only a hint. What
-is shown comes from the log, so it does not wait for the writer, who may stand between append and advance. Only before an
-end is shown the snapshot is brought up to it: whoever hears of the end asks for the run next, and must not be told less.
+is shown comes from the log, so it does not wait for the writer, who may stand between append and advance. Only an end
+waits until the snapshot shows it: whoever hears of the end asks for the run next, and must not be told less.
 """
 
 from __future__ import annotations
