@@ -46,6 +46,7 @@ async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
                 ("GET", f"/runs/{run_id}", None),
                 ("GET", f"/runs/{run_id}/tasks", None),
                 ("POST", f"/runs/{run_id}/cancel", None),
+                ("GET", "/metrics", None),
             ]
             # A broker that hangs is only found out by asking it, and a list asks nobody.
             questions += [("GET", "/runs", None), ("GET", "/runs?include=full", None)] if how == "killed" else []
