@@ -275,6 +275,14 @@ def test_the_server_may_be_named_before_or_after_the_command(
     assert server.headers[0]["Authorization"] == "Bearer t-1"
 
 
+def test_a_key_goes_into_the_header_that_the_server_asks_for(monkeypatch: pytest.MonkeyPatch, server: StandIn) -> None:
+    monkeypatch.setenv("PYOCO_HTTP_API_KEY_HEADER", "X-Team-Key")
+    monkeypatch.setenv("PYOCO_API_KEY", "k-1")
+
+    assert end(monkeypatch, "metrics") == 0
+    assert server.headers[0]["X-Team-Key"] == "k-1"
+
+
 def test_init_writes_a_flow_and_says_how_to_run_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

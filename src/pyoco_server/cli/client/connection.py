@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -45,9 +46,11 @@ class Where:
         """The SDK's client for this server; what it cannot use is a usage error."""
         from pyoco_server.http_client import PyocoHttpClient  # here: --help must not wait for httpx
 
-        language = "ja" if output.speaks_japanese() else "en"
+        how["language"] = "ja" if output.speaks_japanese() else "en"
+        if header := os.environ.get("PYOCO_HTTP_API_KEY_HEADER"):
+            how["api_key_header"] = header
         try:
-            return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, language=language, **how)
+            return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, **how)
         except ValueError as error:
             raise errors.InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_SERVER} doctor") from error
 
