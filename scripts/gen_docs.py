@@ -52,7 +52,7 @@ CLI_INTRO = """\
 
 `--server`, else `PYOCO_SERVER`, else `http://127.0.0.1:8000`. `--api-key`, else `PYOCO_API_KEY`; `--token` for a bearer
 token. These three may stand before the command or after it; after it wins. A key on the command line can be seen by
-others on the same machine: prefer the variable. A server that has the key in another header (`PYOCO_HTTP_API_KEY_HEADER`)
+others on the same machine: prefer the variable. A server that wants it in another header (`PYOCO_HTTP_API_KEY_HEADER`)
 is reached with the same variable here.
 
 ## What is printed
