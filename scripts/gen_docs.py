@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that say what the code already says: settings, errors, events. It decides nothing."""
+"""Writes the pages of docs/ that say what the code says: settings, errors, events, commands. It decides nothing."""
 
 from __future__ import annotations
 
@@ -41,6 +41,68 @@ EVENTS_INTRO = """\
 
 A run is its list of events. These are all there are; their names are stored and never change. In the log the
 names of fields are written in camelCase, and a field that has its default is left out. Times are unix seconds.
+"""
+CLI_INTRO = """\
+# The command line: pyoco-client
+
+`pyoco-client` does over HTTP what people and scripts do with runs. It is built on the
+[SDK](sdk.md).
+
+## Where the server is
+
+`--server`, else `PYOCO_SERVER`, else `http://127.0.0.1:8000`. `--api-key`, else `PYOCO_API_KEY`; `--token` for a bearer
+token. These three may stand before the command or after it; after it wins. A key on the command line can be seen by
+others on the same machine: prefer the variable. A server that wants it in another header (`PYOCO_HTTP_API_KEY_HEADER`)
+is reached with the same variable here.
+
+## What is printed
+
+What is printed by default does not depend on the terminal, so that a script may rely on it; only colours, the width of
+tables and the live display do. Data goes to stdout, words for people (errors, hints, what goes on) to stderr.
+
+| `--output` | what it is | default of |
+|---|---|---|
+| `json` | what the server answered, one document; `watch`: one event per line | all that are not named below |
+| `table` | for people: columns, or one run with its tasks | |
+| `status` | one line per run, per task, or per change | `watch`, and `submit --watch` |
+| `text` | sentences | `explain`, `doctor` |
+
+On a terminal, `watch` and `submit --watch` draw the tasks with their time and progress while they run, and end with one
+line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What other people named
+(flows, tasks, labels, errors) is shown without control characters; in JSON these are escaped.
+
+Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), and the server is asked for the same.
+
+## Exit codes
+
+| code | when |
+|---|---|
+| 0 | it worked; also when the reader of the output went away (`pyoco-client list \\| head`) |
+| 1 | something you can mend: a command line (ERR-PYOCO-0018, with a corrected one), an input, what the server refused |
+| 1 | with `--wait`, `--watch` or `--until-terminal`: the run did not end COMPLETED, or not in time |
+| 1 | `doctor`: something is wrong |
+| 130 | Ctrl-C, or told to end (SIGTERM). A run that was waited for goes on; the message says how to cancel it |
+
+`cancel --wait` is 0 whenever the run has ended: CANCELLED, or before the cancel came.
+
+## Params
+
+`--params-file`, `--params` and `--param` may be mixed and repeated. They are merged in the order in which they are
+given, and the last one wins, key by key of the top level: what stands below a key is replaced whole.
+
+```sh
+pyoco-client submit --flow-name report --params-file base.yaml --params '{"year": 2026}' --param title="Annual report"
+```
+
+- A file is YAML if its name ends in `.yaml` or `.yml`, else JSON; `-` is JSON on standard input.
+- The value of `--param key=value` is JSON if it can be read as such (`3`, `true`, `[1,2]`, `"3"`), else the text
+  itself. A dot in a key is part of the key.
+
+## Completion
+
+`pyoco-client completion bash >> ~/.bashrc`, `completion zsh >> ~/.zshrc`, or
+`completion fish > ~/.config/fish/completions/pyoco-client.fish`; or `pyoco-client --install-completion`, which finds
+out the shell and does it itself. Then open a new shell.
 """
 
 
@@ -90,6 +152,29 @@ def events_page() -> Iterator[str]:
         yield from ("", f"## {part.__name__} (part of an event)", "", *described(part))
 
 
+def cli_page() -> Iterator[str]:
+    import typer.main
+
+    from pyoco_server.cli.client.program import COMMANDS, app
+
+    yield CLI_INTRO.rstrip()
+    group: Any = typer.main.get_command(app)
+    for entry in COMMANDS:
+        command = group.commands[entry.name]
+        arguments = "".join(f" {one.metavar}" for one in command.params if one.param_type_name == "argument")
+        yield from ("", f"## pyoco-client {entry.name}{arguments}", "", (command.help or "").strip(), "")
+        yield from ("```sh", f"pyoco-client {entry.example}", "```")
+        rows = [option_row(one) for one in command.params if one.name not in ("server", "api_key", "token", "help")]
+        yield from ("", *table(("option", "values", "what it is", "default"), rows)) if rows else ()
+
+
+def option_row(option: Any) -> tuple[str, ...]:
+    words = option.metavar if option.param_type_name == "argument" else ", ".join(option.opts)
+    values = ", ".join(f"`{getattr(value, 'value', value)}`" for value in option.type_descriptor.choices or ())
+    shown = code(option.default if isinstance(option.default, str) else None)
+    return (f"`{words}`", values or "–", (option.help or "").strip(), "required" if option.required else shown)
+
+
 def described(kind: type) -> Iterator[str]:
     yield from ((getdoc(kind) or "").splitlines()[0], "")
     yield from table(
@@ -132,6 +217,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "events.md": events_page,
+    "cli.md": cli_page,
 }
 
 

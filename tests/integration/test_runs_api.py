@@ -12,6 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from pyoco_server import __version__
 from pyoco_server.application.handle import handle
 from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
@@ -71,7 +72,8 @@ async def test_a_gateway_says_that_it_is_well_and_that_its_broker_is_there(setti
     async with serving(settings) as client:
         answer = await client.get("/health")
 
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "nats": "connected"})
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "nats": "connected", "version": __version__}
 
 
 async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contract(settings: Any) -> None:

@@ -22,16 +22,21 @@ FLOWS = ROOT / "tests" / "e2e" / "flows.py"
 PATIENCE_SEC = 30.0
 
 
+def clean_environment() -> dict[str, str]:
+    """The environment of a newcomer who has set nothing."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYOCO_", "LC_", "LANG"))}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
+    return clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
 class Program:
     """A process that is ended with everything it started when the block ends."""
 
     def __init__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYOCO_", "LC_", "LANG"))}
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=cwd,
-            env=clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | dict(env or {}),
+            env=clean_environment() | dict(env or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -130,6 +135,10 @@ def up_with_worker(cwd: Path, *arguments: str, env: Mapping[str, str] | None = N
 
 def worker(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Program:
     return Program("-m", "pyoco_server.cli.worker", *arguments, cwd=cwd, env=env)
+
+
+def client(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Program:
+    return Program("-m", "pyoco_server.cli.client", *arguments, cwd=cwd, env=env)
 
 
 def address_of(program: Program) -> str:

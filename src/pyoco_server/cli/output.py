@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import typer
 from typer.exceptions import TyperException
 
+from pyoco_server.cli import plain
+from pyoco_server.cli.correction import suggestion
 from pyoco_server.errors import InvalidUsage, PyocoError
 
 OK, USER_CAN_MEND, INTERRUPTED = 0, 1, 130
@@ -16,7 +18,7 @@ OK, USER_CAN_MEND, INTERRUPTED = 0, 1, 130
 
 def say(text: str) -> None:
     """A line for people."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{plain.lines(text)}\n")
     sys.stderr.flush()
 
 
@@ -26,12 +28,24 @@ def speaks_japanese() -> bool:
     return next((word for word in words if word), "").lower().startswith("ja")
 
 
+def in_words(english: str, japanese: str) -> str:
+    """What to say to the person at this terminal."""
+    return japanese if speaks_japanese() else english
+
+
 def complain(error: PyocoError) -> None:
     """An error in the catalogue's words: what is wrong, and what to do next."""
-    japanese = speaks_japanese()
-    said = f"{error.message_ja}: {error.detail}" if japanese else error.detail
-    say(f"error: {said} [{error.err_id}]")
-    say(f"hint: {error.hint_ja if japanese else error.hint}")
+    detail = in_words(error.detail, f"{error.message_ja}: {error.detail}")
+    tell(detail, error.err_id, in_words(error.hint, error.hint_ja), example=error.facts.get("example"))
+
+
+def tell(detail: str, err_id: str | None, hint: str | None, *, example: object = None) -> None:
+    """An error, its id, what to do next, and the command that would do it."""
+    say(f"error: {detail} [{err_id}]" if err_id else f"error: {detail}")
+    if hint:
+        say(f"hint: {hint}")
+    if example:
+        say(f"{in_words('example', '修正例')}: {example}")
 
 
 def run(app: typer.Typer, name: str) -> None:
@@ -46,9 +60,7 @@ def _exit_code(command: Callable[[], object]) -> int:
         context = getattr(error, "ctx", None)
         if context is not None:
             say(context.get_usage())
-            if context.command.epilog:
-                say(context.command.epilog)
-        complain(InvalidUsage(error.format_message()))
+        complain(InvalidUsage(error.format_message(), example=suggestion(error, sys.argv[1:])))
         return USER_CAN_MEND
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from pyoco_server import __version__
 from pyoco_server.http_api.depends import GatewayDep
 from pyoco_server.http_api.guard import open_to_all
 
@@ -18,6 +19,7 @@ class Health(BaseModel):
 
     status: Literal["ok"] = "ok"
     nats: Literal["connected", "away"]
+    version: str = __version__
 
 
 @router.get("/health")

@@ -1,0 +1,81 @@
+"""A run while it runs, on a terminal: its tasks with time and progress, drawn again and again. It only draws."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from pyoco_server.cli.client.render import (
+    STYLES,
+    TASK_HEAD,
+    TERMINAL,
+    Json,
+    duration,
+    fitting,
+    task_rows,
+    text,
+    took_sec,
+)
+from pyoco_server.cli.client.screen import console, table
+
+# Lines that are not tasks: the run, the head of the table, the line of those left out, the prompt.
+OTHER_LINES = 4
+FRAMES_PER_SEC = 10
+
+
+class Board:
+    """The newest snapshot, and the server's clock as far as its events tell it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._ahead_sec = 0.0
+        self._run: Json = {}
+
+    def show(self, run: Json, ts: float | None) -> None:
+        """Something new is known; `ts` is when, by the server's clock."""
+        self._run = run
+        if ts is not None:
+            self._ahead_sec = ts - self._clock()
+
+    def __rich_console__(self, board: Console, options: ConsoleOptions) -> RenderResult:
+        finished = self._run.get("status") in TERMINAL
+        # After the end nothing moves: what stays on the terminal is what was.
+        now = None if finished else self._clock() + self._ahead_sec
+        yield self._headline(now)
+        rows, left_out = fitting(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
+        if rows:
+            yield from table(TASK_HEAD, rows, options.max_width)
+        if left_out:
+            counts = ", ".join(f"{count} {text(status)}" for status, count in left_out.items())
+            yield Text(f"… and {counts}", style="dim")
+
+    def _headline(self, now: float | None) -> Text:
+        status = text(self._run.get("status"))
+        line = Text(f"{text(self._run.get('flow_name'))} ")
+        line.append(status, style=STYLES.get(status, ""))
+        taken = took_sec(self._run, now)
+        if taken is not None:
+            line.append(f"  {duration(taken)}")
+        if self._run.get("worker_id"):
+            line.append(f"  on {text(self._run['worker_id'])}", style="dim")
+        line.no_wrap, line.overflow = True, "ellipsis"
+        return line
+
+
+@contextmanager
+def live_board() -> Iterator[Callable[[Any, float | None], None]]:
+    """A board on the terminal for as long as the block lasts; what it shows last stays there."""
+    board = Board()
+    with Live(board, console=console(), refresh_per_second=FRAMES_PER_SEC, vertical_overflow="crop") as drawn:
+
+        def show(run: Any, ts: float | None) -> None:
+            board.show(run, ts)
+            drawn.refresh()
+
+        yield show

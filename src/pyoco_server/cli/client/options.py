@@ -1,0 +1,71 @@
+"""Options that several commands share, and what is asked of them before a server is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import typer
+
+from pyoco_server.cli.correction import corrected
+from pyoco_server.errors import InvalidUsage
+
+Status = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
+EXAMPLE_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+
+
+class Include(StrEnum):
+    """What may be asked for beside the fields that are always there."""
+
+    RECORDS = "records"
+    FULL = "full"
+    ALL = "all"
+
+
+RunIdArgument = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="Which run.", show_default=False)]
+RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
+TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; the server's default tag if absent.")]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout-sec", min=0.001, help="Wait no longer than this; the run goes on.")
+]
+RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
+ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
+TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
+IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
+LabelsOption = Annotated[
+    list[str] | None, typer.Option("--tags", help="Labels, joined by commas; may be repeated.", metavar="LABEL,…")
+]
+
+
+def the_run(argument: str | None, option: str | None) -> str:
+    """The run that is meant, however it was named."""
+    if argument and option and argument != option:
+        raise InvalidUsage(
+            f"two different runs are named: {argument} and --run-id {option}",
+            example=corrected([word for word in sys.argv[1:] if word not in ("--run-id", option)], replace={}),
+        )
+    run_id = argument or option
+    if not run_id:
+        raise InvalidUsage("no run is named", example=corrected([*filter(None, sys.argv[1:]), EXAMPLE_ID], replace={}))
+    return checked_id("a run id", run_id, EXAMPLE_ID)
+
+
+def checked_id(what: str, text: str, example: str) -> str:
+    """An id, which cannot lead to another path of the server than the one that is meant."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", text):
+        raise InvalidUsage(f"{text[:80]!r} is not {what}", example=corrected(sys.argv[1:], replace={text: example}))
+    return text
+
+
+def labels(given: list[str] | None) -> list[str] | None:
+    """`--tags a,b --tags c` as a list; None when there are none, so that the server's default holds."""
+    found = [label.strip() for text in given or [] for label in text.split(",")]
+    return list(dict.fromkeys(label for label in found if label)) or None
+
+
+def check_timeout(timeout_sec: float | None, *, waits: bool) -> None:
+    """A time to wait for nothing is a mistake, and better told than ignored."""
+    if timeout_sec is not None and not waits:
+        raise InvalidUsage("--timeout-sec needs --wait", example=corrected([*sys.argv[1:], "--wait"], replace={}))

@@ -1,0 +1,90 @@
+"""The command tree of `pyoco-client`: which commands there are, and an example of each. Nothing is done here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client import doctor, first_steps, lists, runs, screen
+from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
+from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
+from pyoco_server.cli.client.options import EXAMPLE_ID
+from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.errors import InvalidUsage
+
+ABOUT = "Example: pyoco-client submit --flow-name hello --param name=Ann --watch"
+
+
+class Entry(NamedTuple):
+    """A command, its name, and what a person would type."""
+
+    name: str
+    does: Callable[..., Any]
+    example: str
+
+
+COMMANDS = (
+    Entry("submit", runs.submit, "submit --flow-name hello --param name=Ann --watch"),
+    Entry("submit-yaml", runs.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
+    Entry("get", runs.get, f"get {EXAMPLE_ID} --output table"),
+    Entry("tasks", runs.tasks, f"tasks {EXAMPLE_ID} --output table"),
+    Entry("list", lists.list_runs, "list --status FAILED --limit 10 --output table"),
+    Entry("list-vnext", lists.list_vnext, "list-vnext --updated-after 1767225600 --limit 100"),
+    Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
+    Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
+    Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
+    Entry("workers", lists.workers, "workers --scope all --output table"),
+    Entry("metrics", lists.metrics, "metrics | grep pyoco_runs_total"),
+    Entry("doctor", doctor.doctor, "doctor --tag gpu"),
+    Entry("init", first_steps.init, "init my-flow"),
+    Entry("completion", first_steps.completion, "completion bash >> ~/.bashrc"),
+    Entry("version", first_steps.version, "version"),
+)
+
+app = typer.Typer(
+    cls=LeanGroup,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog=ABOUT,
+    context_settings={"max_content_width": 100},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        screen.write(first_steps.version_line())
+        raise typer.Exit
+
+
+@app.callback()
+def client(
+    ctx: typer.Context,
+    server: ServerOption = None,
+    api_key: ApiKeyOption = None,
+    token: TokenOption = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Submit, look at, watch and cancel runs of a pyoco server."""
+    ctx.obj = Where(server=server, api_key=api_key, token=token)
+
+
+for _entry in COMMANDS:
+    app.command(_entry.name, cls=LeanCommand, epilog=f"Example: {PROGRAM} {_entry.example}")(_entry.does)
+
+
+def main() -> None:
+    screen.ready()
+    if any(word.encode(errors="ignore").decode() != word for word in sys.argv):
+        # Halves of characters: what was typed is not in the encoding of the locale.
+        output.complain(InvalidUsage("the command line is not UTF-8", example=ABOUT.removeprefix("Example: ")))
+        raise SystemExit(output.USER_CAN_MEND)
+    # Who is told to end puts the terminal in order first, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    output.run(app, PROGRAM)

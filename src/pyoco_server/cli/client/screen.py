@@ -1,0 +1,85 @@
+"""Standard output: JSON for programs, tables for people. Colours only on a terminal that wants them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client.render import STYLES, Row
+from pyoco_server.cli.plain import document
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def write(text: str) -> None:
+    """A line of output; a reader that has gone away has had enough, and that is no failure."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whatever is still buffered goes nowhere, or the interpreter would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(output.OK) from None
+
+
+def write_json(value: Any, *, lines: bool = False) -> None:
+    """One document; with `lines` on one line, as one of many."""
+    write(document(value, indent=None if lines else 2))
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at the output, on something that can be drawn on."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+
+
+def console() -> Console:
+    """The terminal: no markup is read from anybody's text. NO_COLOR is heeded by rich itself."""
+    from rich.console import Console  # here: programs that read JSON do not pay for it
+
+    return Console(markup=False, emoji=False, highlight=False, force_terminal=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Row], room: int | None = None) -> list[Text]:
+    """The lines of a table; a status has its colour wherever it stands."""
+    from rich.text import Text
+
+    from pyoco_server.cli.client.columns import GAP, aligned
+
+    first, *rest = aligned(head, rows, room)
+    lines = [Text(GAP.join(first), style="bold")]
+    for cells in rest:
+        style = next((STYLES[word] for cell in cells if (word := cell.strip()) in STYLES), "")
+        one = Text()
+        for place, cell in enumerate(cells):
+            one.append(GAP if place else "")
+            one.append(cell, style=style if cell.strip() in STYLES or len(cell) == 1 else "")
+        lines.append(one)
+    return lines
+
+
+def write_table(head: Sequence[str], rows: Iterable[Row]) -> None:
+    """A table, drawn once: in colour and within its width on a terminal, whole and plain elsewhere."""
+    if not is_terminal():
+        for line in table(head, rows):
+            write(line.plain.rstrip())
+        return
+    board = console()
+    with board.capture() as drawn:
+        for line in table(head, rows, board.width):
+            board.print(line, soft_wrap=True)
+    write(drawn.get().rstrip("\n"))
+
+
+def ready() -> None:
+    """Let nothing that somebody named make the output fail: what the encoding does not know is replaced."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

@@ -1,0 +1,343 @@
+"""The command tree: every command has an example that is true, and refuses what it cannot understand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client.program import COMMANDS, app
+from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.flowfile.document import read_flow_file
+from support.stand_in import StandIn, stand_in
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+START = "from pyoco_server.cli.client.program import main; main()"
+NAMES = [entry.name for entry in COMMANDS]
+OF_THE_CONTRACT = [
+    "submit",
+    "submit-yaml",
+    "get",
+    "tasks",
+    "list",
+    "list-vnext",
+    "watch",
+    "cancel",
+    "workers",
+    "metrics",
+    "explain",
+    "init",
+    "doctor",
+]
+RUN = {
+    "run_id": RUN_ID,
+    "status": "COMPLETED",
+    "flow_name": "hello",
+    "tasks": {"greet": "SUCCEEDED"},
+    "updated_at": 1.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    answers = {
+        "/runs": [RUN],
+        f"/runs/{RUN_ID}": RUN,
+        f"/runs/{RUN_ID}/tasks": RUN | {"task_records": {}},
+        f"/runs/{RUN_ID}/cancel": RUN,
+        f"/runs/{RUN_ID}/explain": {"run_id": RUN_ID, "status": "COMPLETED", "summary": "it went well"},
+        "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"]}],
+        "/workers/w-1": {"worker_id": "w-1", "hidden": True, "updated_at": 1.0},
+        "/metrics": 'pyoco_runs_total{status="COMPLETED"} 1\n',
+    }
+    with stand_in(answers) as there:
+        monkeypatch.setenv("PYOCO_SERVER", there.address)
+        yield there
+
+
+def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", [PROGRAM, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        output.run(app, PROGRAM)
+    return ended.value.code
+
+
+def test_the_commands_of_the_contract_are_there() -> None:
+    assert set(OF_THE_CONTRACT) <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+def test_every_help_has_an_example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert end(monkeypatch, *([name] if name else []), "--help") == 0
+    assert f"Example: pyoco-client {name}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=NAMES)
+def test_every_example_can_be_parsed(entry: Any) -> None:
+    words = shlex.split(entry.example.partition(" | ")[0].partition(" >> ")[0])
+    group: Any = typer.main.get_command(app)
+
+    with group.commands[entry.name].make_context(entry.name, words[1:]) as context:
+        assert words[0] == entry.name
+        assert context.args == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
+        (["version"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
+        (["list", "--limit", "1"], {"rich", "yaml", "pydantic", "fastapi", "nats"}),
+    ],
+    ids=["help", "version", "list"],
+)
+def test_a_command_loads_no_more_than_it_needs(server: StandIn, arguments: list[str], unwanted: set[str]) -> None:
+    asked = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); " + START
+
+    told = subprocess.run(
+        [sys.executable, "-c", asked, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert unwanted & set(told.stderr.split()) == set()
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["version"]])
+def test_the_version_needs_no_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert end(monkeypatch, *arguments) == 0
+    assert capsys.readouterr().out.startswith("pyoco-client ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "example"),
+    [
+        ([], "Missing command", "pyoco-client submit --flow-name hello --param name=Ann --watch"),
+        (["sumbit"], "sumbit", "pyoco-client submit"),
+        (["submit"], "--flow-name", "pyoco-client submit --flow-name hello"),
+        (["submit", "--flow", "x"], "--flow", "pyoco-client submit --flow-name x"),
+        (["submit", "--flow-nam=x"], "--flow-nam", "pyoco-client submit --flow-name=x"),
+        (["submit-yaml"], "--workflow-file", "pyoco-client submit-yaml --workflow-file flow.yaml"),
+        (["submit-yaml", "--workflow-file", "gone.yaml"], "No such file", "pyoco-client init"),
+        (["get"], "no run", f"pyoco-client get {RUN_ID}"),
+        (["get", ""], "no run", f"pyoco-client get {RUN_ID}"),
+        (["get", "../workers"], "not a run id", f"pyoco-client get {RUN_ID}"),
+        (["get", "a", "--run-id", "b"], "two different", "pyoco-client get a"),
+        (["cancel", "--run-id"], "--run-id", f"pyoco-client cancel --run-id {RUN_ID}"),
+        (["cancel", "a", "--timeout-sec", "0"], "--timeout-sec", "pyoco-client cancel --run-id"),
+        (["list", "--status", "DONE"], "DONE", "pyoco-client list --status FAILED"),
+        (["list", "--limit", "0"], "--limit", "pyoco-client list"),
+        (["list", "--limit", "many"], "whole number", "pyoco-client list"),
+        (["list-vnext", "--updated-after", "nan"], "no time", "pyoco-client list-vnext"),
+        (["get", RUN_ID, "--include", "everything"], "records, full, all", "pyoco-client get"),
+        (["list", "--output", "xml"], "xml", "pyoco-client list"),
+        (["workers", "--hide", "a", "--unhide", "b"], "exclude", "pyoco-client workers --hide a"),
+        (["workers", "--hide", "a/b"], "not a worker id", "pyoco-client workers --hide worker-1"),
+        (["list", "--server", "localhost:8000"], "address", "pyoco-client --server http://127.0.0.1:8000"),
+        (["list", "--api-key", "日本"], "api_key", "pyoco-client"),
+        (["cancel", "a", "--timeout-sec", "9"], "needs --wait", "pyoco-client cancel a --timeout-sec 9 --wait"),
+        (["completion", "tcsh"], "tcsh", "pyoco-client completion bash"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_understood_ends_with_1_and_a_corrected_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str, example: str
+) -> None:
+    assert end(monkeypatch, *arguments) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert told in said.err
+    assert "[ERR-PYOCO-0018]" in said.err
+    assert f"example: {example}" in said.err
+
+
+def test_params_go_to_the_server_in_the_order_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, server: StandIn
+) -> None:
+    server.answers["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
+    options = ["--param", "a=1", "--params", '{"a": 2, "b": 2}', "--param", "b=3", "--tags", "x, y", "--tags", "z"]
+
+    code = end(monkeypatch, "submit", "--flow-name", "hello", "--tag", "gpu", *options)
+
+    assert code == 0
+    assert json.loads(server.bodies[0]) == {
+        "flow_name": "hello",
+        "params": {"a": 2, "b": 3},
+        "tag": "gpu",
+        "tags": ["x", "y", "z"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["get", RUN_ID], ("GET", f"/runs/{RUN_ID}")),
+        (["get", "--run-id", RUN_ID, "--include", "full"], ("GET", f"/runs/{RUN_ID}?include=full")),
+        (["get", RUN_ID, "--run-id", RUN_ID], ("GET", f"/runs/{RUN_ID}")),
+        (["tasks", RUN_ID], ("GET", f"/runs/{RUN_ID}/tasks")),
+        (["cancel", "--run-id", RUN_ID], ("POST", f"/runs/{RUN_ID}/cancel")),
+        (["explain", RUN_ID, "-o", "json"], ("GET", f"/runs/{RUN_ID}/explain")),
+        (
+            ["list", "--status", "failed", "--flow", "f", "--tag", "t", "--tags", "a,b", "--limit", "3"],
+            ("GET", "/runs?status=FAILED&flow=f&tag=t&tags=a&tags=b&limit=3"),
+        ),
+        (["workers"], ("GET", "/workers")),
+        (
+            ["workers", "--scope", "all", "--state", "idle", "--include-hidden", "--limit", "9"],
+            ("GET", "/workers?scope=all&state=IDLE&include_hidden=true&limit=9"),
+        ),
+        (["workers", "--hide", "w-1"], ("PATCH", "/workers/w-1")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_asks_once_and_prints_the_answer_as_json(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    arguments: list[str],
+    asked: tuple[str, str],
+) -> None:
+    assert end(monkeypatch, *arguments) == 0
+
+    assert server.asked == [asked]
+    assert json.loads(capsys.readouterr().out) == server.answers[asked[1].partition("?")[0]]
+
+
+def test_a_page_names_the_next_one_for_people_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
+    sha256 = "0" * 64
+
+    code = end(monkeypatch, "list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert server.asked == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
+    assert said.out.splitlines()[1].startswith(RUN_ID)
+    assert said.err == "next page: --cursor c-2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["get", RUN_ID, "-o", "status"], f"{RUN_ID} COMPLETED\n"),
+        (["tasks", RUN_ID, "-o", "status"], "greet SUCCEEDED\n"),
+        (["tasks", RUN_ID, "-o", "table"], "   TASK   STATUS     TIME  DETAIL\n✓  greet  SUCCEEDED  -\n"),
+        (["explain", RUN_ID], f"{RUN_ID} COMPLETED\nit went well\n"),
+        (["metrics"], 'pyoco_runs_total{status="COMPLETED"} 1\n'),
+    ],
+)
+def test_other_forms_are_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    arguments: list[str],
+    shown: str,
+) -> None:
+    assert end(monkeypatch, *arguments) == 0
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_server_may_be_named_before_or_after_the_command(
+    monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool
+) -> None:
+    monkeypatch.setenv("PYOCO_SERVER", "http://127.0.0.1:1")
+    options = ["--server", server.address, "--token", "t-1"]
+
+    code = end(monkeypatch, *(options if before else []), "metrics", *([] if before else options))
+
+    assert code == 0
+    assert server.headers[0]["Authorization"] == "Bearer t-1"
+
+
+def test_a_key_goes_into_the_header_that_the_server_asks_for(monkeypatch: pytest.MonkeyPatch, server: StandIn) -> None:
+    monkeypatch.setenv("PYOCO_HTTP_API_KEY_HEADER", "X-Team-Key")
+    monkeypatch.setenv("PYOCO_API_KEY", "k-1")
+
+    assert end(monkeypatch, "metrics") == 0
+    assert server.headers[0]["X-Team-Key"] == "k-1"
+
+
+def test_init_writes_a_flow_and_says_how_to_run_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert end(monkeypatch, "init", str(tmp_path / "first")) == 0
+
+    flow = read_flow_file((tmp_path / "first" / "flow.yaml").read_bytes())
+    assert list(flow.tasks) == ["words", "count", "report"]
+    assert "submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
+    compile((tmp_path / "first" / "tasks.py").read_text(), "tasks.py", "exec")
+
+
+def test_init_overwrites_nothing_unless_told_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "tasks.py").write_text("mine")
+
+    assert end(monkeypatch, "init", str(tmp_path)) == 1
+    assert (tmp_path / "tasks.py").read_text() == "mine"
+    assert not (tmp_path / "flow.yaml").exists()
+    assert "--force" in capsys.readouterr().err
+
+    assert end(monkeypatch, "init", str(tmp_path), "--force") == 0
+    assert (tmp_path / "tasks.py").read_text() != "mine"
+
+
+def test_init_where_nothing_can_be_written_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert end(monkeypatch, "init", str(tmp_path / "file" / "below")) == 1
+    assert "[ERR-PYOCO-0018]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    assert end(monkeypatch, "completion", shell) == 0
+    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in capsys.readouterr().out
+
+
+def test_commands_options_and_choices_are_completed() -> None:
+    def completed(words: str) -> list[str]:
+        environment = {
+            "PYTHONPATH": str(ROOT / "src"),
+            "_PYOCO_CLIENT_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        }
+        told = subprocess.run(
+            [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
+        )
+        return told.stdout.split()
+
+    assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
+    assert completed("pyoco-client watch --unt") == ["--until-terminal"]
+    assert completed("pyoco-client list --output ") == ["json", "table"]

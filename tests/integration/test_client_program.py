@@ -1,0 +1,261 @@
+"""`pyoco-client` as a process, against a server that answers as told: terminals, pipes, signals, languages, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.programs import clean_environment, client
+from support.stand_in import Events, Refusal, StandIn, stand_in
+from support.terminal import Terminal
+
+RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*3\d")
+HOSTILE = "\x1b]0;owned\x07[red]日本語[/red]"
+
+
+def run(status: str, **more: Any) -> dict[str, Any]:
+    tasks = {"load": "SUCCEEDED" if status == "COMPLETED" else "RUNNING", HOSTILE: "PENDING"}
+    records = {"load": {"started_at": 100.0, "progress": 40.0, "message": "row 4"}}
+    snapshot = {"run_id": RUN_ID, "flow_name": HOSTILE, "status": status, "updated_at": 100.0, "start_time": 100.0}
+    return snapshot | {"tasks": tasks, "task_records": records, "error": None} | more
+
+
+def heard(*runs: dict[str, Any], stays_open: bool = False) -> Events:
+    return Events(
+        tuple(("snapshot", {"run_id": RUN_ID, "snapshot": one, "ts": 101.0}) for one in runs), stays_open=stays_open
+    )
+
+
+@pytest.fixture
+def server() -> Iterator[StandIn]:
+    finished = run("COMPLETED", end_time=102.0)
+    answers = {
+        "/health": {"status": "ok", "nats": "connected"},
+        "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
+        f"/runs/{RUN_ID}": finished,
+        f"/runs/{RUN_ID}/watch": heard(run("PENDING"), run("RUNNING"), finished),
+        "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"], "hidden": False}],
+    }
+    with stand_in(answers) as there:
+        yield there
+
+
+def where(server: StandIn, **more: str) -> dict[str, str]:
+    return {"PYOCO_SERVER": server.address} | more
+
+
+def test_on_a_terminal_a_run_is_drawn_live_and_ends_with_one_line(server: StandIn, tmp_path: Path) -> None:
+    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=where(server)) as terminal:
+        code, drawn = terminal.end()
+
+    assert code == 0
+    assert "\x1b[?25l" in drawn  # the cursor is hidden while it draws
+    assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l")
+    assert "████████░░░░░░░░░░░░  40% row 4" in drawn
+    assert COLOUR.search(drawn)
+    assert f"run {RUN_ID} COMPLETED in 2.0s" in drawn.splitlines()[-1]
+
+
+def test_what_others_named_does_not_steer_the_terminal(server: StandIn, tmp_path: Path) -> None:
+    for command in (["watch", RUN_ID], ["get", RUN_ID], ["get", RUN_ID, "-o", "table"], ["list", "-o", "table"]):
+        with Terminal("-m", "pyoco_server.cli.client", *command, cwd=tmp_path, env=where(server)) as terminal:
+            _, drawn = terminal.end()
+
+        assert "owned" in drawn
+        assert "[red]日本語[/red]" in drawn
+        assert "\x1b]0;" not in drawn
+        assert "\x07" not in drawn
+
+
+def test_no_color_is_heeded(server: StandIn, tmp_path: Path) -> None:
+    environment = where(server, NO_COLOR="1")
+    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=environment) as terminal:
+        _, drawn = terminal.end()
+
+    assert not COLOUR.search(drawn)
+    assert "COMPLETED" in drawn
+
+
+def test_a_dumb_terminal_gets_plain_lines(server: StandIn, tmp_path: Path) -> None:
+    environment = where(server, TERM="dumb")
+    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=environment) as terminal:
+        _, drawn = terminal.end()
+
+    assert "\x1b" not in drawn
+    assert "run PENDING" in drawn
+
+
+def test_ctrl_c_ends_the_watching_with_130_and_says_that_the_run_goes_on(server: StandIn, tmp_path: Path) -> None:
+    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+
+    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=where(server)) as terminal:
+        terminal.wait_for("40% row 4")
+        terminal.interrupt()
+        code, drawn = terminal.end()
+
+    assert code == 130
+    assert f"pyoco-client cancel {RUN_ID}" in drawn
+    assert "Traceback" not in drawn
+    assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_to_be_interrupted_without_a_terminal_is_130_too(
+    server: StandIn, tmp_path: Path, number: signal.Signals
+) -> None:
+    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+
+    with client("watch", "--run-id", RUN_ID, cwd=tmp_path, env=where(server)) as program:
+        program.out.wait_for("task load RUNNING")
+        program.signal(number)
+        code = program.exit_code()
+
+    assert code == 130
+    assert any("goes on" in line for line in program.err.all())
+
+
+def test_a_reader_that_has_had_enough_is_no_failure(server: StandIn, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pyoco_server.cli.client", "list", "--output", "table"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=clean_environment() | where(server),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("RUN_ID")
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert (process.returncode, said) == (0, "")
+
+
+def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -> None:
+    with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+
+    assert code == 0
+    assert [line.split()[1:4] for line in program.out.all()[:2]] == [["run", "PENDING"], ["task", "load", "RUNNING"]]
+    assert program.out.all()[-1].startswith(f"run {RUN_ID} COMPLETED")
+    assert not any("\x1b" in line for line in program.out.all())
+
+
+def test_a_heartbeat_takes_nothing_back(server: StandIn, tmp_path: Path) -> None:
+    told = run("RUNNING")
+    beat = {name: value for name, value in told.items() if name != "task_records"}
+    data = [{"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (told, beat, None, told, run("COMPLETED"))]
+    names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
+    server.answers[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
+
+    with client("watch", RUN_ID, cwd=tmp_path, env=where(server)) as program:
+        assert program.exit_code() == 0
+
+    assert sum("task load RUNNING" in line for line in program.out.all()) == 1
+
+
+def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
+    with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=where(server)) as program:
+        program.exit_code()
+
+    events = [json.loads(line) for line in program.out.all()]
+    assert [event["snapshot"]["status"] for event in events] == ["PENDING", "RUNNING", "COMPLETED"]
+    assert {event["event"] for event in events} == {"snapshot"}
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "code"),
+    [
+        (["--until-terminal"], "FAILED", 1),
+        (["--until-terminal"], "CANCELLED", 1),
+        (["--until-terminal"], "COMPLETED", 0),
+        ([], "FAILED", 0),
+    ],
+)
+def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
+    server: StandIn, tmp_path: Path, options: list[str], status: str, code: int
+) -> None:
+    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run(status))
+
+    with client("watch", RUN_ID, *options, cwd=tmp_path, env=where(server)) as program:
+        assert program.exit_code() == code
+
+
+def test_a_watch_whose_time_is_over_says_that_the_run_goes_on(server: StandIn, tmp_path: Path) -> None:
+    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+
+    command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
+    with client(*command, cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    program.err.wait_for(f"pyoco-client watch {RUN_ID}")
+
+
+def test_an_output_that_knows_no_japanese_still_gets_its_json(server: StandIn, tmp_path: Path) -> None:
+    with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
+        assert program.exit_code() == 0
+
+    assert json.loads("\n".join(program.out.all())) == server.answers[f"/runs/{RUN_ID}"]
+
+
+def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path: Path) -> None:
+    server.answers[f"/runs/{RUN_ID}"] = Refusal(
+        404, "ERR-PYOCO-0005", "runが見つかりません", "run_id を確認してください。"
+    )
+
+    with client("get", RUN_ID, cwd=tmp_path, env=where(server, LANG="ja_JP.UTF-8")) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert server.headers[0]["Accept-Language"] == "ja"
+    assert program.err.all() == ["error: runが見つかりません [ERR-PYOCO-0005]", "hint: run_id を確認してください。"]
+    assert program.out.all() == []
+
+
+def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
+    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=where(server)) as refused:
+        assert refused.exit_code() == 1
+    with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=where(server)) as program:
+        assert program.exit_code() == 0
+
+    assert server.headers[0]["X-API-Key"] == "secret-7"
+    assert "secret-7" not in refused.said() + program.said()
+    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.said()
+
+
+def test_a_command_line_that_is_no_text_is_refused(server: StandIn, tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable.encode(), b"-m", b"pyoco_server.cli.client", b"submit", b"--flow-name", b"\xff"],
+        cwd=tmp_path,
+        env=clean_environment() | where(server),
+        capture_output=True,
+        check=False,
+    )
+
+    assert finished.returncode == 1
+    assert b"[ERR-PYOCO-0018]" in finished.stderr
+    assert server.asked == []
+
+
+def test_nobody_there_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with stand_in({}) as gone:
+        address = gone.address
+
+    with client("doctor", "--server", address, cwd=tmp_path) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert "[ERR-PYOCO-0001]" in program.out.all()[0]
+    assert "pyoco-server up" in program.out.all()[1]

@@ -1,0 +1,108 @@
+"""A server over a real socket that gives the answers it is told to give, by path: for what a real run rarely shows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+PATIENCE_SEC = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of server-sent events; `stays_open` until the reader goes away."""
+
+    items: tuple[tuple[str, Mapping[str, Any]], ...]
+    stays_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error as the gateway tells it."""
+
+    status: int
+    err_id: str
+    detail: str
+    hint: str = "do something about it"
+
+
+@dataclass(slots=True)
+class StandIn:
+    """Where it is, what it answers, and what it was asked."""
+
+    address: str
+    answers: dict[str, Any]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+
+
+@contextmanager
+def stand_in(answers: Mapping[str, Any]) -> Iterator[StandIn]:
+    """`answers` maps a path, without its query, to JSON, to text, to events or to a refusal."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    there = StandIn(f"http://127.0.0.1:{server.server_address[1]}", dict(answers))
+    _Handler.of[server.server_address[1]] = there
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield there
+    finally:
+        there.gone.set()
+        server.shutdown()
+        thread.join(PATIENCE_SEC)
+        server.server_close()
+        del _Handler.of[server.server_address[1]]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    of: dict[int, StandIn] = {}  # noqa: RUF012  # by port: the server makes a handler per request
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the tests' output is for the tests."""
+
+    def do_GET(self) -> None:
+        there = self.of[self.connection.getsockname()[1]]
+        there.bodies.append(self.rfile.read(int(self.headers.get("content-length") or 0)))
+        there.asked.append((self.command, self.path))
+        there.headers.append(dict(self.headers))
+        nothing = Refusal(404, "ERR-PYOCO-0033", f"nothing at {self.path}")
+        self._answer(there, there.answers.get(self.path.partition("?")[0], nothing))
+
+    do_POST = do_PATCH = do_GET  # noqa: N815  # the names that the library looks for
+
+    def _answer(self, there: StandIn, answer: Any) -> None:
+        match answer:
+            case Events():
+                self._stream(there, answer)
+            case Refusal():
+                body = {"detail": answer.detail, "err_id": answer.err_id, "msg_id": "", "hint": answer.hint}
+                self._whole(answer.status, json.dumps(body).encode(), "application/json")
+            case str():
+                self._whole(200, answer.encode(), "text/plain")
+            case _:
+                self._whole(200, json.dumps(answer).encode(), "application/json")
+
+    def _whole(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, there: StandIn, events: Events) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for number, (name, data) in enumerate(events.items, start=1):
+            self.wfile.write(f"id: {number}\nevent: {name}\ndata: {json.dumps(data)}\n\n".encode())
+        self.wfile.flush()
+        if events.stays_open:
+            there.gone.wait(PATIENCE_SEC)

@@ -1,0 +1,73 @@
+"""A program on a terminal of its own: what it draws there, while it draws, and how it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from support.programs import PATIENCE_SEC, clean_environment
+
+
+class Terminal:
+    """`python …` with a terminal of 100 by 30 as its standard output and error."""
+
+    def __init__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        self._screen, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=cwd,
+            env=clean_environment() | {"TERM": "xterm-256color"} | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._drawn = b""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._screen)
+
+    def wait_for(self, text: str) -> None:
+        """Return when this has been drawn."""
+        while text.encode() not in self._drawn:
+            if not self._read():
+                raise AssertionError(f"{text!r} is not among {self._drawn.decode(errors='replace')!r}")
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def end(self) -> tuple[int, str]:
+        """How it ended, and all that it drew."""
+        while self._read():
+            continue
+        return self._process.wait(PATIENCE_SEC), self._drawn.decode()
+
+    def _read(self) -> bool:
+        if not select.select([self._screen], [], [], PATIENCE_SEC)[0]:
+            raise AssertionError(f"nothing more comes after {self._drawn.decode(errors='replace')!r}")
+        try:
+            more = os.read(self._screen, 65536)
+        except OSError:
+            return False  # how Linux says that nobody has the terminal open any more
+        self._drawn += more
+        return bool(more)

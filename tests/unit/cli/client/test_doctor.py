@@ -1,0 +1,87 @@
+"""What the doctor concludes from what it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyoco_server import __version__
+from pyoco_server.cli.client.doctor import broker, clock, fleet, refused, version_of
+from pyoco_server.http_client import PyocoClientError
+
+AT = 1_800_000_000.0
+DATE = "Fri, 15 Jan 2027 08:00:00 GMT"
+
+
+def refusal(detail: str, err_id: str | None, hint: str | None, status_code: int) -> PyocoClientError:
+    error = PyocoClientError(detail)
+    error.detail, error.err_id, error.hint = detail, err_id, hint
+    vars(error)["status_code"] = status_code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict", "told"),
+    [(AT, "ok", "agree"), (AT + 60, "warning", "60 s behind"), (AT - 60, "warning", "60 s ahead")],
+)
+def test_clocks_may_differ_by_seconds_only(now: float, verdict: str, told: str) -> None:
+    finding = clock(DATE, now)
+
+    assert finding.verdict == verdict
+    assert told in finding.detail
+
+
+@pytest.mark.parametrize("date", [None, "", "yesterday"])
+def test_a_server_that_does_not_tell_the_time_is_not_blamed(date: str | None) -> None:
+    assert clock(date, AT).verdict == "skipped"
+
+
+def test_another_version_is_worth_a_word_and_no_more() -> None:
+    assert version_of({"version": __version__}).verdict == "ok"
+    assert version_of({"version": "0.1"}).verdict == "warning"
+    assert version_of({}).verdict == "warning"
+
+
+def test_a_broker_out_of_reach_is_wrong_and_says_what_to_check() -> None:
+    assert broker({"nats": "connected"}).verdict == "ok"
+
+    away = broker({"nats": "away"})
+
+    assert (away.verdict, "NATS" in (away.todo or "")) == ("wrong", True)
+
+
+def test_a_fleet_without_workers_is_wrong_and_says_how_to_start_one() -> None:
+    (finding,) = fleet([], tag="gpu")
+
+    assert finding.verdict == "wrong"
+    assert finding.todo == "Start one: pyoco-worker --tags gpu"
+
+
+@pytest.mark.parametrize(
+    ("tag", "verdicts"),
+    [(None, ["ok", "warning"]), ("gpu", ["ok", "ok"]), ("tpu", ["ok", "wrong"])],
+)
+def test_a_tag_that_was_asked_for_must_be_served(tag: str | None, verdicts: list[str]) -> None:
+    workers = [{"tags": ["gpu", "\x1b[2J"], "state": "RUNNING"}]
+
+    findings = list(fleet(workers, tag))
+
+    assert [finding.verdict for finding in findings] == verdicts
+    assert "1 alive, 1 busy" in findings[0].detail
+    assert not any("\x1b" in finding.detail for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "check", "verdict"),
+    [
+        ("runs", 401, "access", "wrong"),
+        ("runs", 403, "access", "wrong"),
+        ("runs", 503, "runs", "wrong"),
+        ("workers", 403, "workers", "skipped"),
+        ("workers", 503, "workers", "wrong"),
+    ],
+)
+def test_a_refusal_is_told_with_its_hint(question: str, status: int, check: str, verdict: str) -> None:
+    finding = refused(question, refusal("no", "ERR-PYOCO-0036", "ask for it", status))
+
+    assert (finding.check, finding.verdict, finding.todo) == (check, verdict, "ask for it")
+    assert "ERR-PYOCO-0036" in finding.detail

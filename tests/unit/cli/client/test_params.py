@@ -1,0 +1,134 @@
+"""Params on the command line: where they come from, which one wins, and what is said when they cannot be read."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.cli.client.params import from_file, from_json, from_pair, merged
+from pyoco_server.errors import InvalidUsage
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("count=3", {"count": 3}),
+        ("name=Ann", {"name": "Ann"}),
+        ('name="3"', {"name": "3"}),
+        ("on=true", {"on": True}),
+        ("list=[1,2]", {"list": [1, 2]}),
+        ("nothing=null", {"nothing": None}),
+        ("empty=", {"empty": ""}),
+        ("equation=a=b", {"equation": "a=b"}),
+        ("a.b=1", {"a.b": 1}),
+        ("ratio=NaN", {"ratio": "NaN"}),
+        ("when=2026-01-01", {"when": "2026-01-01"}),
+        ("名前=花子", {"名前": "花子"}),
+    ],
+)
+def test_a_pair_is_json_where_it_can_be_and_text_otherwise(text: str, params: dict[str, Any]) -> None:
+    assert from_pair(text) == params
+
+
+def test_the_last_word_wins_in_the_order_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "params.json"
+    file.write_text('{"a": "file", "b": "file", "c": "file"}')
+    given = {"params_file": [str(file)], "params": ['{"b": "json"}'], "param": ["a=first", "c=last"]}
+
+    params = merged(["flow_name", "param", "params_file", "tag", "params", "param"], given)
+
+    assert params == {"a": "file", "b": "json", "c": "last"}
+
+
+def test_what_stands_below_a_key_is_replaced_whole() -> None:
+    given = {"params": ['{"deep": {"a": 1, "b": 2}}', '{"deep": {"b": 3}}']}
+
+    assert merged(["params", "params"], given) == {"deep": {"b": 3}}
+
+
+@pytest.mark.parametrize(("name", "text"), [("p.json", '{"n": 1}'), ("p.yaml", "n: 1\n"), ("p.yml", "{n: 1}")])
+def test_a_file_is_read_by_its_ending(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert from_file(str(tmp_path / name)) == {"n": 1}
+
+
+def test_an_empty_yaml_file_has_no_params(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("# nothing yet\n")
+
+    assert from_file(str(tmp_path / "p.yaml")) == {}
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'\xef\xbb\xbf{"n": 1}')))
+
+    assert from_file("-") == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong", "told", "example"),
+    [
+        (["--param", "count"], ("param", "count"), "key=value", ["--param", "count=value"]),
+        (["--param", "=3"], ("param", "=3"), "key=value", ["--param", "key=3"]),
+        (["--params", "{'a': 1}"], ("params", "{'a': 1}"), "not JSON", ["--params", '{"a": 1}']),
+        (["--params={a:1}"], ("params", "{a:1}"), "not JSON", ['--params={"key": "value"}']),
+        (["--params", "[1]"], ("params", "[1]"), "a list", ["--params", '{"key": [1]}']),
+        (["--params", '{"a":1,"a":2}'], ("params", '{"a":1,"a":2}'), "twice", ["--params", '{"a": 2}']),
+        (["--params", "[" * 9999], ("params", "[" * 9999), "not JSON", ["--params", '{"key": "value"}']),
+        (
+            ["--params-file", "gone.json"],
+            ("params_file", "gone.json"),
+            "No such file",
+            ["--params-file", "params.json"],
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], wrong: tuple[str, str], told: str, example: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pyoco-client", "submit", "--flow-name", "f", *arguments])
+
+    with pytest.raises(InvalidUsage, match=told) as refused:
+        merged([wrong[0]], {wrong[0]: [wrong[1]]})
+
+    assert refused.value.facts["example"] == shlex.join(["pyoco-client", "submit", "--flow-name", "f", *example])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("p.yaml", b"when: 2026-01-01\n", "quotes"),
+        ("p.yaml", b"1: one\n", "line 1"),
+        ("p.yaml", b"a: 1\na: 2\n", "line 2"),
+        ("p.yaml", b"a: [1\n", "not YAML"),
+        ("p.yaml", b"- 1\n", "a list"),
+        ("p.json", b"\xff\xfe", "UTF-8"),
+        ("p.json", b'"text"', "a text"),
+        ("p.json", b"", "Expecting value"),
+    ],
+)
+def test_a_file_that_holds_no_params_is_refused_by_its_name(
+    tmp_path: Path, name: str, content: bytes, told: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(InvalidUsage, match=told) as refused:
+        from_file(str(tmp_path / name))
+
+    assert name in refused.value.detail
+
+
+@pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": "\\ud800"}'])
+def test_what_json_cannot_carry_is_refused_before_it_is_sent(text: str) -> None:
+    with pytest.raises(InvalidUsage, match="cannot be sent"):
+        merged(["params"], {"params": [text]})
+
+
+def test_an_object_is_taken_as_it_is() -> None:
+    assert from_json('{"a": {"b": [1, null]}}') == {"a": {"b": [1, None]}}
