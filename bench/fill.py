@@ -15,6 +15,7 @@ from bench.limits import rate
 
 FLOW_COUNT = 10
 TAG_COUNT = 5
+YAML_COUNT = 20
 FAILED_EVERY = 33
 FILL_TIMEOUT_SEC = 120.0
 IN_FLIGHT = 256
@@ -29,6 +30,8 @@ class StoredRun:
     run_id: str
     flow_name: str
     tag: str
+    labels: tuple[str, ...]
+    workflow_yaml_sha256: str
     status: str
     at: float
 
@@ -39,9 +42,16 @@ class StoredRun:
             run_id=str(_uuid7(at, number)),
             flow_name=f"flow_{number % FLOW_COUNT}",
             tag=f"tag_{number % TAG_COUNT}",
+            labels=("every", "even" if number % 2 == 0 else "odd"),
+            workflow_yaml_sha256=yaml_digest(number % YAML_COUNT),
             status="FAILED" if number % FAILED_EVERY == 0 else "COMPLETED",
             at=at,
         )
+
+
+def yaml_digest(number: int) -> str:
+    """A made-up digest: nobody looks for the YAML itself."""
+    return f"{number:064x}"
 
 
 def _uuid7(at: float, number: int) -> uuid.UUID:
@@ -72,7 +82,8 @@ def _snapshot(run: StoredRun) -> dict[str, object]:
         "params": {"x": 1},
         "tasks": {"only": "SUCCEEDED" if run.status == "COMPLETED" else "FAILED"},
         "tag": run.tag,
-        "tags": [run.tag],
+        "tags": list(run.labels),
+        "workflow_yaml_sha256": run.workflow_yaml_sha256,
         "worker_id": "filler",
         "start_time": run.at,
         "end_time": run.at + 0.01,

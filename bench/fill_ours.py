@@ -57,10 +57,11 @@ async def _fill(nats_url: str, token: str | None, first: int, count: int) -> Non
 
 def _life(run: StoredRun) -> Events:
     at, end = run.at, run.at + 0.01
+    request = Request(
+        flow_name=run.flow_name, tag=run.tag, input={"x": 1}, workflow_yaml_sha256=run.workflow_yaml_sha256
+    )
     begin = (
-        ExecutionCreated(
-            at=at, request=Request(flow_name=run.flow_name, tag=run.tag, input={"x": 1}), labels=(run.tag,)
-        ),
+        ExecutionCreated(at=at, request=request, labels=run.labels),
         ExecutionStarted(at=at, attempt=1),
         NodeStarted(at=at, node_id=NODE, attempt=1),
     )

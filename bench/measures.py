@@ -12,7 +12,7 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from bench.connection import Connection
-from bench.fill import FLOW_COUNT, jetstream
+from bench.fill import FIRST_AT, FLOW_COUNT, jetstream, yaml_digest
 from bench.flows import SLEEPER_MAX_SEC
 from bench.load import LoadClient, post_count, post_for
 from bench.processes import StepFailed
@@ -26,6 +26,17 @@ LIST_QUERIES = {
     "flow": f"&flow=flow_{FLOW_COUNT - 1}",
     "tag": "&tag=tag_3",
 }
+# Asked of this product only, at the greatest size; the peer has no filters for most of them.
+MORE_LIST_QUERIES = {
+    "label": "&tags=even",
+    "labels": "&tags=even&tags=every",
+    "apart": "&tags=even&tags=odd",
+    "all_filters": f"&status=COMPLETED&flow=flow_{FLOW_COUNT - 1}&tag=tag_4&tags=odd&tags=every",
+    "after": f"&updated_after={FIRST_AT + 10}",
+    "yaml": f"&workflow_yaml_sha256={yaml_digest(7)}",
+}
+NEVER_TOGETHER = "apart"
+DEEP_PAGES = 250
 SLOWEST_LIST_SEC = 60.0
 
 
@@ -167,7 +178,19 @@ class Lists:
     refused: int
 
 
-def list_runs(stack: Stack, query: str, *, count: int, patience_sec: float) -> Lists:
+def deep_cursor(stack: Stack) -> str:
+    """The query for a page far down the list: where a reader of long pages is after many of them."""
+    cursor = ""
+    with Connection(stack.port, timeout_sec=SLOWEST_LIST_SEC) as connection:
+        for _ in range(DEEP_PAGES):
+            answer = connection.request("GET", f"/runs?limit=200&cursor={cursor}").require_ok("a page")
+            cursor = answer.json()["next_cursor"]
+            if cursor is None:
+                raise StepFailed(f"the list ended before page {DEEP_PAGES}")
+    return f"&cursor={cursor}"
+
+
+def list_runs(stack: Stack, query: str, *, count: int, patience_sec: float, empty: bool = False) -> Lists:
     """`GET /runs?limit=50`, one at a time; fewer than `count` when that would take longer than `patience_sec`."""
     taken: list[float] = []
     refused = 0
@@ -179,8 +202,8 @@ def list_runs(stack: Stack, query: str, *, count: int, patience_sec: float) -> L
             elapsed_ms = (time.perf_counter() - started) * 1000
             if answer.status != 200:
                 refused += 1
-            elif not answer.json():
-                raise StepFailed(f"a list with {query or 'no filter'} came back empty")
+            elif empty is not (not answer.json()):
+                raise StepFailed(f"a list with {query or 'no filter'} came back {'full' if empty else 'empty'}")
             else:
                 taken.append(elapsed_ms)
     if not taken:

@@ -6,8 +6,9 @@ from bench import limits, measures
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.load import LoadClient
-from bench.measures import LIST_QUERIES, p50, p99
+from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p99
 from bench.plan import Bench, Part
+from bench.rows import LIST_SIZES
 from bench.stacks import DEFAULT_TAGS, Stack
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
@@ -111,6 +112,27 @@ def _lists_at(bench: Bench, stack: Stack, size: int) -> None:
             bench.journal.note(f"{stack.name}: some lists at {size:,} runs were refused with an error and not timed")
         if p50(lists.taken_ms) > TOO_SLOW_TO_REPEAT_MS:
             return
+    if stack.name == "ours" and size == LIST_SIZES[-1]:
+        _more_lists(bench, stack)
+
+
+def _more_lists(bench: Bench, stack: Stack) -> None:
+    """Every filter beside no filter, turn by turn: a noisy moment then meets both."""
+    scale = bench.scale
+    for name, query in {**LIST_QUERIES, **MORE_LIST_QUERIES, "deep": measures.deep_cursor(stack)}.items():
+        if not query:
+            continue
+        plain, filtered = (
+            measures.list_runs(
+                stack,
+                asked,
+                count=scale.list_requests,
+                patience_sec=scale.list_patience_sec,
+                empty=asked == query and name == NEVER_TOGETHER,
+            )
+            for asked in ("", query)
+        )
+        bench.add(stack.name, f"list.filter.{name}", p50(filtered.taken_ms) / p50(plain.taken_ms))
 
 
 def _can_run(bench: Bench, stack: Stack) -> bool:

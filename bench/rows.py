@@ -11,6 +11,18 @@ LOAD_CLIENTS = ("wrk", "built-in")
 LIST_SIZES = (100, 10_000, 100_000)
 SYNC_WORDS = {"interval": "buffered", "always": "fsynced"}
 FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}
+MORE_FILTER_WORDS = {
+    "status": "a status",
+    "flow": "a flow",
+    "tag": "a tag",
+    "label": "a common label",
+    "labels": "two common labels",
+    "apart": "two common labels that never come together",
+    "all_filters": "status, flow, tag and two labels",
+    "after": "updated_after",
+    "yaml": "workflow_yaml_sha256",
+    "deep": "a cursor 50,000 runs down",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +80,8 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 
 def product_rows() -> list[Row]:
-    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *_list_rows(), *_access_rows(), *_footprint_rows()]
+    lists = [*_list_rows(), *_filter_rows()]
+    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *_access_rows(), *_footprint_rows()]
 
 
 def limit_rows() -> list[Row]:
@@ -165,6 +178,19 @@ def _access_rows() -> list[Row]:
         )
         for way, word in ways.items()
         for act, path in acts.items()
+    ]
+
+
+def _filter_rows() -> list[Row]:
+    return [
+        Row(
+            key=f"list.filter.{name}",
+            title=f"GET /runs?limit=50 at {LIST_SIZES[-1]:,} runs with {words}, p50 beside no filter",
+            unit="×",
+            better="lower",
+            budget=at_most(f"list.filter.{name}", 3, "× no filter"),
+        )
+        for name, words in MORE_FILTER_WORDS.items()
     ]
 
 

@@ -157,6 +157,11 @@ class NatsBackendConfig:
         262_144, _whole(1024), "Largest snapshot; task_records are dropped first, tasks never.", unit="bytes"
     )
     workflow_yaml_max_bytes: int = _setting(262_144, _whole(1), "Largest flow.yaml accepted.", unit="bytes")
+    callable_allow: str = _setting(
+        "",
+        ANY_TEXT,
+        "Which callables the tasks of a flow.yaml may name: patterns joined by commas (tasks:*, team.*:*). Empty: all.",
+    )
     cancel_grace_period_sec: float = _setting(
         30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed.", unit="s"
     )

@@ -19,6 +19,7 @@ from pyoco_server.application.ports import RunIndex
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
 
+YAML = "ab" * 32
 STREAM = "2024-05-01T00:00:00Z"
 A, B, C, D = (RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(4))
 
@@ -110,15 +111,30 @@ def test_summaries_are_json_objects_in_the_order_of_the_list(index: RunIndex) ->
         (RunQuery(labels=("unheard of",)), []),
         (RunQuery(status="NONSENSE"), []),
         (RunQuery(flow="", tag=""), []),
+        (RunQuery(flow="main", tag="gpu"), [C]),
+        (RunQuery(flow="main", tag="gpu", labels=("nightly",)), [C]),
+        (RunQuery(labels=("nightly", "nightly", "big")), [C]),
+        (RunQuery(labels=("nightly",), tenant_id="acme"), [A]),
+        (RunQuery(workflow_yaml_sha256=YAML), [D, A]),
+        (RunQuery(workflow_yaml_sha256=YAML, labels=("nightly",)), [A]),
+        (RunQuery(workflow_yaml_sha256=YAML, status="RUNNING"), []),
+        (RunQuery(labels=(YAML,)), []),
+        (RunQuery(labels=(f"yaml:{YAML}",)), []),
+        (RunQuery(updated_after=102.0), [D, C]),
+        (RunQuery(updated_after=101.5, labels=("nightly",)), [C]),
+        (RunQuery(before=(103.0, C)), [B, A]),
+        (RunQuery(before=(103.0, D)), [C, B, A]),
+        (RunQuery(before=(103.0, C), labels=("nightly",), updated_after=100.0), [A]),
+        (RunQuery(before=(104.0, D), flow="main", tag="gpu"), [C]),
     ],
 )
 def test_every_given_filter_applies(index: RunIndex, query: RunQuery, expected: list[RunId]) -> None:
     take_in(
         index,
-        seen(1, A, tenant_id="acme", tags=["nightly"]),
+        seen(1, A, tenant_id="acme", tags=["nightly"], workflow_yaml_sha256=YAML),
         seen(2, B, tenant_id="acme", status="RUNNING", flow_name="train"),
         seen(3, C, status="RUNNING", tag="gpu", tags=["nightly", "big", "big"]),
-        seen(4, D, flow_name="train", tag="gpu", tags=["big"]),
+        seen(4, D, flow_name="train", tag="gpu", tags=["big"], workflow_yaml_sha256=YAML),
     )
 
     assert index.run_ids(query) == expected
@@ -196,6 +212,41 @@ def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -
     take_in(index, removed(2, A), seen(3, A, version=3))
 
     assert index.known([A]) == {A: (3, "PENDING")}
+
+
+def changed_since(index: RunIndex, since: int, query: RunQuery | None = None, after: str = "") -> list[RunId]:
+    runs = index.changed(query or RunQuery(), since=since, after=after, upto=index.last_run_id())
+    return [run.run_id for run in runs]
+
+
+def test_what_changed_behind_a_sequence_is_found_by_id(index: RunIndex) -> None:
+    take_in(index, seen(1, A), seen(2, B), seen(3, C, flow_name="train"), seen(4, D))
+
+    take_in(index, seen(5, C, flow_name="train", status="RUNNING"), seen(6, A))
+
+    assert changed_since(index, 4) == [A, C]
+    assert changed_since(index, 5) == [A]
+    assert changed_since(index, 6) == []
+    assert changed_since(index, 4, RunQuery(flow="train", status="RUNNING")) == [C]
+    assert changed_since(index, 4, RunQuery(labels=("default",), limit=1)) == [A]
+    assert changed_since(index, 4, after=A) == [C]
+    assert [run.run_id for run in index.changed(RunQuery(), since=0, after="", upto=B)] == [A, B]
+
+
+def test_a_heartbeat_is_no_change(index: RunIndex) -> None:
+    take_in(index, seen(1, A, version=1, updated_at=5.0), seen(2, B, version=2, updated_at=5.0))
+
+    take_in(index, seen(3, A, version=1, updated_at=5.0, heartbeat_at=7.0), seen(4, B, version=3, updated_at=5.0))
+
+    assert changed_since(index, 2) == [B]
+
+
+def test_the_last_run_id_is_the_greatest_of_all(index: RunIndex) -> None:
+    assert index.last_run_id() == ""
+
+    take_in(index, seen(1, C), seen(2, A, archived_at=1.0))
+
+    assert index.last_run_id() == C
 
 
 def test_counts_follow_every_change(index: RunIndex) -> None:
@@ -300,6 +351,23 @@ def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunInde
     assert index.run_ids(RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
 
 
+@pytest.mark.parametrize("families", [40, 300, 1500])
+def test_labels_in_however_many_combinations_are_found_in_order(index: RunIndex, families: int) -> None:
+    runs = [RunId(f"run-{n:04}") for n in range(1600)]
+    for first in range(0, len(runs), 400):
+        changes = [
+            seen(n + 1, runs[n], tags=["all", "even" if n % 2 else "odd", f"customer-{n % families}"])
+            for n in range(first, first + 400)
+        ]
+        take_in(index, *changes)
+
+    assert index.run_ids(RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
+    assert index.run_ids(RunQuery(labels=("odd", "all"), limit=3)) == [runs[1598], runs[1596], runs[1594]]
+    assert index.run_ids(RunQuery(labels=("customer-7",), limit=1)) == [runs[7 + (1599 - 7) // families * families]]
+    assert index.run_ids(RunQuery(labels=("odd", "even"))) == []
+    assert index.run_ids(RunQuery(labels=("all",), before=(111.0, runs[10]))) == runs[9::-1]
+
+
 STATUSES = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
 FIELDS = st.fixed_dictionaries(
     {
@@ -308,7 +376,12 @@ FIELDS = st.fixed_dictionaries(
         "tags": st.lists(st.sampled_from(["x", "y", "z"])),
         "flow_name": st.sampled_from(["f", "g"]),
     },
-    optional={"archived_at": st.just(9.0), "tenant_id": st.sampled_from(["s", "t"]), "end_time": st.just(2.0)},
+    optional={
+        "workflow_yaml_sha256": st.just(YAML),
+        "archived_at": st.just(9.0),
+        "tenant_id": st.sampled_from(["s", "t"]),
+        "end_time": st.just(2.0),
+    },
 )
 CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(st.integers(0, 5), FIELDS))
 
@@ -333,12 +406,16 @@ def everything(index: RunIndex) -> list[object]:
     lists: Callable[[RunQuery], object] = index.summaries
     queries = [RunQuery(archived=archived, status=status) for archived in (False, True) for status in (None, "RUNNING")]
     queries += [RunQuery(labels=("x",)), RunQuery(labels=("x", "y"), flow="f"), RunQuery(tenant_id="t")]
+    queries += [RunQuery(workflow_yaml_sha256=YAML, labels=("z",)), RunQuery(flow="g", tag="default")]
+    queries += [RunQuery(updated_after=1.0), RunQuery(before=(2.0, B), labels=("x",))]
     return [
         *(lists(query) for query in queries),
         dict(index.counts()),
         index.finished_before(9e9, 10),
         *(index.unfinished(status=status, tag="default", updated_before=9e9, limit=10) for status in STATUSES),
         dict(index.known([A, B, C])),
+        index.changed(RunQuery(), since=0, after="", upto=C),
+        index.last_run_id(),
         index.position(),
     ]
 

@@ -21,6 +21,7 @@ from pyoco_server.errors import InvalidUsage
 from pyoco_server.execution.ids import WorkerId
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
+from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, seen, serving, submit
 
 PATIENCE_SEC = 10.0
@@ -237,9 +238,24 @@ async def test_a_name_that_cannot_be_a_subject_or_a_key_is_a_value_error(tags: l
         await PyocoNatsWorker.connect(NatsBackendConfig(), lambda name: Flow(name), worker_id, tags)
 
 
-async def test_a_worker_without_flows_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="flow_resolver"):
-        await PyocoNatsWorker.connect(NatsBackendConfig())
+async def test_a_worker_without_a_resolver_runs_what_comes_as_a_file_and_knows_no_other_flow(
+    config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "library_tasks.py").write_text("def load(day):\n    return day\n\ndef save(load):\n    return load * 2")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    text = TWO_TASKS.replace("tasks:", "library_tasks:").replace("library_tasks:\n", "tasks:\n")
+    async with serving(config) as client, await PyocoNatsWorker.connect(config) as one:
+        answer = await client.post("/runs/yaml", files={"workflow": text.encode()}, data={"flow_name": "file"})
+        by_name = await submit(client, "file")
+        for _ in range(2):
+            await one.run_once(timeout=PATIENCE_SEC)
+
+        run = await seen(client, answer.json()["run_id"], "COMPLETED", "FAILED")
+        unknown = await seen(client, by_name, "COMPLETED", "FAILED")
+    assert run["status"] == "COMPLETED", run["error"]
+    assert run["task_records"]["save"]["output"] == "mondaymonday"
+    assert (unknown["status"], "no flow named 'file'" in unknown["error"]) == ("FAILED", True)
 
 
 async def test_a_run_outlasts_the_ack_wait_without_being_begun_twice(config: NatsBackendConfig, flows: Flows) -> None:

@@ -31,6 +31,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 OPERATIONS = [
     "GET /health",
     "POST /runs",
+    "POST /runs/yaml",
     "GET /runs",
     "GET /runs/{run_id}",
     "GET /runs/{run_id}/tasks",

@@ -14,13 +14,14 @@ from types import TracebackType
 class Broker:
     """A nats-server process of its own, without authentication, on a free loopback port."""
 
-    def __init__(self, folder: Path, *, sync_always: bool = False) -> None:
+    def __init__(self, folder: Path, *, sync_always: bool = False, max_payload: int = 1_048_576) -> None:
         self.port = _free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self._config = folder / "nats.conf"
         sync = "sync_interval: always" if sync_always else "sync_interval: 120s"
         self._config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n}}\n'
+            f'listen: "127.0.0.1:{self.port}"\nmax_payload: {max_payload}\n'
+            f'jetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n}}\n'
         )
         self._process: subprocess.Popen[str] | None = None
 

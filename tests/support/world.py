@@ -14,6 +14,7 @@ from pyoco_server.application.handle import Handled, handle
 from pyoco_server.application.ports import Clock, Feed, LoadedSnapshot, LogSeen, SnapshotSeen
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.commands import Command, CompleteExecution, StartExecution
 from pyoco_server.execution.events import Actor
@@ -94,8 +95,8 @@ class World:
         """That of another gateway, or of this one after a restart."""
         return Caretaker(self.stores, self.index, self.feed, self.config)
 
-    async def submit(self, request: Request = HELLO) -> RunId:
-        return (await submit(self.stores, request, ("default",), USER)).execution_id
+    async def submit(self, request: Request = HELLO, workflow: Workflow | None = None) -> RunId:
+        return (await submit(self.stores, request, ("default",), USER, workflow)).execution_id
 
     async def handle(self, run_id: RunId, command: Command) -> Handled:
         return await handle(self.truth, run_id, command, USER)

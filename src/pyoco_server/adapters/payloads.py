@@ -12,17 +12,18 @@ _LETTER_FIELDS = frozenset(field.name for field in fields(DeadLetter))
 
 
 def encode_job(job: Job) -> bytes:
-    """The message that a worker of any version understands."""
-    return orjson.dumps(
-        {
-            "run_id": job.run_id,
-            "flow_name": job.flow_name,
-            "tag": job.tag,
-            "tags": job.tags,
-            "params": job.params,
-            "submitted_at": job.submitted_at,
-        }
-    )
+    """The message that a worker of any version understands; only a run of a flow.yaml has one more field."""
+    plain = {
+        "run_id": job.run_id,
+        "flow_name": job.flow_name,
+        "tag": job.tag,
+        "tags": job.tags,
+        "params": job.params,
+        "submitted_at": job.submitted_at,
+    }
+    if job.workflow_yaml is not None:
+        plain["workflow_yaml"] = job.workflow_yaml
+    return orjson.dumps(plain)
 
 
 def encode_letter(letter: DeadLetter) -> bytes:

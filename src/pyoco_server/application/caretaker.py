@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pyoco_server.application.cancel import see_through
 from pyoco_server.application.ports import Feed, RunIndex, RunQuery
 from pyoco_server.application.stores import Stores
-from pyoco_server.application.submit import job_of
+from pyoco_server.application.submit import job_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.evolve import fold_commits
@@ -135,7 +135,8 @@ class Caretaker:
         age_sec = self._stores.clock.now() - (execution.created_at or 0.0)
         if _waits_for_worker(execution) and age_sec < QUEUE_WITHIN_SEC:
             # The same message id as the submitter's: where its publish went through, the broker swallows ours.
-            await self._stores.queue.publish(job_of(execution), created_sequence=execution.version)
+            job = await job_again(self._stores, execution)
+            await self._stores.queue.publish(job, created_sequence=execution.version)
 
     # --- cancels ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class Caretaker:
                 logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
                 # The same number for all gateways that see it in the same period: the broker keeps one of their jobs.
                 await self._stores.queue.publish(
-                    job_of(loaded.execution),
+                    await job_again(self._stores, loaded.execution),
                     created_sequence=loaded.execution.version,
                     nth=2 + int(now // silence_sec),
                 )

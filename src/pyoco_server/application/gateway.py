@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +11,15 @@ from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.ports import RunIndex, RunQuery
+from pyoco_server.application.lists import Lists
+from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.errors import RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
-
-# How long a list waits until the index shows what this gateway itself has just written.
-OWN_WRITE_WAIT_SEC = 0.05
-# How long a list waits for an index that is being built.
-FIRST_FILL_WAIT_SEC = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +33,16 @@ class Gateway:
     config: NatsBackendConfig
     door: Door | None = None
 
-    async def submit(self, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
+    @property
+    def lists(self) -> Lists:
+        """Lists of runs, from the index."""
+        return Lists(stores=self.stores, index=self.index, follower=self.follower)
+
+    async def submit(
+        self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
+    ) -> Execution:
         """Accept a run; when this returns, no kill of any process can lose it."""
-        execution = await submit(self.stores, request, labels, origin)
+        execution = await submit(self.stores, request, labels, origin, workflow)
         self.caretaker.vouch(execution.execution_id)
         return execution
 
@@ -55,22 +58,3 @@ class Gateway:
         if sees is not None:
             await self.get_snapshot(run_id, sees=sees)
         return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
-
-    async def list_summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The runs that fit, as JSON."""
-        await self._fresh()
-        return self.index.summaries(query)
-
-    async def list_snapshots(self, query: RunQuery) -> Sequence[Mapping[str, Any]]:
-        """The runs that fit, whole; one that was removed meanwhile is left out."""
-        await self._fresh()
-        found = await asyncio.gather(*(self.stores.snapshots.load(run_id) for run_id in self.index.run_ids(query)))
-        return [loaded.plain for loaded in found if loaded is not None]
-
-    async def _fresh(self) -> None:
-        """A stale list would look true: refuse it while the broker is away or the index is not filled."""
-        if not self.stores.broker.connected:
-            raise NatsUnavailable
-        if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise NatsUnavailable("the list is being built after a start; try again in a moment")
-        await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)

@@ -63,6 +63,7 @@ class IndexFollower:
         self._first_pause_sec = first_pause_sec
         self._pause_sec = first_pause_sec
         self._sequence = 0
+        self._stream = ""
         self._target = 0
         self._moved = asyncio.Event()
         self._waiting = 0
@@ -76,6 +77,15 @@ class IndexFollower:
     def sequence(self) -> int:
         """The last sequence of the snapshot stream that is in the index."""
         return self._sequence
+
+    @property
+    def stream(self) -> str:
+        """Which bucket is followed: when it was created."""
+        return self._stream
+
+    async def last_stored(self) -> int:
+        """The last sequence of the snapshot stream, whether it is in the index or not."""
+        return (await self._feed.snapshot_stream())[1]
 
     @property
     def is_caught_up(self) -> bool:
@@ -132,6 +142,7 @@ class IndexFollower:
                 logger.warning("the index is of another bucket and is built again", extra={"position": known.sequence})
             await _in(writer, self._index.reset)
             known = IndexPosition(stream_created=created, sequence=0, last_key="")
+        self._stream = created
         self._target = last
         self._move_to(known.sequence)
         async with asyncio.TaskGroup() as tasks:

@@ -19,6 +19,7 @@ from pyoco_server.execution.snapshot import from_snapshot
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
+from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 
@@ -139,6 +140,7 @@ class Job:
     submitted_at: float
     tags: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
+    workflow_yaml: str | None = None
 
 
 class Delivery(Protocol):
@@ -292,10 +294,24 @@ class RunIndex(Protocol):
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         """Take in changes and the position behind them in one transaction; older positions of a run change nothing."""
 
-    def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The rows' JSON summaries, newest `updated_at` first."""
+    def rows(self, query: RunQuery) -> Sequence[Listed]:
+        """The runs asked for, newest `updated_at` first; of the same moment the greater id first."""
 
-    def run_ids(self, query: RunQuery) -> Sequence[RunId]: ...
+    def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+        """The runs asked for that changed behind the sequence `since`, by id, of those behind `after` and up to `upto`.
+
+        A heartbeat is no change, but may be taken for one: after a rebuild nobody can tell them apart.
+        """
+
+    def last_run_id(self) -> str:
+        """The greatest id of all runs; empty when there are none."""
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        """The JSON summaries of `rows`."""
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
+        """The ids of `rows`."""
+
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         """Version and status that each of these runs has here; runs it does not know are left out."""
 

@@ -8,19 +8,22 @@ import logging
 from pyoco_server.application.handle import commit, handle
 from pyoco_server.application.ports import Job
 from pyoco_server.application.stores import GATEWAY, Origin, Stores
+from pyoco_server.application.workflow import Workflow, workflow_text
 from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.execution.decide import Why
-from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.ids import NodeId, RunId
 from pyoco_server.execution.state import Execution, Request, StopHow, nothing
 
 logger = logging.getLogger(__name__)
 
 
-async def submit(stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin) -> Execution:
+async def submit(
+    stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
+) -> Execution:
     """Create a run and queue it; when this returns, no kill of any process can lose it."""
     run_id = stores.ids.run_id()
-    create = CreateExecution(at=stores.clock.now(), request=request, labels=labels)
+    create = create_command(stores.clock.now(), request, labels, workflow)
     try:
         created = (await commit(stores, nothing(run_id), create, origin)).accepted()
     except Unanswered as error:
@@ -29,7 +32,7 @@ async def submit(stores: Stores, request: Request, labels: tuple[str, ...], orig
     # there reads the log.
     outcomes = await asyncio.gather(
         stores.snapshots.advance(created, create=True),
-        stores.queue.publish(job_of(created), created_sequence=created.version),
+        stores.queue.publish(job_of(created, create.workflow_yaml), created_sequence=created.version),
         return_exceptions=True,
     )
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -40,7 +43,27 @@ async def submit(stores: Stores, request: Request, labels: tuple[str, ...], orig
     raise next((failure for failure in failures if not isinstance(failure, NatsUnavailable)), failures[0])
 
 
-def job_of(execution: Execution) -> Job:
+def create_command(
+    at: float, request: Request, labels: tuple[str, ...], workflow: Workflow | None = None
+) -> CreateExecution:
+    """The command that brings a run into being; with a workflow, its text and its nodes go into the same commit."""
+    if workflow is None:
+        return CreateExecution(at=at, request=request, labels=labels)
+    return CreateExecution(
+        at=at,
+        request=workflow.stamped(request),
+        labels=labels,
+        node_ids=tuple(NodeId(name) for name in workflow.flow.graph.nodes),
+        workflow_yaml=workflow.text,
+    )
+
+
+async def job_again(stores: Stores, execution: Execution) -> Job:
+    """The message for a run that is queued once more."""
+    return job_of(execution, await workflow_text(stores.log, execution))
+
+
+def job_of(execution: Execution, workflow_yaml: str | None = None) -> Job:
     """The message that asks a worker to run this execution."""
     request = execution.request
     return Job(
@@ -50,6 +73,7 @@ def job_of(execution: Execution) -> Job:
         tags=execution.labels,
         params=request.input,
         submitted_at=execution.created_at or execution.updated_at,
+        workflow_yaml=workflow_yaml,
     )
 
 

@@ -47,7 +47,10 @@ def up(
     worker_tags: Annotated[str | None, typer.Option(help="Which runs it takes: tags joined by commas.")] = None,
     worker_concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="How many at a time.")] = None,
     flow_resolver: Annotated[
-        str | None, typer.Option(help="Its flows: module:func or path.py:func, a function of the flow's name.")
+        str | None,
+        typer.Option(
+            help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."
+        ),
     ] = None,
 ) -> int:
     """Bring up NATS (embedded, unless one is named), the HTTP gateway and, if asked, a worker."""

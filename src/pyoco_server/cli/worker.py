@@ -38,7 +38,10 @@ def worker(
     worker_id: Annotated[str | None, typer.Option(help="Name in the fleet; host and pid by default.")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
     flow_resolver: Annotated[
-        str | None, typer.Option(help="Function of a flow's name that returns it: module:func or path.py:func.")
+        str | None,
+        typer.Option(
+            help="Function of a flow's name that returns it: module:func or path.py:func. None: flow.yaml only."
+        ),
     ] = None,
 ) -> int:
     """Take runs from the queue and run them."""

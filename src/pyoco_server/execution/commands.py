@@ -20,11 +20,17 @@ class _Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateExecution(_Command):
-    """Ask for a piece of work; with a graph, its nodes are known from the start."""
+    """Ask for a piece of work; with a graph, its nodes are known from the start.
+
+    `node_ids` are the nodes of a flow that an engine will run: they can be shown before their turn, and nothing else
+    follows from them.
+    """
 
     request: Request
     labels: tuple[str, ...] = ()
     graph: Graph | None = None
+    node_ids: tuple[NodeId, ...] = ()
+    workflow_yaml: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from pyoco_server.execution.commands import (
     CompleteExecution,
     ConfirmCanceled,
     CreateExecution,
+    DeclareNodes,
     FailExecution,
     RecordAttempt,
     RemoveTag,
@@ -89,14 +90,26 @@ def _create(execution: Execution, command: CreateExecution) -> Verdict:
     if len(set(command.labels)) > MAX_LABELS:
         return Refused(why=Why.TOO_MANY_TAGS, detail=Why.TOO_MANY_TAGS.value)
     labels = tuple(dict.fromkeys(command.labels))
-    created = ExecutionCreated(at=command.at, request=command.request, labels=labels, graph=command.graph)
+    created = ExecutionCreated(
+        at=command.at,
+        request=command.request,
+        labels=labels,
+        graph=command.graph,
+        workflow_yaml=command.workflow_yaml,
+    )
     if command.graph is None:
-        return (created,)
+        return _with_nodes(execution, command, created) if command.node_ids else (created,)
     if len(command.graph.nodes) > MAX_NODES:
         return Refused(why=Why.TOO_MANY_NODES, detail=Why.TOO_MANY_NODES.value)
     if found := problems(command.graph):
         return Refused(why=Why.INVALID_GRAPH, detail="; ".join(found[:10]))
     return (created, *(NodeCreated(at=command.at, node_id=node.node_id) for node in command.graph.nodes))
+
+
+def _with_nodes(execution: Execution, command: CreateExecution, created: ExecutionCreated) -> Verdict:
+    """The nodes that an engine will tell of later, too: declaring one twice is declaring it once."""
+    declared = decide_node(fold((created,), execution), DeclareNodes(at=command.at, node_ids=command.node_ids))
+    return declared if isinstance(declared, Refused) else (created, *declared)
 
 
 def _start(execution: Execution, command: StartExecution) -> Verdict:

@@ -20,11 +20,12 @@ class _Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionCreated(_Event):
-    """Somebody asked for the work; everything that was asked is here."""
+    """Somebody asked for the work; everything that was asked is here, and the text of a flow.yaml is nowhere else."""
 
     request: Request
     labels: tuple[str, ...] = ()
     graph: Graph | None = None
+    workflow_yaml: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

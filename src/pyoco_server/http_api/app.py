@@ -14,10 +14,12 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.runs import routes as runs
+from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
 from pyoco_server.logs import configure_logging
 
+WITH_ROUTES = (runs, runs_yaml, health, reference)
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 
@@ -46,7 +48,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redoc_url=None,
     )
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
-    app.router.routes += [*runs.router.routes, *health.router.routes, *reference.router.routes]
+    app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     guard.install(app, settings)
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)

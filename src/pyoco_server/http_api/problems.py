@@ -38,6 +38,8 @@ STATUS = {
 BAD_KEY_IS_FORBIDDEN = ("/runs", "/workers", "/wheels", "/metrics")
 # What a client should wait before it tries again: NATS is usually back within seconds.
 RETRY_AFTER_SEC = "2"
+# The name of a parameter or field may be the caller's own; so much of it is told back.
+MAX_PLACE_CHARS = 200
 
 
 def install(app: FastAPI) -> None:
@@ -108,7 +110,7 @@ def describe(errors: list[Any]) -> str:
     """Validation findings in one sentence each: where, and what is wrong."""
     told = []
     for found in errors[:5]:
-        place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
+        place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))[:MAX_PLACE_CHARS]
         told.append(f"{place}: {found['msg']}" if place else str(found["msg"]))
     return "; ".join(told)
 

@@ -1,17 +1,20 @@
-"""The words spoken with an index of runs: what was seen of the bucket, how far, and what is asked for. No behaviour."""
+"""The words spoken with an index of runs: what was seen of the bucket, how far, and what is asked for and found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoco_server.execution.ids import RunId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list; None means any. Archived runs have a list of their own; of `labels` a run has all."""
+    """Which runs to list; None means any. Archived runs have a list of their own; of `labels` a run has all.
+
+    `updated_after` and `before` leave out what is equal: with the last run of a page as `before` the next page follows.
+    """
 
     limit: int = 50
     status: str | None = None
@@ -20,6 +23,34 @@ class RunQuery:
     tenant_id: str | None = None
     archived: bool = False
     labels: tuple[str, ...] = ()
+    workflow_yaml_sha256: str | None = None
+    updated_after: float | None = None
+    before: tuple[float, str] | None = None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return terms_of(self.labels, self.workflow_yaml_sha256)
+
+
+class Listed(NamedTuple):
+    """One run in a list; lists are in the order of the first two, the greatest first."""
+
+    updated_at: float
+    run_id: RunId
+    summary: bytes
+
+    @property
+    def key(self) -> tuple[float, str]:
+        return (self.updated_at, self.run_id)
+
+
+def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[str, ...]:
+    """What a run can be found by beside its columns: labels and the YAML it was made from, each once, in order.
+
+    The prefix keeps them apart: nobody may find another's YAML by a label that looks like a digest.
+    """
+    yaml = [f"yaml:{workflow_yaml_sha256}"] if workflow_yaml_sha256 else []
+    return tuple(sorted({*(f"label:{label}" for label in labels), *yaml}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import orjson
 
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
-from pyoco_server.readmodel.query import RunQuery, SnapshotSeen
+from pyoco_server.readmodel.query import Listed, RunQuery, SnapshotSeen, terms_of
 
 MAX_ERROR_CHARS = 500
 UNKNOWN_STATUS = "UNKNOWN"
@@ -36,7 +36,16 @@ class RunRow:
     updated_at: float
     ended_at: float | None
     labels: tuple[str, ...]
+    workflow_yaml_sha256: str | None
     summary: bytes
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return terms_of(self.labels, self.workflow_yaml_sha256)
+
+    @property
+    def listed(self) -> Listed:
+        return Listed(self.updated_at, self.run_id, self.summary)
 
     @property
     def position(self) -> Position:
@@ -63,6 +72,7 @@ class RunRow:
             updated_at=float(updated_at),
             ended_at=float(_number(plain.get("end_time")) or updated_at) if finished else None,
             labels=tuple(dict.fromkeys(labels)),
+            workflow_yaml_sha256=_text(plain.get("workflow_yaml_sha256")),
             summary=_summary(seen, status=status, updated_at=updated_at, labels=labels),
         )
 
@@ -70,6 +80,11 @@ class RunRow:
 def newer(row: RunRow, other: RunRow) -> bool:
     """Whether `row` shows a later state of the run than `other`; an equal one is no news."""
     return row.position > other.position
+
+
+def only_a_heartbeat(row: RunRow, other: RunRow) -> bool:
+    """Whether nothing that a list goes by sets the newer row apart from the older one."""
+    return _sorted_by(row) == _sorted_by(other)
 
 
 def fresh(changes: Iterable[SnapshotSeen], *, after: int) -> list[SnapshotSeen]:
@@ -95,8 +110,15 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and query.flow in (None, row.flow)
         and query.tag in (None, row.tag)
         and query.tenant_id in (None, row.tenant_id)
-        and set(query.labels) <= set(row.labels)
+        and set(query.terms) <= set(row.terms)
+        and (query.updated_after is None or row.updated_at > query.updated_after)
+        and (query.before is None or row.listed.key < query.before)
     )
+
+
+def _sorted_by(row: RunRow) -> tuple[object, ...]:
+    place = (row.status, row.tenant_id, row.archived, row.flow, row.tag, row.terms)
+    return (row.version, *place, row.updated_at, row.ended_at)
 
 
 def _position(seen: SnapshotSeen) -> Position:
@@ -126,6 +148,9 @@ def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list
         at = _number(plain.get(key))
         if at is not None:
             summary[key] = at
+    digest = _text(plain.get("workflow_yaml_sha256"))
+    if digest is not None:
+        summary["workflow_yaml_sha256"] = digest
     return orjson.dumps(summary)
 
 

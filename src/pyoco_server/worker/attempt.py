@@ -13,12 +13,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoco_server.application.handle import Handled, handle
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.application.submit import create_command
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
     CancelTimedOut,
@@ -32,7 +33,6 @@ from pyoco_server.execution.commands import (
     AttemptStep,
     CompleteExecution,
     ConfirmCanceled,
-    CreateExecution,
     FailExecution,
     RecordAttempt,
     StartExecution,
@@ -41,11 +41,13 @@ from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import run_status
 from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow
+from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.verdict import commands_of, failure_of
+from pyoco_server.worker.workflows import foreign_workflow, text_to_run
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class Attempt:
         self._place = place
         self._runner: Runner | None = None
         self._attempts_before: dict[NodeId, int] = {}
+        self._workflow_yaml: str | None = None
         self._delivered_at: float | None = None
         self._kill_timer: asyncio.TimerHandle | None = None
         self._fenced = False
@@ -156,13 +159,17 @@ class Attempt:
             return HeldElsewhere()
         if execution.attempt >= self._place.config.consumer_max_deliver and execution.cancel is None:
             return await self._give_up(execution.attempt)
+        self._workflow_yaml = await text_to_run(self._place.stores.log, execution, self.job)
         return None
 
     async def _adopt(self) -> Execution:
         """A job that a foreign producer put into the queue: its run begins with us."""
         job = self.job
-        request = Request(flow_name=job.flow_name, tag=job.tag, input=job.params)
-        command = CreateExecution(at=job.submitted_at, request=request, labels=job.tags or (job.tag,))
+        request, workflow = Request(flow_name=job.flow_name, tag=job.tag, input=job.params), None
+        if job.workflow_yaml is not None:
+            workflow = await asyncio.to_thread(foreign_workflow, job, self._place.config)
+            request = replace(request, input={**workflow.flow.defaults, **job.params})
+        command = create_command(job.submitted_at, request, job.tags or (job.tag,), workflow)
         try:
             created = (await self.ledger.commit(command)).accepted()
             await self._place.stores.snapshots.advance(created, create=True)
@@ -235,6 +242,8 @@ class Attempt:
                 flow_name=execution.request.flow_name,
                 params=dict(execution.request.input),
                 attempt=execution.attempt,
+                workflow_yaml=self._workflow_yaml,
+                callable_allow=patterns_of(self._place.config.callable_allow),
             )
         )
         try:

@@ -23,6 +23,7 @@ from pyoco.core.models import Flow, RunContext, RunStatus
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
 from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.trace import NatsKvTraceBackend, NodeBegan, NodesDeclared, Step, describe_error, encodable
+from pyoco_server.worker.file_flow import flow_from_file
 from pyoco_server.worker.outputs import storable
 from pyoco_server.worker.steps import Ended, RunJob
 
@@ -88,8 +89,10 @@ _here = _Here()
 def run_job(resolver: Resolver, job: RunJob, emit: Emit, cancel: CancelSwitch) -> Ended:
     """Find the job's flow and run it. A KeyError of the resolver, or None, means that there is no such flow."""
     try:
-        flow = resolver(job.flow_name)
-    except KeyError:
+        flow = resolver(job.flow_name) if job.workflow_yaml is None else flow_from_file(job)
+    except KeyError as error:
+        if job.workflow_yaml is not None:
+            return _failed(error)
         flow = None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # around the user's flow
         return _failed(error)

@@ -42,6 +42,9 @@ def _job(plain: dict[str, Any]) -> Job:
         raise InvalidJob(f"tags must be a list of at most {MAX_LABELS} strings")
     if len(flow_name) > MAX_FLOW_NAME_CHARS:
         raise InvalidJob(f"flow_name has more than {MAX_FLOW_NAME_CHARS} characters")
+    workflow_yaml = plain.get("workflow_yaml")
+    if workflow_yaml is not None and not isinstance(workflow_yaml, str):
+        raise InvalidJob("workflow_yaml must be a string")
     return Job(
         run_id=_run_id(run_id),
         flow_name=flow_name,
@@ -49,6 +52,7 @@ def _job(plain: dict[str, Any]) -> Job:
         tags=tuple(parse_label(label) for label in tags),
         params=params,
         submitted_at=float(submitted_at),
+        workflow_yaml=workflow_yaml,
     )
 
 

@@ -18,6 +18,7 @@ from pyoco_server.errors import InvalidJob, InvalidRequest
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.worker.flow_run import Resolver
 from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.resolver import no_flows
 from pyoco_server.worker.settle import HandedBack
 from pyoco_server.worker.supervisor import Supervisor
 from pyoco_server.worker.thread_executor import ThreadExecutor
@@ -47,11 +48,13 @@ class PyocoNatsWorker:
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
     ) -> Self:
-        """Join the fleet. `flow_resolver(flow_name)` returns the flow, or raises KeyError where there is none."""
-        if flow_resolver is None:
-            raise ValueError("flow_resolver is missing: a function of the flow's name that returns the flow")
+        """Join the fleet. `flow_resolver(flow_name)` returns the flow, or raises KeyError where there is none.
+
+        Without a resolver the worker runs flows that come as a flow.yaml; their tasks are imported by this program's
+        own `sys.path`.
+        """
         settings = config or NatsBackendConfig.from_env()
-        worker = cls(settings, flow_resolver, worker_id, tags or [settings.default_tag])
+        worker = cls(settings, flow_resolver or no_flows, worker_id, tags or [settings.default_tag])
         try:
             await worker._enter()
         except BaseException:

@@ -21,8 +21,27 @@ from pyoco_server.trace import describe_error
 FORM = "module:function or path/to/file.py:function"
 
 
+def no_flows(flow_name: str) -> Flow:
+    """The resolver of a worker that was given none: it runs flows that come as a flow.yaml, and knows no other."""
+    raise KeyError(flow_name)
+
+
 def load_resolver(spec: str) -> Callable[[str], Flow]:
-    """The function that `spec` names, ready to be called with the name of a flow."""
+    """The function that `spec` names, ready to be called with the name of a flow; no spec, no flows.
+
+    The folder in which the worker was started can be imported from in any case: the tasks of a flow.yaml may be there.
+    """
+    here = Path.cwd()
+    if not spec:
+        _put_first_on_path(here)
+        return no_flows
+    resolver = _load_resolver(spec)
+    if str(here) not in sys.path:
+        sys.path.append(str(here))  # last: what is beside the resolver goes before it
+    return resolver
+
+
+def _load_resolver(spec: str) -> Callable[[str], Flow]:
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise InvalidUsage(f"the flow resolver {spec!r} is not of the form {FORM}", resolver=spec)

@@ -37,6 +37,8 @@ class RunJob:
     flow_name: str
     params: dict[str, Any]
     attempt: int
+    workflow_yaml: str | None = None  # the flow itself; without it the resolver knows the flow by its name
+    callable_allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +76,19 @@ class Report:
 
 
 def job_to_wire(job: RunJob) -> list[Any]:
-    return [job.run_id, job.flow_name, job.params, job.attempt]
+    return [job.run_id, job.flow_name, job.params, job.attempt, job.workflow_yaml, job.callable_allow]
 
 
 def job_from_wire(wire: list[Any]) -> RunJob:
-    run_id, flow_name, params, attempt = wire
-    return RunJob(run_id=run_id, flow_name=flow_name, params=params, attempt=attempt)
+    run_id, flow_name, params, attempt, workflow_yaml, callable_allow = wire
+    return RunJob(
+        run_id=run_id,
+        flow_name=flow_name,
+        params=params,
+        attempt=attempt,
+        workflow_yaml=workflow_yaml,
+        callable_allow=tuple(callable_allow),
+    )
 
 
 def step_to_wire(step: Step) -> list[Any]:

@@ -11,8 +11,11 @@ import pytest
 
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.lists import ItemPage
 from pyoco_server.application.ports import RunQuery
-from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.application.submit import submit
+from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
+from pyoco_server.readmodel.cursors import Walk, encode
 from support.samples import new_run_id
 from support.world import HELLO, USER, World
 
@@ -45,11 +48,11 @@ async def following(world: World) -> AsyncIterator[Gateway]:
 
 
 async def test_a_list_is_refused_while_the_index_is_being_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.application.gateway.FIRST_FILL_WAIT_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.application.lists.FIRST_FILL_WAIT_SEC", 0.01)
     gateway = gateway_of(world)
 
     with pytest.raises(NatsUnavailable, match="being built"):
-        await gateway.list_summaries(EVERYTHING)
+        await gateway.lists.summaries(EVERYTHING)
 
 
 async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index(world: World) -> None:
@@ -57,31 +60,71 @@ async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index
         world.faults.away = True
 
         with pytest.raises(NatsUnavailable):
-            await gateway.list_summaries(EVERYTHING)
+            await gateway.lists.summaries(EVERYTHING)
         with pytest.raises(NatsUnavailable):
-            await gateway.list_snapshots(EVERYTHING)
+            await gateway.lists.snapshots(EVERYTHING)
 
 
 async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> None:
     async with following(world) as gateway:
         for _ in range(5):
             run_id = (await gateway.submit(HELLO, ("default",), USER)).execution_id
-            shown = [orjson.loads(item)["run_id"] for item in await gateway.list_summaries(EVERYTHING)]
+            shown = [orjson.loads(item)["run_id"] for item in await gateway.lists.summaries(EVERYTHING)]
             assert run_id in shown
 
 
 async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_whole_list(world: World) -> None:
     async with following(world) as gateway:
         kept, gone = await world.submit(), await world.submit()
-        await gateway.list_summaries(EVERYTHING)
+        await gateway.lists.summaries(EVERYTHING)
 
         async def remove() -> None:
             await world.truth.snapshots.remove(gone)
 
         world.faults.before("snapshots.load", remove)
-        shown = await gateway.list_snapshots(EVERYTHING)
+        shown = await gateway.lists.snapshots(EVERYTHING)
 
-    assert [snapshot["run_id"] for snapshot in shown] == [kept]
+    assert [snapshot["run_id"] for snapshot in shown if not isinstance(snapshot, bytes)] == [kept]
+
+
+async def test_a_cursor_made_up_for_what_is_not_stored_yet_is_refused(world: World) -> None:
+    async with following(world) as gateway:
+        cursor = encode(Walk(mark=2**60, before=(1.0, "")), EVERYTHING, gateway.follower.stream)
+
+        with pytest.raises(InvalidListQuery, match="not made by this server"):
+            await gateway.lists.page(EVERYTHING, cursor)
+
+
+async def test_a_gateway_that_has_not_read_as_far_as_a_cursor_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.application.lists.CURSOR_WAIT_SEC", 0.01)
+    async with following(world) as gateway:
+        cursor = encode(Walk(mark=1, before=(1.0, "")), EVERYTHING, gateway.follower.stream)
+        monkeypatch.setattr(world.index, "apply", lambda changes, position: None)
+        monkeypatch.setattr(gateway.follower, "_move_to", lambda sequence: None)
+        await submit(world.truth, HELLO, ("default",), USER)
+
+        with pytest.raises(NatsUnavailable, match="as far as the cursor"):
+            await gateway.lists.page(EVERYTHING, cursor)
+
+
+async def test_a_run_that_changes_between_two_pages_is_not_lost(world: World) -> None:
+    one = RunQuery(limit=1)
+    async with following(world) as gateway:
+        older, newer = await world.submit(), await world.submit()
+        first = await gateway.lists.page(one, "")
+        world.clock.pass_time(1.0)
+        await world.start(older)
+        second = await gateway.lists.page(one, first.next_cursor or "")
+
+    assert [shown_in(page) for page in (first, second)] == [[(newer, "PENDING")], [(older, "RUNNING")]]
+    assert second.next_cursor is None
+
+
+def shown_in(page: ItemPage) -> list[tuple[str, str]]:
+    items = [orjson.loads(item) for item in page.items if isinstance(item, bytes)]
+    return [(item["run_id"], item["status"]) for item in items]
 
 
 async def test_a_run_that_does_not_exist_is_not_found(world: World) -> None:

@@ -80,6 +80,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "request": requests,
     "labels": st.lists(labels, max_size=3, unique=True).map(tuple),
     "graph": st.none() | graphs(),
+    "workflow_yaml": st.none() | texts,
     "attempt": attempts,
     "worker_id": st.none() | st.sampled_from([WorkerId("w-1"), WorkerId("w-2")]),
     "instance_id": st.none() | instances,

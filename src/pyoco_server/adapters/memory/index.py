@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer
+from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer, only_a_heartbeat
 
 
 class MemoryRunIndex:
@@ -15,6 +15,7 @@ class MemoryRunIndex:
 
     def __init__(self) -> None:
         self._rows: dict[RunId, RunRow] = {}
+        self._changed: dict[RunId, int] = {}
         self._position: IndexPosition | None = None
         self._marks: dict[str, int] = {}
 
@@ -23,6 +24,7 @@ class MemoryRunIndex:
 
     def reset(self) -> None:
         self._rows.clear()
+        self._changed.clear()
         self._marks.clear()
         self._position = None
 
@@ -35,14 +37,28 @@ class MemoryRunIndex:
             row, old = RunRow.of(seen), self._rows.get(seen.run_id)
             if old is None or newer(row, old):
                 self._rows[seen.run_id] = row
+                if old is None or not only_a_heartbeat(row, old):
+                    self._changed[seen.run_id] = seen.sequence
         if known is None or position.sequence > known.sequence:
             self._position = position
 
+    def rows(self, query: RunQuery) -> Sequence[Listed]:
+        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        return sorted(asked, key=lambda listed: listed.key, reverse=True)[: query.limit]
+
+    def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        since_then = [run for run in asked if self._changed[run.run_id] > since and after < run.run_id <= upto]
+        return sorted(since_then, key=lambda listed: listed.run_id)[: query.limit]
+
+    def last_run_id(self) -> str:
+        return max(self._rows, default="")
+
     def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        return [row.summary for row in self._listed(query)]
+        return [row.summary for row in self.rows(query)]
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
-        return [row.run_id for row in self._listed(query)]
+        return [row.run_id for row in self.rows(query)]
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
@@ -71,7 +87,3 @@ class MemoryRunIndex:
 
     def close(self) -> None:
         self.reset()
-
-    def _listed(self, query: RunQuery) -> Sequence[RunRow]:
-        asked = [row for row in self._rows.values() if matches(row, query)]
-        return sorted(asked, key=lambda row: (row.updated_at, row.run_id), reverse=True)[: query.limit]

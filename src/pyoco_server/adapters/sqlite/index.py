@@ -22,7 +22,7 @@ from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
 
 
@@ -89,11 +89,30 @@ class SqliteRunIndex:
                 )
             self._store_marks(writer)
 
+    def rows(self, query: RunQuery) -> Sequence[Listed]:
+        with self._reading() as reader:
+            statements = _plan(reader, query)
+            found = _run(reader, statements)
+        if len(statements) > 1:
+            found.sort(key=lambda row: row[:2], reverse=True)
+        return [Listed(*row) for row in found[: query.limit]]
+
+    def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+        with self._reading() as reader:
+            few = reader.execute(listing.CHANGES, (since,)).fetchone()[0] <= listing.MAX_CHANGES_SORTED
+            shelves = _shelves(reader, query)
+            found = _run(reader, listing.changed(query, shelves, since=since, after=after, upto=upto, sort=few))
+        return [Listed(*row) for row in found]
+
+    def last_run_id(self) -> str:
+        with self._reading() as reader:
+            return str(reader.execute(listing.LAST_RUN_ID).fetchone()[0])
+
     def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        return [summary for _, _, summary in self._listed(query)]
+        return [row.summary for row in self.rows(query)]
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
-        return [RunId(run_id) for _, run_id, _ in self._listed(query)]
+        return [row.run_id for row in self.rows(query)]
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:
@@ -130,17 +149,6 @@ class SqliteRunIndex:
             shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
             found = _run(reader, listing.oldest(shelves, tag, updated_before, limit))
         return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
-
-    def _listed(self, query: RunQuery) -> list[tuple[Any, ...]]:
-        with self._reading() as reader:
-            wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
-            shelves = [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
-            rare = _rare_label(reader, query.labels)
-            statements = listing.in_order(query, shelves) if rare is None else listing.by_label(query, shelves, rare)
-            found = _run(reader, statements)
-        if len(statements) > 1:
-            found.sort(key=lambda row: row[:2], reverse=True)
-        return found[: query.limit]
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
@@ -183,8 +191,25 @@ def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) ->
     return [row for statement in statements for row in reader.execute(statement.sql, statement.params)]
 
 
-def _rare_label(reader: sqlite3.Connection, labels: Sequence[str]) -> str | None:
-    for label in labels:
-        if reader.execute(listing.LABEL_RUNS, (label,)).fetchone()[0] <= listing.RARE_LABEL_RUNS:
-            return label
-    return None
+def _shelves(reader: sqlite3.Connection, query: RunQuery) -> list[int]:
+    wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
+    return [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
+
+
+def _plan(reader: sqlite3.Connection, query: RunQuery) -> list[listing.Statement]:
+    """The cheapest of the ways to read the page; all of them give the same one."""
+    shelves = _shelves(reader, query)
+    if not query.terms and (query.flow is None or query.tag is None):
+        return listing.in_order(query, shelves)
+    by_rarity = sorted(query.terms, key=lambda term: reader.execute(listing.TERM_FAMILIES, (term,)).fetchone()[0])
+    families = [family for (family,) in _run(reader, [listing.families(query, by_rarity)])]
+    if len(families) > listing.MAX_FAMILIES:
+        return listing.in_order(query, shelves)
+    allowed = (orjson.dumps(families).decode(), orjson.dumps(shelves).decode())
+    counted = reader.execute(listing.CELLS, allowed).fetchall()
+    cells = [(family, shelf) for family, shelf, _ in counted]
+    if len(cells) <= listing.MAX_MERGED:
+        return listing.by_cells(query, cells)
+    if sum(runs for _, _, runs in counted) <= listing.MAX_GATHERED:
+        return listing.gathered(query, cells)
+    return listing.in_order(query, sorted({shelf for _, shelf in cells}))

@@ -1,7 +1,9 @@
-"""SQL for lists of runs: the shelves a query allows, each read in order through its index, merged. It runs nothing.
+"""SQL for lists of runs: the shelves or cells of a query, each read in order through its index and merged.
 
-A list costs what its page costs, whatever is stored and however rare the matches are: on every shelf the filters are
-the head of an index and the order is its tail. SQLite merges the parts of an ordered UNION ALL row by row.
+A list costs what its page costs, whatever is stored and however rare the matches are: the filters are the head of an
+index and the order is its tail. SQLite merges the parts of an ordered UNION ALL row by row. Labels and YAML have no
+column, so what has them is found among the families first; where too many families have them, a list walks down its
+shelves and asks each row: then they are common, and met soon.
 """
 
 # ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
@@ -11,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyoco_server.adapters.sqlite.cells import Cell
 from pyoco_server.readmodel.query import RunQuery
 
 Param = str | int | float
+Condition = tuple[str, tuple[Param, ...]]
 
 SHELVES = """
     SELECT shelf FROM shelves
@@ -25,15 +29,27 @@ KNOWN = """
     SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
     WHERE run_id IN (SELECT value FROM json_each(?))
 """
-# A label with no more runs than this is followed to its runs; a commoner one is looked for on the way down the list.
-RARE_LABEL_RUNS = 500
-LABEL_RUNS = f"SELECT count(*) FROM (SELECT 1 FROM labels WHERE label = ? LIMIT {RARE_LABEL_RUNS + 1})"
+CELLS = """
+    SELECT cells.family, shelf, runs FROM json_each(?) AS wanted CROSS JOIN cells ON cells.family = wanted.value
+    WHERE shelf IN (SELECT value FROM json_each(?))
+"""
+LAST_RUN_ID = "SELECT coalesce(max(run_id), '') FROM runs"
+# Up to here terms are counted, to begin with the rarest; beyond, all are common.
+MAX_COUNTED = 2000
+TERM_FAMILIES = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE term = ? LIMIT {MAX_COUNTED})"
 # SQLite takes 500 parts, and each part adds to the cost of every row.
-MAX_MERGED_SHELVES = 100
+MAX_MERGED = 100
+# Of so many families the cells can be looked up, and so many runs fetched and sorted, in the time of a list.
+MAX_FAMILIES = 1000
+MAX_GATHERED = 1000
+# With more changes than this since the mark, one in the next few runs is a change: look at all of them in order.
+MAX_CHANGES_SORTED = 20_000
+CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
 
 _NEWEST_FIRST = "updated_at DESC, run_id DESC"
 _OLDEST_FIRST = "updated_at, run_id"
-_HAS_LABEL = "EXISTS (SELECT 1 FROM labels AS theirs WHERE theirs.label = ? AND theirs.id = runs.id)"
+_COLUMNS = "updated_at, run_id, summary"
+_HAS_TERM = "EXISTS (SELECT 1 FROM terms AS theirs WHERE theirs.term = ? AND theirs.family = runs.family)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,40 +61,88 @@ class Statement:
 
 
 def in_order(query: RunQuery, shelves: Sequence[int]) -> list[Statement]:
-    """For (updated_at, run_id, summary), newest first; of several statements each gives a page, to be merged."""
-    where, params = _filters(query)
-    part = f"SELECT updated_at, run_id, summary FROM runs WHERE shelf = ?{where}"
-    return _merged(part, shelves, params, order=_NEWEST_FIRST, limit=query.limit)
+    """For `Listed`, newest first; of several statements each gives a page, to be merged."""
+    where, params = _where([*_equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
+    part = f"SELECT {_COLUMNS} FROM runs WHERE shelf = ?{where}"
+    return _merged(part, [(shelf, *params) for shelf in shelves], order=_NEWEST_FIRST, limit=query.limit)
 
 
-def by_label(query: RunQuery, shelves: Sequence[int], label: str) -> list[Statement]:
-    """The same page, from the few runs of one rare label."""
-    where, params = _filters(query)
+def families(query: RunQuery, terms: Sequence[str]) -> Statement:
+    """For the families of the query's flow, tag and terms; the first of the terms should be the rarest."""
+    where, params = _where(_equal(flow=query.flow, tag=query.tag))
+    if not terms:
+        return Statement(sql=f"SELECT family FROM families WHERE true{where} LIMIT {MAX_FAMILIES + 1}", params=params)
+    first, *rest = terms
+    joins = "".join(
+        f" CROSS JOIN terms AS t{n} ON t{n}.term = ? AND t{n}.family = t0.family" for n in range(1, len(terms))
+    )
+    joins += " CROSS JOIN families ON families.family = t0.family" if where else ""
+    sql = f"SELECT t0.family FROM terms AS t0{joins} WHERE t0.term = ?{where} LIMIT {MAX_FAMILIES + 1}"
+    return Statement(sql=sql, params=(*rest, first, *params))
+
+
+def by_cells(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
+    """The same page as `in_order`, merged from these cells."""
+    where, params = _where(_span(query))
+    part = f"SELECT {_COLUMNS} FROM runs WHERE family = ? AND shelf = ?{where}"
+    return _merged(part, [(*cell, *params) for cell in found], order=_NEWEST_FIRST, limit=query.limit)
+
+
+def gathered(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
+    """The same page, from the few runs of many cells, sorted."""
+    where, params = _where(_span(query))
+    values = ", ".join(["(?, ?)"] * len(found))
+    sql = (
+        f"WITH wanted (family, shelf) AS (VALUES {values}) SELECT {_COLUMNS} FROM wanted"
+        f" CROSS JOIN runs ON runs.family = wanted.family AND runs.shelf = wanted.shelf{where}"
+        f" ORDER BY {_NEWEST_FIRST} LIMIT ?"
+    )
+    return [Statement(sql=sql, params=(*(part for cell in found for part in cell), *params, query.limit))]
+
+
+def changed(
+    query: RunQuery, shelves: Sequence[int], *, since: int, after: str, upto: str, sort: bool
+) -> list[Statement]:
+    """For `Listed` of what changed behind `since`, by id: by sorting the changes, or by looking at every run."""
+    where, params = _where([*_equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
+    index = "by_change" if sort else "by_id"
     allowed = ", ".join("?" * len(shelves))
     sql = (
-        "SELECT updated_at, run_id, summary FROM labels CROSS JOIN runs USING (id)"
-        f" WHERE label = ? AND shelf IN ({allowed}){where} ORDER BY {_NEWEST_FIRST} LIMIT ?"
+        f"SELECT {_COLUMNS} FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
+        f" AND shelf IN ({allowed}){where} ORDER BY run_id LIMIT ?"
     )
-    return [Statement(sql=sql, params=(label, *shelves, *params, query.limit))]
+    return [Statement(sql=sql, params=(since, after, upto, *shelves, *params, query.limit))]
 
 
 def oldest(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
     """For (updated_at, run_id), oldest first."""
     part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND tag = ? AND updated_at < ?"
-    return _merged(part, shelves, (tag, updated_before), order=_OLDEST_FIRST, limit=limit)
+    return _merged(part, [(shelf, tag, updated_before) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
 
 
-def _filters(query: RunQuery) -> tuple[str, tuple[Param, ...]]:
-    conditions = [(f"{column} = ?", value) for column, value in (("flow", query.flow), ("tag", query.tag))]
-    conditions += [(_HAS_LABEL, label) for label in query.labels]
-    asked = [(condition, value) for condition, value in conditions if value is not None]
-    return "".join(f" AND {condition}" for condition, _ in asked), tuple(value for _, value in asked)
+def _equal(**columns: Param | None) -> list[Condition]:
+    return [(f"{name} = ?", (value,)) for name, value in columns.items() if value is not None]
 
 
-def _merged(part: str, shelves: Sequence[int], params: tuple[Param, ...], *, order: str, limit: int) -> list[Statement]:
+def _terms(query: RunQuery) -> list[Condition]:
+    return [(_HAS_TERM, (term,)) for term in query.terms]
+
+
+def _span(query: RunQuery) -> list[Condition]:
+    after = [("updated_at > ?", (query.updated_after,))] if query.updated_after is not None else []
+    before = [("(updated_at, run_id) < (?, ?)", query.before)] if query.before is not None else []
+    return [*after, *before]
+
+
+def _where(conditions: Sequence[Condition]) -> tuple[str, tuple[Param, ...]]:
+    sql = "".join(f" AND {condition}" for condition, _ in conditions)
+    return sql, tuple(value for _, values in conditions for value in values)
+
+
+def _merged(part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int) -> list[Statement]:
     pages = []
-    for first in range(0, len(shelves), MAX_MERGED_SHELVES):
-        some = shelves[first : first + MAX_MERGED_SHELVES]
+    for first in range(0, len(values), MAX_MERGED):
+        some = values[first : first + MAX_MERGED]
         sql = " UNION ALL ".join([part] * len(some)) + f" ORDER BY {order} LIMIT ?"
-        pages.append(Statement(sql=sql, params=(*(value for shelf in some for value in (shelf, *params)), limit)))
+        pages.append(Statement(sql=sql, params=(*(value for row in some for value in row), limit)))
     return pages

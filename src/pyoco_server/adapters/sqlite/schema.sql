@@ -2,7 +2,7 @@
 -- Change anything here and raise SCHEMA_VERSION in migrate.py: there are no migrations, only new files.
 
 -- Runs that share status, tenant and archived lie on one shelf. A list merges the few shelves its query allows, each
--- already in order, so four indexes serve all combinations of five filters; and counting runs is adding up shelves.
+-- already in order, so one index per filter serves it with any status and tenant; and counting runs is adding up shelves.
 CREATE TABLE shelves (
     shelf INTEGER PRIMARY KEY,
     status TEXT NOT NULL,
@@ -12,32 +12,55 @@ CREATE TABLE shelves (
     UNIQUE (status, tenant_id, archived)
 );
 
+-- Runs that share flow, tag, labels and YAML are one family, which a run seldom leaves. There are few of them next to
+-- the runs, so combinations are looked for among families: two labels that never meet are found out without a run.
+CREATE TABLE families (
+    family INTEGER PRIMARY KEY,
+    signature BLOB NOT NULL UNIQUE,
+    flow TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    terms TEXT NOT NULL
+);
+
+CREATE INDEX families_of_flow_and_tag ON families (flow, tag);
+
+CREATE TABLE terms (
+    term TEXT NOT NULL,
+    family INTEGER NOT NULL,
+    PRIMARY KEY (term, family)
+) WITHOUT ROWID;
+
+-- Where the runs of a family lie, and how many; none with no runs.
+CREATE TABLE cells (
+    family INTEGER NOT NULL,
+    shelf INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    PRIMARY KEY (family, shelf)
+) WITHOUT ROWID;
+
+-- `changed` is the sequence at which the row last became another one for a list: a heartbeat leaves it as it is.
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
-    run_id TEXT NOT NULL UNIQUE,
+    run_id TEXT NOT NULL,
     version INTEGER NOT NULL,
     revision INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
     shelf INTEGER NOT NULL,
+    family INTEGER NOT NULL,
     flow TEXT NOT NULL,
     tag TEXT NOT NULL,
     updated_at REAL NOT NULL,
     ended_at REAL,
-    labels TEXT NOT NULL,
     summary BLOB NOT NULL
 );
 
+CREATE UNIQUE INDEX by_id ON runs (run_id);
 CREATE INDEX by_shelf ON runs (shelf, updated_at, run_id);
 CREATE INDEX by_flow ON runs (shelf, flow, updated_at, run_id);
 CREATE INDEX by_tag ON runs (shelf, tag, updated_at, run_id);
-CREATE INDEX by_flow_and_tag ON runs (shelf, flow, tag, updated_at, run_id);
+CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
+CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
-
--- Label → runs: small next to the runs, because labels seldom change while updated_at does all the time.
-CREATE TABLE labels (
-    label TEXT NOT NULL,
-    id INTEGER NOT NULL,
-    PRIMARY KEY (label, id)
-) WITHOUT ROWID;
 
 CREATE TABLE position (
     only INTEGER PRIMARY KEY CHECK (only = 1),

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from pyoco_server.access.scopes import Scope
-from pyoco_server.application.ports import RunQuery
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, OriginDep, RawRoute, gateway_of, origin_of
 from pyoco_server.http_api.dialects.runs import schemas, translate
+from pyoco_server.http_api.dialects.runs.list_query import GIVEN_ONCE, ListQueryDep
 from pyoco_server.http_api.guard import caller_of, needs
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -55,23 +55,25 @@ router.add_api_route(
 )
 
 
-@router.get("", responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot], 422, 503))
+@router.get(
+    "",
+    responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot] | schemas.RunListResponse, 422, 503),
+    dependencies=[GIVEN_ONCE],
+)
 @needs(Scope.RUNS_READ)
-async def list_runs(
-    gateway: GatewayDep,
-    caller: CallerDep,
-    status: Annotated[schemas.RunStatus | None, Query()] = None,
-    flow: Annotated[str | None, Query(min_length=1, max_length=256)] = None,
-    tag: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    include: Include = None,
-) -> Response:
-    """The runs changed last come first; `[]` when there are none."""
-    query = RunQuery(limit=limit, status=status, flow=flow, tag=tag, tenant_id=caller.sees)
-    if include:
-        snapshots = await gateway.list_snapshots(query)
-        return _json(translate.list_out([translate.run_out(snapshot, records=True) for snapshot in snapshots]))
-    return _json(translate.list_out(await gateway.list_summaries(query)))
+async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep) -> Response:
+    """The runs changed last come first; archived ones stay out.
+
+    An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
+    page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
+    and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+    """
+    query, lists = asked.of(caller.sees), gateway.lists
+    if not asked.wants_page:
+        items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
+        return _json(translate.list_out(items))
+    read = lists.whole_page if asked.include else lists.page
+    return _json(translate.page_out(await read(query, asked.cursor or "")))
 
 
 @router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))

@@ -24,6 +24,20 @@ class RunSubmitRequest(BaseModel):
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
 
 
+class RunSubmitYamlRequest(BaseModel):
+    """A flow as a file, and the name under which its run is shown. Its params are the file's `flow.defaults`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str = Field(
+        description="A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/flow-yaml.md.",
+        json_schema_extra={"format": "binary"},
+        examples=["tasks:\n  greet:\n    callable: tasks:greet\nflow:\n  graph: greet\n"],
+    )
+    flow_name: str = Field(min_length=1, max_length=256, examples=["hello"])
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+
+
 class RunCancelRequest(BaseModel):
     """Why the run is to stop."""
 
@@ -65,6 +79,7 @@ class RunSummary(BaseModel):
     heartbeat_at: float | None = None
     worker_id: str | None = None
     error: str | None = None
+    workflow_yaml_sha256: str | None = None
 
 
 class RunSnapshot(BaseModel):
@@ -89,8 +104,17 @@ class RunSnapshot(BaseModel):
     worker_id: str | None = None
     attempt: int | None = None
     error: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+
+
+class RunListResponse(BaseModel):
+    """A page of a list; ask again with `next_cursor` and the same filters until it is null."""
+
+    items: list[RunSummary | RunSnapshot]
+    next_cursor: str | None = None
 
 
 class RunTasks(BaseModel):

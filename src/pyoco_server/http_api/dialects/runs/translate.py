@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from pyoco_server.access.caller import Caller
+from pyoco_server.application.lists import Item, ItemPage
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import parse_label, parse_tag
@@ -28,19 +29,24 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
     asked = _validated(RunSubmitRequest, body)
     tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
     labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
-    # Half of what a snapshot may have, so that the run still has room to say what became of it.
-    limit = config.max_run_snapshot_bytes // 2
-    size = len(orjson.dumps(asked.params))
-    if size > limit:
-        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
     request = Request(
         flow_name=asked.flow_name,
         tag=tag,
-        input=asked.params,
+        input=checked_params(asked.params, config),
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
     )
     return request, labels
+
+
+def checked_params(params: Mapping[str, Any], config: NatsBackendConfig) -> Mapping[str, Any]:
+    """The params, if they are not too large."""
+    # Half of what a snapshot may have, so that the run still has room to say what became of it.
+    limit = config.max_run_snapshot_bytes // 2
+    size = len(orjson.dumps(params))
+    if size > limit:
+        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
+    return params
 
 
 def cancel_reason(body: bytes) -> str | None:
@@ -60,9 +66,14 @@ def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
     return orjson.dumps({name: snapshot[name] for name in _TASK_FIELDS})
 
 
-def list_out(items: Sequence[bytes]) -> bytes:
-    """A JSON array of items that are JSON already."""
-    return b"[" + b",".join(items) + b"]"
+def list_out(items: Sequence[Item]) -> bytes:
+    """A JSON array of summaries, which are JSON already, and of whole snapshots."""
+    parts = [item if isinstance(item, bytes) else run_out(item, records=True) for item in items]
+    return b"[" + b",".join(parts) + b"]"
+
+
+def page_out(page: ItemPage) -> bytes:
+    return b'{"items":' + list_out(page.items) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
 
 
 def _validated(schema: type[T], body: bytes) -> T:

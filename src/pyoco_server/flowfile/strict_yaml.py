@@ -1,0 +1,276 @@
+"""YAML bytes → plain values, strictly: refuses what two readers could read differently and what could cost much.
+
+The file is read event by event and given up at the first fault, so a bomb costs no more than the bytes before it. What
+is accepted has the meaning that pyoco's own reader (YAML 1.1) gives it; where that meaning surprises people — 12:30 is
+750, a date is no text — the value has to be put in quotes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
+
+from pyoco_server.flowfile.refusal import refusal, shown
+
+try:
+    from yaml import CSafeLoader as _Loader
+except ImportError:  # PyYAML without libyaml: slower by a factor of ten, and the same guards
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+
+MAX_DEPTH = 32
+# Two thousand tasks with two inputs each fit; each value costs a few microseconds to read.
+MAX_VALUES = 16_000
+MAX_ALIASES = 16
+# What aliases may add to the text; without it a few of them could multiply one long text by thousands.
+MAX_ALIASED_CHARS = 65_536
+# Lines are remembered for the keys that the schema knows: tasks.<name>.callable is the deepest.
+_LINED_DEPTH = 3
+# A 64-bit number takes 66 characters at most (0b…); a longer one is refused unread.
+_MAX_NUMBER_CHARS = 70
+
+_PREFIX = "tag:yaml.org,2002:"
+_resolve: Callable[..., str] = Resolver().resolve
+_CONSTRUCTOR = SafeConstructor()
+_READERS: Mapping[str, Callable[[ScalarNode], Any]] = {
+    "null": lambda node: None,
+    "bool": _CONSTRUCTOR.construct_yaml_bool,
+    "int": _CONSTRUCTOR.construct_yaml_int,
+    "float": _CONSTRUCTOR.construct_yaml_float,
+}
+_ODD = {
+    "timestamp": "is a date or a time to YAML; put it in quotes to pass it as text",
+    "merge": "would merge another mapping into this one; write the keys out",
+    "value": "has a meaning of its own in YAML; put it in quotes",
+}
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file's value, and the lines on which its upper keys stand."""
+
+    value: Any
+    lines: Mapping[Path, int]
+
+    def line_of(self, *path: str) -> int:
+        """The line of a key, or of the nearest one above it that has a line."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read_yaml(data: bytes) -> Document:
+    """The one document in `data`; `InvalidRequest` says what is wrong with it, and where."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise refusal("the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from error
+    reader = _Reader()
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            reader.take(event)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else None
+        raise refusal(f"not YAML: {error.problem}", line) from error
+    except yaml.YAMLError as error:
+        raise refusal("the file holds characters that YAML does not allow") from error
+    if reader.documents == 0:
+        raise refusal("the file is empty")
+    return Document(reader.value, reader.lines)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list whose end has not come yet."""
+
+    value: Any
+    path: Path | None
+    line: int
+    anchor: str | None
+    values_before: int
+    chars_before: int
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Any
+    values: int
+    chars: int
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Events in, values out; every guard stands here."""
+
+    value: Any = None
+    documents: int = 0
+    lines: dict[Path, int] = field(default_factory=dict)
+    _open: list[_Open] = field(default_factory=list)
+    _anchors: dict[str, _Anchored] = field(default_factory=dict)
+    _values: int = 0
+    _chars: int = 0
+    _aliases: int = 0
+    _aliased_chars: int = 0
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, MappingStartEvent | SequenceStartEvent):
+            self._begin(event)
+        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
+            self._end()
+        elif isinstance(event, AliasEvent):
+            self._alias(event)
+        elif isinstance(event, DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise refusal("a second document begins here; one file is one flow", _line(event))
+
+    def _scalar(self, event: ScalarEvent) -> None:
+        value = _scalar_value(event)
+        self._count(1, len(event.value), event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored(value, 1, len(event.value))
+        self._put(value, event)
+
+    def _begin(self, event: MappingStartEvent | SequenceStartEvent) -> None:
+        line, is_map = _line(event), isinstance(event, MappingStartEvent)
+        if len(self._open) == MAX_DEPTH:
+            raise refusal(f"nested deeper than {MAX_DEPTH} levels", line)
+        if event.tag not in (None, "!", f"{_PREFIX}{'map' if is_map else 'seq'}"):
+            raise refusal(f"the tag {shown(event.tag)} is not known here", line)
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+            raise refusal("a key must be text, not a list or a mapping", line)
+        if event.anchor is not None:
+            self._anchors.pop(event.anchor, None)  # an alias inside of it would refer to itself
+        opened = _Open({} if is_map else [], self._path_here(), line, event.anchor, self._values, self._chars)
+        self._count(1, 0, event)
+        self._open.append(opened)
+
+    def _end(self) -> None:
+        ended = self._open.pop()
+        if ended.anchor is not None:
+            size = self._values - ended.values_before, self._chars - ended.chars_before
+            self._anchors[ended.anchor] = _Anchored(ended.value, *size)
+        self._place(ended.value)
+
+    def _alias(self, event: AliasEvent) -> None:
+        line = _line(event)
+        name = event.anchor or ""
+        meant = self._anchors.get(name)
+        if meant is None:
+            raise refusal(f"the alias *{name[:40]} refers to nothing before it, or to itself", line)
+        self._aliases += 1
+        self._aliased_chars += meant.chars
+        if self._aliases > MAX_ALIASES or self._aliased_chars > MAX_ALIASED_CHARS:
+            raise refusal(f"more than {MAX_ALIASES} aliases, or aliases of too much text; write it out", line)
+        self._count(meant.values, meant.chars, event)
+        self._put(meant.value, event)
+
+    def _count(self, values: int, chars: int, event: Event) -> None:
+        self._values += values
+        self._chars += chars
+        if self._values > MAX_VALUES:
+            raise refusal(f"more than {MAX_VALUES} values", _line(event))
+
+    def _put(self, value: Any, event: Event) -> None:
+        """A value that is whole: the next key of the open mapping, or what belongs to its last one."""
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+            self._key(value, _line(event))
+        else:
+            self._place(value)
+
+    def _key(self, key: Any, line: int) -> None:
+        parent = self._open[-1]
+        if not isinstance(key, str):
+            raise refusal(f"a key must be text, and YAML reads this one as {shown(key)}; put it in quotes", line)
+        if key in parent.value:
+            raise refusal(f"the key {shown(key)} stands twice in one mapping", line)
+        parent.key = key
+        if parent.path is not None and len(parent.path) < _LINED_DEPTH:
+            self.lines[(*parent.path, key)] = line
+
+    def _place(self, value: Any) -> None:
+        if not self._open:
+            self.value = value
+            return
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        else:
+            parent.value[parent.key] = value
+            parent.key = None
+
+    def _path_here(self) -> Path | None:
+        """The keys that lead to the value that begins now; None inside of lists, whose parts have no name."""
+        if not self._open:
+            return ()
+        parent = self._open[-1]
+        return None if parent.path is None or parent.key is None else (*parent.path, parent.key)
+
+
+def _scalar_value(event: ScalarEvent) -> Any:
+    tag = event.tag
+    if tag is None or tag == "!":
+        tag = _resolve(ScalarNode, event.value, event.implicit)
+    kind = tag.removeprefix(_PREFIX)
+    if kind == "str":
+        return _text(event)
+    if kind in _ODD:
+        raise refusal(f"{shown(event.value)} {_ODD[kind]}", _line(event))
+    if kind not in _READERS:
+        raise refusal(f"the tag {shown(tag)} is not known here", _line(event))
+    if kind in ("int", "float"):
+        return _number(event, tag, kind)
+    try:
+        return _READERS[kind](ScalarNode(tag, event.value))
+    except KeyError as error:
+        raise refusal(f"{shown(event.value)} is not what its tag {shown(tag)} says", _line(event)) from error
+
+
+def _text(event: ScalarEvent) -> str:
+    # Only an escape can make one, and only the slower of the two parsers lets it pass.
+    if event.style == '"' and any("\ud800" <= char <= "\udfff" for char in event.value):
+        raise refusal("half of a surrogate pair is no character", _line(event))
+    return event.value
+
+
+def _number(event: ScalarEvent, tag: str, kind: str) -> int | float:
+    text, line = event.value, _line(event)
+    if text.isdecimal() and text[0] != "0" and len(text) < 19:
+        return int(text)  # almost all of them, at a third of the price
+    if ":" in text:
+        raise refusal(f"{shown(text)} is a number in base 60 to YAML; put it in quotes to pass it as text", line)
+    try:
+        # Python's own limit on digits is another one on each version; a number of so many is none of ours anyway.
+        number: int | float = _READERS[kind](ScalarNode(tag, text)) if len(text) <= _MAX_NUMBER_CHARS else math.inf
+    except (ValueError, IndexError) as error:
+        raise refusal(f"{shown(text)} is not what its tag {shown(tag)} says", line) from error
+    if isinstance(number, float) and not math.isfinite(number):
+        raise refusal(f"{shown(text)} is not a number that can be kept; put it in quotes to pass it as text", line)
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise refusal(f"{shown(text)} has more than 64 bits and would be rounded; put it in quotes", line)
+    return number
+
+
+def _line(event: Event) -> int:
+    return 1 if event.start_mark is None else int(event.start_mark.line) + 1

@@ -1,0 +1,46 @@
+"""The route of `POST /runs/yaml`: authorise, translate, call, translate."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.http_api.depends import RawRoute, gateway_of, origin_of
+from pyoco_server.http_api.dialects.runs import schemas, translate, yaml_translate
+from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.multipart import FORM, declared_bytes, read_form
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+
+@needs(Scope.RUNS_WRITE)
+async def submit_run_yaml(request: Request) -> Response:
+    """Store and queue a run of the flow in a flow.yaml. Nothing of it is imported here; a bad file is a 422."""
+    gateway = gateway_of(request)
+    yaml_translate.check_size(declared_bytes(request), gateway.config)
+    form = await read_form(request, yaml_translate.limits(gateway.config))
+    # The largest file takes tens of milliseconds, for which all other requests would wait.
+    workflow = await asyncio.to_thread(yaml_translate.workflow, form, gateway.config)
+    asked, labels = yaml_translate.submit_request(form, workflow, gateway.config, caller_of(request))
+    execution = await gateway.submit(asked, labels, origin_of(request), workflow)
+    return Response(translate.accepted_out(execution, gateway.stores.durability), media_type="application/json")
+
+
+router.add_api_route(
+    "/yaml",
+    submit_run_yaml,
+    methods=["POST"],
+    route_class_override=RawRoute,
+    responses={
+        200: {"model": schemas.RunAccepted},
+        **{status: {"model": schemas.Problem} for status in (413, 422, 503)},
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {FORM: {"schema": schemas.RunSubmitYamlRequest.model_json_schema()}},
+        }
+    },
+)

@@ -1,0 +1,236 @@
+"""`AsyncPyocoHttpClient`: what a gateway can be asked, as methods to await.
+
+What they do stands in `calls` and the scripts. httpx is loaded when the first client is made, not when this module is:
+a program that only shows its help need not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyoco_server.http_client import calls
+from pyoco_server.http_client.calls import Call, Words
+from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
+from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
+from pyoco_server.http_client.shapes import (
+    Health,
+    RunAccepted,
+    RunExplanation,
+    RunPage,
+    RunSnapshot,
+    RunSummary,
+    RunTasks,
+    RunWatchEvent,
+    WorkerPatched,
+    WorkerRecord,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+
+class AsyncPyocoHttpClient:
+    """A client of one gateway; close it, or use it in an `async with`. May be shared by tasks.
+
+    The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
+    PYOCO_API_KEY; `token` is a bearer token. `timeout` (seconds) holds for one try. A try that failed is repeated, at
+    most `retries` times and within `retry_within_sec`, where that cannot do a thing twice. Errors are those of
+    `pyoco_server.http_client.errors`; an argument that no gateway could accept is a ValueError.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key: str | None = None,
+        token: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SEC,
+        retries: int = DEFAULT_RETRIES,
+        retry_within_sec: float = DEFAULT_WITHIN_SEC,
+        api_key_header: str = "X-API-Key",
+        language: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        from pyoco_server.http_client import async_wire, scripts, watching
+
+        self._connection = connection(
+            base_url,
+            api_key=api_key,
+            token=token,
+            timeout=timeout,
+            patience=Patience(retries=retries, within_sec=retry_within_sec),
+            api_key_header=api_key_header,
+            language=language,
+            timing=timing or Timing(),
+        )
+        self._scripts, self._watching = scripts, watching
+        self._wire = async_wire.AsyncWire(self._connection, transport)
+
+    @property
+    def base_url(self) -> str:
+        """The gateway's address, without credentials."""
+        return self._connection.base_url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r})"
+
+    async def __aenter__(self) -> AsyncPyocoHttpClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; the client cannot be used any more."""
+        await self._wire.close()
+
+    async def health(self) -> Health:
+        """Whether the gateway is alive, and whether it reaches its broker."""
+        return await self._send(calls.health())
+
+    async def submit_run(
+        self,
+        flow_name: str,
+        params: Mapping[str, Any] | None = None,
+        tag: str | None = None,
+        tags: Iterable[str] | None = None,
+    ) -> RunAccepted:
+        """Have a flow run that the workers of `tag` know. Once it is answered no kill of any process can lose it."""
+        return await self._send(calls.submit_run(flow_name, params, tag, tags))
+
+    async def submit_run_yaml(
+        self, workflow_yaml: str | bytes, tag: str | None = None, flow_name: str = "main"
+    ) -> RunAccepted:
+        """Have the flow run that this flow.yaml describes; `workflow_yaml` is its text, not its path."""
+        return await self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name))
+
+    async def get_run(self, run_id: str, include: Words = None) -> RunSnapshot:
+        """The run as it is now; `include="records"` adds what each task returned."""
+        return await self._send(calls.get_run(run_id, include))
+
+    async def get_tasks(self, run_id: str) -> RunTasks:
+        """The tasks of a run with their records."""
+        return await self._send(calls.get_tasks(run_id))
+
+    async def explain_run(self, run_id: str) -> RunExplanation:
+        """Why the run is not running, or why it ended so, and what to do about it."""
+        return await self._send(calls.explain_run(run_id))
+
+    async def list_runs(
+        self,
+        status: str | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+        tags: Words = None,
+        limit: int | None = None,
+        include: Words = None,
+    ) -> list[RunSummary]:
+        """The runs that changed last, newest first; a run has all of the labels in `tags`."""
+        return await self._send(
+            calls.list_runs(status=status, flow=flow, tag=tag, tags=tags, limit=limit, include=include)
+        )
+
+    async def list_runs_vnext(
+        self,
+        status: str | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+        tags: Words = None,
+        limit: int | None = None,
+        include: Words = None,
+        updated_after: float | None = None,
+        cursor: str | None = None,
+        workflow_yaml_sha256: str | None = None,
+    ) -> RunPage:
+        """One page of runs; its `next_cursor`, given as `cursor`, brings the next."""
+        return await self._send(
+            calls.list_runs_page(
+                cursor=cursor,
+                status=status,
+                flow=flow,
+                tag=tag,
+                tags=tags,
+                limit=limit,
+                include=include,
+                updated_after=updated_after,
+                workflow_yaml_sha256=workflow_yaml_sha256,
+            )
+        )
+
+    def iter_runs(
+        self,
+        status: str | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+        tags: Words = None,
+        limit: int | None = None,
+        include: Words = None,
+        updated_after: float | None = None,
+        workflow_yaml_sha256: str | None = None,
+    ) -> AsyncGenerator[RunSummary, None]:
+        """All runs that match, page after page of `limit` runs each."""
+        return self._wire.tell(
+            self._scripts.all_runs(
+                self._connection,
+                status=status,
+                flow=flow,
+                tag=tag,
+                tags=tags,
+                limit=limit,
+                include=include,
+                updated_after=updated_after,
+                workflow_yaml_sha256=workflow_yaml_sha256,
+            )
+        )
+
+    def watch(
+        self,
+        run_id: str,
+        include: Words = None,
+        since: float | None = None,
+        timeout_sec: float | None = None,
+    ) -> AsyncGenerator[RunWatchEvent, None]:
+        """What is heard of a run, as it happens, until its terminal snapshot or until `timeout_sec` have passed.
+
+        A lost connection is made again and goes on where it was lost.
+        """
+        return self._wire.tell(self._watching.watch(self._connection, run_id, include, since, timeout_sec))
+
+    async def wait(self, run_id: str, timeout_sec: float | None = None) -> RunSnapshot:
+        """The run once it is finished, however it ended; WaitTimeout when that takes longer than `timeout_sec`."""
+        return await self._wire.run(self._watching.wait(self._connection, run_id, timeout_sec))
+
+    async def cancel_run(
+        self, run_id: str, wait: bool = False, timeout_sec: float | None = None, reason: str | None = None
+    ) -> RunSnapshot:
+        """Stop a run; with `wait`, come back when it has stopped. A finished run is shown as it is."""
+        return await self._wire.run(
+            self._watching.cancel(self._connection, run_id, reason, waits=wait, timeout_sec=timeout_sec)
+        )
+
+    async def list_workers(
+        self,
+        scope: str | None = None,
+        state: str | None = None,
+        include_hidden: bool | None = None,
+        limit: int | None = None,
+    ) -> list[WorkerRecord]:
+        """The workers there are: those at work or ready, or with `scope="all"` the others too."""
+        return await self._send(
+            calls.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
+        )
+
+    async def patch_worker(self, worker_id: str, hidden: bool) -> WorkerPatched:
+        """Hide a worker from lists, or show it again. It works on either way."""
+        return await self._send(calls.patch_worker(worker_id, hidden))
+
+    async def get_metrics(self) -> str:
+        """The gateway's figures in the text format of Prometheus."""
+        return await self._send(calls.get_metrics())
+
+    async def _send(self, call: Call[T]) -> T:
+        return await self._wire.run(self._scripts.send(call, self._connection))

@@ -1,0 +1,106 @@
+"""Where the gateway is and how to speak with it: arguments and environment → one checked value, which hides secrets."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from pyoco_server import __version__
+from pyoco_server.http_client.retry import Patience
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_TIMEOUT_SEC = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Clocks, sleep and luck; a test brings its own. (asyncio's sleep is named where asyncio is loaded anyway.)"""
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    sleep_async: Callable[[float], Awaitable[None]] | None = None
+    luck: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A gateway's address, what to say to be let in, and how patient to be."""
+
+    base_url: str
+    headers: Mapping[str, str] = field(repr=False)
+    basic_auth: tuple[str, str] | None = field(repr=False)
+    timeout_sec: float
+    patience: Patience
+    timing: Timing = field(repr=False)
+
+    @property
+    def is_loopback(self) -> bool:
+        return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    @property
+    def secret_headers(self) -> frozenset[str]:
+        """The names, in lower case, of what must never be seen in an error."""
+        return frozenset(name.lower() for name in self.headers if name not in _OPEN_HEADERS) | {"authorization"}
+
+
+_OPEN_HEADERS = ("User-Agent", "Accept-Language")
+
+
+def connection(
+    base_url: str | None,
+    *,
+    api_key: str | None,
+    token: str | None,
+    timeout: float,
+    patience: Patience,
+    api_key_header: str,
+    language: str | None,
+    timing: Timing,
+) -> Connection:
+    """Arguments first, then the environment (PYOCO_SERVER, PYOCO_API_KEY), then the default."""
+    if timeout <= 0:
+        raise ValueError("timeout must be more than 0 seconds")
+    url, basic_auth = _address(base_url or os.environ.get("PYOCO_SERVER") or DEFAULT_URL)
+    if api_key is None and token is None and basic_auth is None:
+        api_key = os.environ.get("PYOCO_API_KEY") or None
+    headers = {"User-Agent": f"pyoco-client/{__version__}"}
+    if language is not None:
+        headers["Accept-Language"] = _sendable("language", language)
+    if api_key is not None:
+        headers[_sendable("api_key_header", api_key_header)] = _sendable("api_key", api_key)
+    if token is not None:
+        headers["Authorization"] = f"Bearer {_sendable('token', token)}"
+        basic_auth = None
+    return Connection(
+        base_url=url, headers=headers, basic_auth=basic_auth, timeout_sec=timeout, patience=patience, timing=timing
+    )
+
+
+def _address(text: str) -> tuple[str, tuple[str, str] | None]:
+    """The address without user and password, and those apart: an address is shown in errors."""
+    try:
+        parts = urlsplit(text.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        # The text itself stays out of the message: it may hold a password.
+        raise ValueError(f"the gateway's address must look like {DEFAULT_URL} or https://host/prefix")
+    shown = f"[{host}]" if ":" in host else host
+    netloc = shown if port is None else f"{shown}:{port}"
+    user = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    return urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")), user
+
+
+def _sendable(name: str, value: str) -> str:
+    """A header's value. The HTTP library would refuse a bad one too, but with the value in its message."""
+    if not value or not value.isascii() or not value.isprintable() or value != value.strip():
+        raise ValueError(f"{name} must be printable ASCII without spaces at its ends, and not empty")
+    return value

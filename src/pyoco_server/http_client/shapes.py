@@ -1,0 +1,157 @@
+"""The shapes of what a gateway answers, for type checkers and readers.
+
+They are plain dicts at run time and nothing here checks them: a newer gateway may say more than is written here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
+TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
+WorkerState = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
+
+TERMINAL: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
+
+
+class Health(TypedDict):
+    """The gateway answers; `nats` says whether runs can be accepted right now."""
+
+    status: str
+    nats: NotRequired[str]
+
+
+class RunAccepted(TypedDict):
+    """The run is stored and queued; `durability` says how safe that is."""
+
+    run_id: str
+    status: RunStatus
+    durability: NotRequired[str]
+
+
+class RunSummary(TypedDict):
+    """A run in a list; with `include` the items of a list have the fields of a snapshot too."""
+
+    run_id: str
+    status: RunStatus
+    updated_at: float
+    flow_name: NotRequired[str | None]
+    tag: NotRequired[str | None]
+    tags: NotRequired[list[str] | None]
+    heartbeat_at: NotRequired[float | None]
+    worker_id: NotRequired[str | None]
+    error: NotRequired[str | None]
+    params: NotRequired[dict[str, Any]]
+    tasks: NotRequired[dict[str, TaskStatus]]
+    task_records: NotRequired[dict[str, Any]]
+
+
+class RunSnapshot(TypedDict):
+    """A run as it is now."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    params: dict[str, Any]
+    tasks: dict[str, TaskStatus]
+    heartbeat_at: float
+    updated_at: float
+    tag: NotRequired[str | None]
+    tags: NotRequired[list[str] | None]
+    task_records: NotRequired[dict[str, Any]]
+    task_records_truncated: NotRequired[bool]
+    submitted_at: NotRequired[float | None]
+    start_time: NotRequired[float | None]
+    end_time: NotRequired[float | None]
+    worker_id: NotRequired[str | None]
+    worker_alive: NotRequired[bool | None]
+    worker_heartbeat_at: NotRequired[float | None]
+    worker_tags: NotRequired[list[str] | None]
+    attempt: NotRequired[int | None]
+    error: NotRequired[str | None]
+    cancel_requested_at: NotRequired[float | None]
+    cancel: NotRequired[dict[str, Any] | None]
+    workflow_yaml_sha256: NotRequired[str | None]
+    workflow_yaml_bytes: NotRequired[int | None]
+
+
+class RunTasks(TypedDict):
+    """The tasks of a run and what is recorded of each."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, Any]
+    task_records_truncated: bool
+
+
+class RunPage(TypedDict):
+    """One page of a list; `next_cursor` asks for the next one and is None or absent on the last."""
+
+    items: list[RunSummary]
+    next_cursor: NotRequired[str | None]
+
+
+class RunWatchEvent(TypedDict):
+    """Something was heard of a run: `snapshot` when it changed, `heartbeat` when it did not."""
+
+    event: str
+    run_id: str
+    ts: float
+    id: str
+    snapshot: NotRequired[RunSnapshot | None]
+
+
+class WorkerRecord(TypedDict):
+    """A worker as the fleet knows it."""
+
+    worker_id: str
+    state: WorkerState
+    hidden: bool
+    last_seen_at: float
+    tags: list[str]
+    instance_id: NotRequired[str]
+    last_heartbeat_at: NotRequired[float]
+    heartbeat_at: NotRequired[float]
+    silent_sec: NotRequired[float]
+    started_at: NotRequired[float | None]
+    slots: NotRequired[int]
+    slots_busy: NotRequired[int]
+    current_run_id: NotRequired[str | None]
+    current_run_ids: NotRequired[list[str]]
+    last_run_id: NotRequired[str | None]
+    last_run_status: NotRequired[str | None]
+    stopped_at: NotRequired[float | None]
+    stop_reason: NotRequired[str | None]
+    wheel_sync: NotRequired[dict[str, Any] | None]
+
+
+class WorkerPatched(TypedDict):
+    """What became of a worker's `hidden`."""
+
+    worker_id: str
+    hidden: bool
+    updated_at: float
+
+
+class Reason(TypedDict):
+    """One reason: a code for programs, words for people, and the facts they were made of."""
+
+    code: str
+    message: str
+    hint: str
+    facts: dict[str, Any]
+
+
+class RunExplanation(TypedDict):
+    """Why a run is not running, or why it ended so; the most telling reason first."""
+
+    run_id: str
+    status: RunStatus
+    summary: str
+    reasons: list[Reason]
+    queue: NotRequired[dict[str, Any] | None]
+    worker: NotRequired[dict[str, Any] | None]
+    served_tags: NotRequired[list[dict[str, Any]]]
+    dead_letter: NotRequired[dict[str, Any] | None]

@@ -1,0 +1,105 @@
+"""Server-sent events, as the HTML standard reads them: bytes in, in any chunks; events out.
+
+Nothing here opens a connection or knows what the events are about.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+
+# A snapshot is far smaller; whoever sends more than this without an end is not a gateway.
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+
+class EventTooLong(ValueError):
+    """an event of the stream is too long"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEvent:
+    """One event; `id` is that of the last event that had one."""
+
+    event: str
+    data: str
+    id: str
+
+
+@dataclass(slots=True)
+class SseParser:
+    """Keeps what has come so far of a line and of an event; `retry_sec` is what the server asked for, if it did."""
+
+    last_event_id: str = ""
+    max_event_bytes: int = MAX_EVENT_BYTES
+    retry_sec: float | None = None
+    _tail: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    _after_cr: bool = False
+    _first_line: bool = True
+    _event: str = ""
+    _id: str | None = None
+    _data: list[str] = field(default_factory=list)
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """The events that are complete with this chunk. What is incomplete at the end of a stream is no event."""
+        if not chunk:
+            return []
+        # A CR ends a line at once, lest an event wait for the next one; should its LF follow, it is already counted.
+        rest = chunk[1:] if self._after_cr and chunk.startswith(b"\n") else chunk
+        self._after_cr = chunk.endswith(b"\r")
+        *ended, tail = _LINE_END.split(rest)
+        events = []
+        for piece in ended:
+            self._grow(piece)
+            event = self._line(b"".join(self._tail))
+            self._tail.clear()
+            if event is not None:
+                events.append(event)
+        self._grow(tail)
+        return events
+
+    def _grow(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self.max_event_bytes:
+            raise EventTooLong(f"an event of the stream has more than {self.max_event_bytes} bytes")
+        if piece:
+            self._tail.append(piece)
+
+    def _line(self, line: bytes) -> ServerEvent | None:
+        if self._first_line:
+            self._first_line = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        if line.startswith(b":"):
+            self._size -= len(line)  # a comment is no part of an event, and a quiet stream may consist of nothing else
+            return None
+        name, _, value = line.decode("utf-8", errors="replace").partition(":")
+        self._field(name, value.removeprefix(" "))
+        return None
+
+    def _field(self, name: str, value: str) -> None:
+        match name:
+            case "data":
+                self._data.append(value)
+            case "event":
+                self._event = value
+            case "id" if "\0" not in value:
+                self._id = value
+            case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
+                self.retry_sec = int(value) / 1000
+            case _:
+                pass  # the standard says to ignore it
+
+    def _dispatch(self) -> ServerEvent | None:
+        if self._id is not None:
+            self.last_event_id = self._id
+        event = None
+        if self._data:
+            event = ServerEvent(event=self._event or "message", data="\n".join(self._data), id=self.last_event_id)
+        self._event, self._id, self._size = "", None, 0
+        self._data.clear()
+        return event

@@ -1,0 +1,101 @@
+"""Places in a list of runs, and the opaque text that stands for one between two requests. It reads no list.
+
+A list is walked from the newest change to the oldest. A run that changes meanwhile jumps to the top, behind the
+reader's back; so after the walk comes a tail: what has changed since the walk began, in the order of the ids, which
+never change.
+
+    walk ─▶ newest … ─▶ … oldest ─▶ tail: runs changed behind the mark, by id, up to the last id when it began ─▶ end
+
+Nothing in a cursor belongs to one gateway: the mark is a sequence of the snapshot bucket, which all of them read.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from pyoco_server.errors import InvalidListQuery
+from pyoco_server.readmodel.query import RunQuery
+
+MAX_CURSOR_CHARS = 2048
+_CHECK_BYTES = 8
+_MAX_MARK = 2**63 - 1  # what SQLite compares with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """On the way down; what changes behind `mark` is left to the tail."""
+
+    mark: int
+    before: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """Among the runs that changed behind `mark`, after this id; the tail ends with the id `upto`."""
+
+    mark: int
+    after: str
+    upto: str
+
+
+Place = Walk | Tail
+
+
+def encode(place: Place, query: RunQuery, stream: str) -> str:
+    """The cursor of a place in the list that `query` asks for, of the snapshot bucket `stream`."""
+    match place:
+        case Walk(mark=mark, before=before):
+            words = ["w", mark, *(before or ())]
+        case Tail(mark=mark, after=after, upto=upto):
+            words = ["t", mark, after, upto]
+    payload = orjson.dumps(words)
+    return urlsafe_b64encode(_check(payload, query, stream) + payload).rstrip(b"=").decode()
+
+
+def decode(cursor: str, query: RunQuery, stream: str) -> Place:
+    """The place a cursor stands for; `InvalidListQuery` unless `encode` made it for the same list."""
+    raw = _raw(cursor)
+    check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
+    if check != _check(payload, query, stream):
+        raise InvalidListQuery(
+            "cursor: it is damaged, or of a list with other filters; start with an empty one, and keep the filters"
+        )
+    try:
+        place = _place(orjson.loads(payload))
+    except orjson.JSONDecodeError:
+        place = None
+    if place is None:
+        raise InvalidListQuery("cursor: it was not made by this server; start with an empty one")
+    return place
+
+
+def _raw(cursor: str) -> bytes:
+    if len(cursor) > MAX_CURSOR_CHARS:
+        raise InvalidListQuery(f"cursor: it has more than {MAX_CURSOR_CHARS} characters")
+    try:
+        return b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
+    except ValueError as error:
+        raise InvalidListQuery("cursor: it is damaged; start with an empty one") from error
+
+
+def _place(words: Any) -> Place | None:
+    match words:
+        case ["w", int(mark), float(at), str(run_id)] if 0 <= mark <= _MAX_MARK and isfinite(at):
+            return Walk(mark=mark, before=(at, run_id))
+        case ["t", int(mark), str(after), str(upto)] if 0 <= mark <= _MAX_MARK:
+            return Tail(mark=mark, after=after, upto=upto)
+        case _:
+            return None
+
+
+def _check(payload: bytes, query: RunQuery, stream: str) -> bytes:
+    # Against mistakes, not against forgery: whoever makes one up reads nothing that the query would not show.
+    filters = (query.status, query.flow, query.tag, query.tenant_id, query.archived, query.terms, query.updated_after)
+    key = blake2b(orjson.dumps((stream, *filters)), digest_size=32).digest()
+    return blake2b(payload, key=key, digest_size=_CHECK_BYTES).digest()

@@ -1,0 +1,169 @@
+"""Paging while runs change: from an empty cursor to the end, nothing that stays is missed or doubled, and nothing that
+moves is lost, though every page is another index's, one of which is rebuilt on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyoco_server.adapters.memory.index import MemoryRunIndex
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.application.paging import page
+from pyoco_server.application.ports import RunIndex
+from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.cursors import Place, Tail, Walk, decode, encode
+from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.rows import RunRow, matches
+
+RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
+QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
+FIELDS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["PENDING", "RUNNING"]),
+        "updated_at": st.sampled_from([1.0, 2.0, 3.0, 4.0]),
+        "tags": st.lists(st.sampled_from(["x", "y"]), unique=True),
+        "flow_name": st.sampled_from(["f", "g"]),
+    }
+)
+# A change, a removal (None) or a heartbeat (False) of a run.
+CHANGES = st.lists(st.tuples(st.sampled_from(RUNS), FIELDS | st.none() | st.just(False)), max_size=5)
+
+
+class Bucket:
+    """The snapshot bucket of the test: the last state of each run, the sequence it has, and who follows."""
+
+    def __init__(self, *followers: RunIndex) -> None:
+        self.followers = list(followers)
+        self.sequence = 0
+        self.last: dict[RunId, SnapshotSeen] = {}
+
+    def take(self, changes: Sequence[tuple[RunId, Any]]) -> None:
+        seen = []
+        for run_id, change in changes:
+            old = self.last.get(run_id)
+            if change is False and (old is None or old.plain is None):
+                continue
+            self.sequence += 1
+            plain = change and change | {"version": self.sequence}
+            if change is False and old is not None and old.plain is not None:
+                plain = {**old.plain, "heartbeat_at": float(self.sequence)}
+            self.last[run_id] = SnapshotSeen(sequence=self.sequence, run_id=run_id, plain=plain)
+            seen.append(self.last[run_id])
+        for index in self.followers:
+            index.apply(seen, self.position)
+
+    def rebuild(self, nth: int) -> None:
+        """Replace a follower by one that has seen the last states only, as after a restart without its file."""
+        self.followers[nth] = MemoryRunIndex()
+        self.followers[nth].apply(list(self.last.values()), self.position)
+
+    def fitting(self, query: RunQuery) -> dict[RunId, int]:
+        """The runs that the query asks for now, and their versions."""
+        rows = [RunRow.of(seen) for seen in self.last.values() if seen.plain is not None]
+        return {row.run_id: row.version for row in rows if matches(row, query)}
+
+    @property
+    def position(self) -> IndexPosition:
+        return IndexPosition(stream_created="s", sequence=self.sequence, last_key="")
+
+
+@dataclass
+class Reader:
+    """One who reads to the end, and what it saw; runs change between its pages."""
+
+    bucket: Bucket
+    query: RunQuery
+    shown: list[tuple[RunId, int]] = field(default_factory=list)
+    pages: int = 0
+    fitted_when_the_walk_ended: dict[RunId, int] = field(default_factory=dict)
+    fitted_always: set[RunId] = field(default_factory=set)
+
+    def read(self, changes_between: Sequence[Any], *, rebuild_after: int) -> None:
+        place: Place | None = Walk(mark=self.bucket.sequence)
+        self.fitted_always = set(self.bucket.fitting(self.query))
+        while place is not None:
+            walking = isinstance(place, Walk)
+            place = self._page(place)
+            if walking and not isinstance(place, Walk):
+                self.fitted_when_the_walk_ended = self.bucket.fitting(self.query)
+            if place is not None:
+                self.bucket.take(changes_between[self.pages] if self.pages < len(changes_between) else [])
+                self.fitted_always &= set(self.bucket.fitting(self.query))
+            self.pages += 1
+            assert self.pages <= 3 * len(RUNS)
+            if self.pages == rebuild_after:
+                self.bucket.rebuild(0)
+
+    def _page(self, place: Place) -> Place | None:
+        # By turns from each index: nothing in a cursor may belong to one of them.
+        index = self.bucket.followers[self.pages % len(self.bucket.followers)]
+        given_now = page(index, self.query, place)
+        assert len(given_now.items) <= self.query.limit
+        self.shown += [(run.run_id, orjson.loads(run.summary)["version"]) for run, _ in given_now.items]
+        return given_now.next and decode(encode(given_now.next, self.query, "s"), self.query, "s")
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    everybody=FIELDS,
+    some=CHANGES,
+    changes_between=st.lists(CHANGES, max_size=8),
+    query=st.sampled_from(QUERIES),
+    limit=st.integers(1, 4),
+    rebuild_after=st.integers(0, 6),
+)
+def test_nothing_that_stays_is_missed_or_doubled_and_nothing_that_moves_is_lost(
+    everybody: dict[str, Any], some: Any, changes_between: list[Any], query: RunQuery, limit: int, rebuild_after: int
+) -> None:
+    with TemporaryDirectory() as folder, closing(SqliteRunIndex.open(Path(folder) / "runs.db")) as sqlite:
+        bucket = Bucket(MemoryRunIndex(), sqlite)
+        bucket.take([*((run_id, everybody) for run_id in RUNS[:6]), *some])
+        at_first = bucket.fitting(query)
+        reader = Reader(bucket, replace(query, limit=limit))
+
+        reader.read(changes_between, rebuild_after=rebuild_after)
+
+    between = [change for changes in changes_between[: reader.pages - 1] for change in changes]
+    moved = {run_id for run_id, change in between if change is not False}
+    alive = {run_id for run_id, change in between if change is False}
+    times = Counter(run_id for run_id, _ in reader.shown)
+    assert all(times[run_id] == 1 for run_id in at_first if run_id not in moved | alive)
+    # An index that was rebuilt cannot tell a heartbeat from a change.
+    assert all(1 <= times[run_id] <= 2 for run_id in at_first if run_id not in moved)
+    for run_id in reader.fitted_always:
+        shown_as = [version for shown, version in reader.shown if shown == run_id]
+        assert max(shown_as) >= reader.fitted_when_the_walk_ended[run_id]
+
+
+def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
+    bucket = Bucket(index := MemoryRunIndex())
+    bucket.take([(run_id, {"updated_at": 1.0}) for run_id in RUNS[:4]])
+
+    cut = page(index, RunQuery(limit=4), Walk(mark=bucket.sequence)).cut(2)
+
+    assert [run.run_id for run, _ in cut.items] == [RUNS[3], RUNS[2]]
+    assert cut.next is not None
+    assert [run.run_id for run, _ in page(index, RunQuery(limit=4), cut.next).items] == [RUNS[1], RUNS[0]]
+
+
+def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
+    bucket = Bucket(index := MemoryRunIndex())
+    bucket.take([(RUNS[0], {"updated_at": 1.0}), (RUNS[1], {"updated_at": 2.0})])
+    mark = bucket.sequence
+    quiet = page(index, RunQuery(limit=2), Walk(mark=mark))
+
+    bucket.take([(RUNS[2], {"updated_at": 3.0})])
+    moved = page(index, RunQuery(limit=2), Walk(mark=mark, before=(3.0, RUNS[2])))
+
+    assert quiet.next is None
+    assert moved.next == Tail(mark=mark, after="", upto=RUNS[2])

@@ -1,0 +1,148 @@
+"""Flows that come as a file, run by real processes: no resolver, no code on the gateway, and no text is ever lost."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from e2e.test_first_run import begun, seen
+from support.processes import wait_for_exit
+from support.programs import ROOT, Program, address_of, descendants, up, worker
+
+TASKS = """\
+import time
+from pathlib import Path
+
+def load(day):
+    print("loading", day)
+    return [day, 1, 2]
+
+def save(load):
+    return len(load)
+
+def wait(ctx):
+    while not ctx.is_cancelled:
+        time.sleep(0.01)
+
+def wait_for_file(path):
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "found"
+"""
+TWO_TASKS = """\
+tasks:
+  load: {callable: tasks_of_ours:load}
+  save: {callable: tasks_of_ours:save}
+flow:
+  graph: load >> save
+  defaults: {day: monday}
+"""
+ONE_TASK = "tasks: {only: {callable: 'tasks_of_ours:%s'}}\nflow: {graph: only, defaults: {path: '%s'}}\n"
+QUICK = {
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": "1.5",
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.4",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "tasks_of_ours.py").write_text(TASKS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def system(folder: Path) -> Iterator[Program]:
+    """As a newcomer starts it: with a worker, and without telling it of any flow."""
+    with up(folder, "--with-worker", "--worker-concurrency", "1", env=QUICK) as program:
+        yield program
+
+
+@pytest.fixture
+def client(system: Program) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address_of(system), timeout=30.0) as connected:
+        yield connected
+
+
+def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file") -> str:
+    answer = client.post("/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name})
+    assert answer.status_code == 200, answer.text
+    run_id: str = answer.json()["run_id"]
+    return run_id
+
+
+def test_two_tasks_of_a_file_run_on_a_worker_that_was_told_of_no_flow(client: httpx.Client, system: Program) -> None:
+    run = seen(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
+
+    assert (run["status"], run["error"]) == ("COMPLETED", None)
+    assert (run["flow_name"], run["params"]) == ("from a file", {"day": "monday"})
+    assert run["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
+    assert run["task_records"]["save"]["output"] == 3
+    system.out.wait_for("loading monday")
+
+
+def test_the_example_runs(client: httpx.Client) -> None:
+    run = seen(client, submit_file(client, (ROOT / "examples" / "flow.yaml").read_text()), "COMPLETED", "FAILED")
+
+    assert (run["status"], run["error"]) == ("COMPLETED", None)
+    assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
+
+
+def test_a_run_of_a_file_is_cancelled(client: httpx.Client) -> None:
+    run_id = submit_file(client, ONE_TASK % ("wait", ""))
+    begun(client, run_id)
+
+    client.post(f"/runs/{run_id}/cancel")
+
+    run = seen(client, run_id, "CANCELLED", "FAILED", "COMPLETED")
+    assert (run["status"], run["cancel"]["how"]) == ("CANCELLED", "cooperative")
+
+
+@pytest.mark.parametrize(
+    ("callable_name", "words"),
+    [("tasks_of_ours:no_such", "has no 'no_such'"), ("no_such_module:f", "No module named 'no_such_module'")],
+)
+def test_a_callable_that_the_worker_does_not_have_fails_the_run_by_name(
+    client: httpx.Client, callable_name: str, words: str
+) -> None:
+    text = f"tasks: {{first: {{callable: '{callable_name}'}}}}\nflow: {{graph: first}}\n"
+
+    run = seen(client, submit_file(client, text), "COMPLETED", "FAILED")
+
+    assert run["status"] == "FAILED"
+    assert f"task 'first': its callable '{callable_name}'" in run["error"]
+    assert words in run["error"]
+
+
+def test_a_flow_that_is_asked_for_by_name_is_not_found_there(client: httpx.Client) -> None:
+    answer: dict[str, Any] = client.post("/runs", json={"flow_name": "from a file"}).json()
+
+    run = seen(client, answer["run_id"], "COMPLETED", "FAILED")
+
+    assert run["status"] == "FAILED"
+    assert "no flow named 'from a file'" in run["error"]
+
+
+def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_path: Path) -> None:
+    (tmp_path / "tasks_of_ours.py").write_text(TASKS)
+    signpost = tmp_path / "go-on"
+    arguments = ("--data-dir", "data", "--concurrency", "1")
+    with up(tmp_path, env=QUICK) as gateway, httpx.Client(base_url=address_of(gateway), timeout=30.0) as client:
+        with worker(*arguments, "--worker-id", "first", cwd=tmp_path, env=QUICK) as first:
+            run_id = submit_file(client, ONE_TASK % ("wait_for_file", signpost))
+            begun(client, run_id)
+            runners = descendants(first.pid)
+            first.signal(signal.SIGKILL)
+            assert all(wait_for_exit(pid) for pid in runners)
+        with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=QUICK):
+            signpost.touch()
+            run = seen(client, run_id, "COMPLETED", "FAILED")
+
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "second", 2)
+    assert run["task_records"]["only"]["output"] == "found"

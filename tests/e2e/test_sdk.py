@@ -1,0 +1,246 @@
+"""Every method of both clients against one real gateway, its broker and a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from pyoco_server.http_client import InvalidRequest, NotFound, RunNotFound, WaitTimeout, WorkerNotFound
+from support.programs import Program, address_of, up_with_worker
+from support.twins import Kind, Twin
+
+PATIENCE_SEC = 30.0
+QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
+NOBODY = "0198c0de-0000-7000-8000-000000000000"
+WORKFLOW = """\
+version: 1
+tasks:
+  tidy:
+    callable: textwrap:dedent
+    inputs:
+      text: $ctx.params.text
+flow:
+  graph: tidy
+  defaults:
+    text: "  some words"
+"""
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    folder = tmp_path_factory.mktemp("sdk")
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+        yield program
+
+
+@pytest.fixture(params=["sync", "async"])
+def twin(request: pytest.FixtureRequest, system: Program) -> Twin:
+    kind: Kind = request.param
+    return Twin(kind, address_of(system))
+
+
+@pytest.fixture
+def offers(system: Program, request: pytest.FixtureRequest) -> None:
+    """Leaves a test out whose endpoint this gateway does not have."""
+    path, _, parameter = request.param.partition("?")
+    offered = httpx.get(f"{address_of(system)}/openapi.json").json()["paths"].get(path, {})
+    parameters = [each["name"] for operation in offered.values() for each in operation.get("parameters", ())]
+    if not offered or (parameter and parameter not in parameters):
+        pytest.skip(f"no {request.param}")
+
+
+def offering(path: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("offers", [path], indirect=True)
+
+
+def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
+    run_id: str = twin.ask("submit_run", flow_name, *arguments, **named)["run_id"]
+    return run_id
+
+
+def test_health(twin: Twin) -> None:
+    assert twin.ask("health") == {"status": "ok", "nats": "connected"}
+
+
+def test_a_run_is_submitted_waited_for_and_read(twin: Twin) -> None:
+    accepted = twin.ask("submit_run", "sum", {"count": 4})
+    run_id = accepted["run_id"]
+    finished = twin.ask("wait", run_id, timeout_sec=PATIENCE_SEC)
+    read = twin.ask("get_run", run_id, include="records")
+    tasks = twin.ask("get_tasks", run_id)
+
+    assert accepted["status"] == "PENDING"
+    assert (finished["run_id"], finished["status"]) == (run_id, "COMPLETED")
+    assert read["tasks"] == tasks["tasks"] == {"numbers": "SUCCEEDED", "total": "SUCCEEDED"}
+    assert read["task_records"]["total"]["output"] == tasks["task_records"]["total"]["output"]
+
+
+def test_a_failed_run_is_waited_for_like_any_other(twin: Twin) -> None:
+    finished = twin.ask("wait", submitted(twin, "fails"), timeout_sec=PATIENCE_SEC)
+
+    assert finished["status"] == "FAILED"
+    assert "division by zero" in (finished["error"] or "")
+
+
+def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin: Twin) -> None:
+    run_id = submitted(twin, "listens")
+
+    with pytest.raises(WaitTimeout) as caught:
+        twin.ask("wait", run_id, timeout_sec=0.2)
+    stopped = twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC, reason="seen enough")
+    again = twin.ask("cancel_run", run_id)
+
+    assert caught.value.snapshot["run_id"] == run_id
+    assert stopped["status"] == again["status"] == "CANCELLED"
+    assert stopped["cancel"]["reason"] == "seen enough"
+
+
+def test_runs_are_listed_as_soon_as_they_are_submitted(twin: Twin) -> None:
+    run_id = submitted(twin, "listens")
+
+    items = twin.ask("list_runs", flow="listens", tag="default", limit=200)
+    whole = twin.ask("list_runs", flow="listens", limit=1, include="full")
+    twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC)
+
+    assert run_id in [item["run_id"] for item in items]
+    assert "task_records" in whole[0]
+    assert twin.ask("list_runs", status="FAILED", flow="listens") == []
+
+
+@pytest.mark.parametrize("method", ["get_run", "get_tasks", "cancel_run", "wait"])
+@pytest.mark.parametrize("run_id", [NOBODY, "no-run-id"])
+def test_a_run_that_is_not_there_is_told_as_such(twin: Twin, method: str, run_id: str) -> None:
+    with pytest.raises(RunNotFound) as caught:
+        twin.ask(method, run_id)
+
+    assert caught.value.err_id == "ERR-PYOCO-0005"
+    assert caught.value.request_id
+
+
+def test_bad_input_is_refused_with_its_place(twin: Twin) -> None:
+    with pytest.raises(InvalidRequest, match="flow_name") as caught:
+        twin.ask("submit_run", "")
+
+    assert caught.value.err_id == "ERR-PYOCO-0002"
+    assert caught.value.hint
+
+
+def test_hints_come_in_the_language_that_was_asked_for(system: Program) -> None:
+    with pytest.raises(RunNotFound) as caught:
+        Twin("sync", address_of(system), language="ja").ask("get_run", NOBODY)
+
+    assert caught.value.message == "runが見つかりません"
+
+
+@offering("/runs/{run_id}/watch")
+@pytest.mark.usefixtures("offers")
+def test_a_watch_shows_a_run_from_its_start_to_its_end(twin: Twin, tmp_path: Path) -> None:
+    signal = tmp_path / "go"
+    run_id = submitted(twin, "waits", {"path": str(signal)})
+
+    running = twin.take(
+        "watch", run_id, until=lambda item: "RUNNING" in item["snapshot"]["tasks"].values(), timeout_sec=PATIENCE_SEC
+    )
+    signal.touch()
+    rest = twin.take("watch", run_id, include="records", timeout_sec=PATIENCE_SEC)
+
+    assert running[-1]["snapshot"]["status"] == "RUNNING"
+    assert (rest[-1]["event"], rest[-1]["snapshot"]["status"]) == ("snapshot", "COMPLETED")
+    assert rest[-1]["snapshot"]["task_records"]["wait_for_file"]["output"] == "found"
+    assert int(rest[-1]["id"]) > int(running[-1]["id"])
+
+
+@offering("/runs/{run_id}/watch")
+@pytest.mark.usefixtures("offers")
+def test_a_watch_ends_when_its_time_is_over_or_there_is_nothing_to_see(twin: Twin) -> None:
+    run_id = submitted(twin, "listens")
+
+    seen = twin.take("watch", run_id, timeout_sec=1)
+    stopped = twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC)
+
+    assert seen
+    assert twin.take("watch", run_id, since=stopped["updated_at"]) == []
+    with pytest.raises(RunNotFound):
+        twin.take("watch", NOBODY)
+
+
+@offering("/runs/yaml")
+@pytest.mark.usefixtures("offers")
+def test_a_workflow_file_is_run(twin: Twin) -> None:
+    run_id = twin.ask("submit_run_yaml", WORKFLOW)["run_id"]
+    finished = twin.ask("wait", run_id, timeout_sec=PATIENCE_SEC)
+
+    assert (finished["status"], finished["flow_name"]) == ("COMPLETED", "main"), finished["error"]
+    assert twin.ask("get_tasks", run_id)["task_records"]["tidy"]["output"] == "some words"
+    assert finished["workflow_yaml_bytes"] == len(WORKFLOW)
+    with pytest.raises(InvalidRequest):
+        twin.ask("submit_run_yaml", b"flows: {}", tag="default")
+
+
+@offering("/runs?cursor")
+@pytest.mark.usefixtures("offers")
+def test_pages_are_walked_to_their_end(twin: Twin) -> None:
+    label = str(uuid4())
+    run_ids = {submitted(twin, "hello", tags=[label, "paged"]) for _ in range(5)}
+
+    page = twin.ask("list_runs_vnext", tags=[label, "paged"], limit=2)
+    following = twin.ask("list_runs_vnext", tags=[label, "paged"], limit=2, cursor=page["next_cursor"])
+    everything = twin.take("iter_runs", tags=label, limit=2)
+
+    assert len(page["items"]) == len(following["items"]) == 2
+    assert {run["run_id"] for run in everything} == run_ids
+    assert twin.take("iter_runs", updated_after=9e9) == []
+    assert twin.take("iter_runs", workflow_yaml_sha256="0" * 64) == []
+    with pytest.raises(InvalidRequest) as caught:
+        twin.ask("list_runs_vnext", cursor="not one")
+    assert caught.value.err_id == "ERR-PYOCO-0017"
+
+
+@offering("/workers")
+@pytest.mark.usefixtures("offers")
+def test_workers_are_listed_and_hidden(twin: Twin) -> None:
+    hidden = twin.ask("patch_worker", "beside", hidden=True)
+    without = twin.ask("list_workers")
+    within = twin.ask("list_workers", scope="all", include_hidden=True, limit=10)
+    shown = twin.ask("patch_worker", "beside", hidden=False)
+
+    assert (hidden["hidden"], shown["hidden"]) == (True, False)
+    assert "beside" not in [worker["worker_id"] for worker in without]
+    assert "beside" in [worker["worker_id"] for worker in within]
+    with pytest.raises(WorkerNotFound):
+        twin.ask("patch_worker", "nobody", hidden=True)
+    with pytest.raises(InvalidRequest):
+        twin.ask("list_workers", state="ASLEEP")
+
+
+@offering("/runs/{run_id}/explain")
+@pytest.mark.usefixtures("offers")
+def test_a_run_that_nobody_takes_is_explained(twin: Twin) -> None:
+    run_id = submitted(twin, "hello", tag="nobody-serves-this")
+
+    told = twin.ask("explain_run", run_id)
+
+    assert told["run_id"] == run_id
+    assert told["summary"]
+    assert told["reasons"][0]["hint"]
+    with pytest.raises(RunNotFound):
+        twin.ask("explain_run", NOBODY)
+
+
+@offering("/metrics")
+@pytest.mark.usefixtures("offers")
+def test_metrics_are_text(twin: Twin) -> None:
+    assert "pyoco" in twin.ask("get_metrics")
+
+
+def test_a_path_that_this_gateway_does_not_have_is_not_taken_for_a_run(system: Program) -> None:
+    with pytest.raises(NotFound) as caught:
+        Twin("sync", f"{address_of(system)}/elsewhere").ask("health")
+
+    assert not isinstance(caught.value, RunNotFound)
+    assert caught.value.err_id == "ERR-PYOCO-0033"

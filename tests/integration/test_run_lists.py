@@ -1,0 +1,189 @@
+"""`GET /runs` in full, through gateways on a real nats-server: filters, pages while runs change, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.application import lists
+from pyoco_server.application.submit import submit as submit_request
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.state import Request
+from support.broker import Broker
+from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.world import USER
+
+YAML = "ab" * 32
+BAD_QUERIES = [
+    ("statsu=RUNNING", "statsu"),
+    ("status=RUNNING&status=FAILED", "status"),
+    ("limit=1&limit=2", "limit"),
+    ("status=running", "status"),
+    ("flow=", "flow"),
+    ("tag=" + "x" * 65, "tag"),
+    ("tags=", "tags"),
+    ("&".join(f"tags=l{n}" for n in range(9)), "tags"),
+    ("updated_after=yesterday", "updated_after"),
+    ("updated_after=nan", "updated_after"),
+    ("updated_after=-inf", "updated_after"),
+    ("workflow_yaml_sha256=abc", "workflow_yaml_sha256"),
+    ("workflow_yaml_sha256=" + "g" * 64, "workflow_yaml_sha256"),
+    ("include=some", "include"),
+    ("cursor=nonsense", "cursor"),
+    ("cursor=%F0%9F%A5%90", "cursor"),
+    ("cursor=" + "a" * 5000, "cursor"),
+    ("x" * 5000 + "=1", "xxx"),
+]
+
+
+@pytest.fixture
+def settings(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def client(settings: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(settings) as opened:
+        yield opened
+
+
+async def ask(client: httpx.AsyncClient, **query: Any) -> Any:
+    answer = await client.get("/runs", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def ids(items: list[dict[str, Any]]) -> list[str]:
+    return [item["run_id"] for item in items]
+
+
+async def test_an_empty_system_has_empty_lists(client: httpx.AsyncClient) -> None:
+    assert await ask(client) == []
+    for query in ({"cursor": ""}, {"updated_after": 0}, {"workflow_yaml_sha256": YAML}):
+        assert await ask(client, **query) == {"items": [], "next_cursor": None}
+
+
+async def test_labels_are_found_and_of_several_a_run_has_all(client: httpx.AsyncClient) -> None:
+    plain = await submit(client)
+    nightly = await submit(client, tags=["nightly"])
+    both = await submit(client, tags=["nightly", "大 きい"])
+
+    assert ids(await ask(client, tags="nightly")) == [both, nightly]
+    assert ids(await ask(client, tags=["nightly", "大 きい"])) == [both]
+    assert ids(await ask(client, tags="default")) == [plain]
+
+
+async def test_runs_of_a_yaml_are_found_by_its_digest(client: httpx.AsyncClient, settings: NatsBackendConfig) -> None:
+    await submit(client)
+    async with open_stores(settings, name="test") as stores:
+        asked = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
+        run_id = (await submit_request(stores, asked, (), USER)).execution_id
+    await listed(client, [run_id], flow="main")
+
+    page = await ask(client, workflow_yaml_sha256=YAML.upper())
+
+    assert ids(page["items"]) == [run_id]
+    assert page["items"][0]["workflow_yaml_sha256"] == YAML
+    assert page["next_cursor"] is None
+
+
+async def test_what_changed_after_a_time_excludes_that_time(client: httpx.AsyncClient) -> None:
+    first, second = await submit(client), await submit(client)
+    at = (await client.get(f"/runs/{first}")).json()["updated_at"]
+
+    assert ids((await ask(client, updated_after=at))["items"]) == [second]
+    assert ids((await ask(client, updated_after=at - 0.001))["items"]) == [second, first]
+
+
+@pytest.mark.parametrize("include", [[], ["full"]])
+async def test_pages_follow_each_other_to_the_end(client: httpx.AsyncClient, include: list[str]) -> None:
+    runs = [await submit(client) for _ in range(5)]
+
+    pages = [await ask(client, cursor="", limit=2, include=include)]
+    while pages[-1]["next_cursor"] is not None:
+        pages.append(await ask(client, cursor=pages[-1]["next_cursor"], limit=2, include=include))
+
+    assert [ids(page["items"]) for page in pages] == [[runs[4], runs[3]], [runs[2], runs[1]], [runs[0]]]
+    assert all(("params" in item) is bool(include) for page in pages for item in page["items"])
+
+
+async def test_a_run_that_changes_on_the_way_comes_last_in_its_newer_state(client: httpx.AsyncClient) -> None:
+    runs = [await submit(client) for _ in range(4)]
+    first = await ask(client, cursor="", limit=2)
+
+    await client.post(f"/runs/{runs[0]}/cancel")
+    await seen(client, runs[0], "CANCELLED")
+    rest = await ask(client, cursor=first["next_cursor"], limit=5)
+
+    assert ids(first["items"]) == [runs[3], runs[2]]
+    assert [(item["run_id"], item["status"]) for item in rest["items"]] == [
+        (runs[1], "PENDING"),
+        (runs[0], "CANCELLED"),
+    ]
+    assert rest["next_cursor"] is None
+
+
+async def test_a_cursor_goes_on_at_another_gateway_and_at_one_that_lost_its_index(
+    client: httpx.AsyncClient, settings: NatsBackendConfig, tmp_path: Path
+) -> None:
+    runs = [await submit(client) for _ in range(3)]
+    first = await ask(client, cursor="", limit=1)
+
+    async with serving(gateway_settings(settings.nats_url, tmp_path / "other")) as other:
+        second = await ask(other, cursor=first["next_cursor"], limit=1)
+    async with serving(gateway_settings(settings.nats_url, tmp_path / "new")) as new:
+        third = await ask(new, cursor=second["next_cursor"], limit=1)
+
+    assert [ids(page["items"]) for page in (first, second, third)] == [[runs[2]], [runs[1]], [runs[0]]]
+    assert third["next_cursor"] is None
+
+
+async def test_whole_runs_that_are_too_heavy_end_a_page_and_become_summaries_in_an_array(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [await submit(client, params={"text": "x" * 5000}) for _ in range(4)]
+    monkeypatch.setattr(lists, "MAX_WHOLE_BYTES", 8_000)
+
+    array = await ask(client, include="full")
+    pages = [await ask(client, cursor="", include="full")]
+    while pages[-1]["next_cursor"] is not None:
+        pages.append(await ask(client, cursor=pages[-1]["next_cursor"], include="full"))
+
+    assert ids(array) == runs[::-1]
+    assert ["params" in item for item in array] == [True, False, False, False]
+    assert [ids(page["items"]) for page in pages] == [[run_id] for run_id in runs[::-1]]
+    assert all("params" in page["items"][0] for page in pages)
+
+
+async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(client: httpx.AsyncClient) -> None:
+    for query, named in BAD_QUERIES:
+        answer = await client.get(f"/runs?{query}")
+
+        problem = answer.json()
+        assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0017"), query
+        assert problem["detail"].startswith(named)
+        assert len(problem["detail"]) < 500
+
+
+async def test_a_cursor_belongs_to_its_filters(client: httpx.AsyncClient) -> None:
+    for _ in range(3):
+        await submit(client)
+    cursor = (await ask(client, cursor="", limit=1))["next_cursor"]
+
+    answer = await client.get("/runs", params={"cursor": cursor, "status": "PENDING"})
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert "other filters" in answer.json()["detail"]
+    assert len((await ask(client, cursor=cursor, limit=200))["items"]) == 2

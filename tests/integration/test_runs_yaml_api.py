@@ -1,0 +1,167 @@
+"""`POST /runs/yaml` on a real nats-server: what is accepted is safe and whole, and the rest gets its own error."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.events import ExecutionCreated
+from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.worker.intake import parse_job
+from support.broker import Broker
+from support.flow_files import TWO_TASKS
+from support.gateways import gateway_settings, serving
+
+
+@pytest.fixture
+def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(nats_url, tmp_path)
+
+
+@pytest.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as client:
+        yield client
+
+
+async def send(client: httpx.AsyncClient, text: str | bytes = TWO_TASKS, **fields: str) -> httpx.Response:
+    data = text if isinstance(text, bytes) else text.encode()
+    files = {"workflow": ("flow.yaml", data, "application/yaml")}
+    return await client.post("/runs/yaml", files=files, data={"flow_name": "nightly"} | fields)
+
+
+async def refused(answer: httpx.Response, status: int, err_id: str) -> str:
+    body: dict[str, Any] = answer.json()
+    assert (answer.status_code, body["err_id"]) == (status, err_id)
+    return str(body["detail"])
+
+
+async def test_an_accepted_file_is_a_pending_run_with_its_tasks_and_its_defaults(client: httpx.AsyncClient) -> None:
+    answer = await send(client, tag="gpu")
+
+    assert answer.status_code == 200
+    assert answer.json().keys() == {"run_id", "status", "durability"}
+    run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
+    assert (run["status"], run["flow_name"], run["tag"], run["tags"]) == ("PENDING", "nightly", "gpu", ["gpu"])
+    assert run["params"] == {"day": "monday", "n": 2}
+    assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
+    assert run["workflow_yaml_sha256"] == sha256(TWO_TASKS.encode()).hexdigest()
+    assert run["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+
+
+async def test_the_text_is_in_the_log_and_in_the_job(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    run_id = parse_run_id((await send(client)).json()["run_id"])
+
+    async with open_stores(config, name="reader") as stores:
+        first = (await stores.log.read(run_id))[0].commit.events[0]
+        (delivery,) = await (await stores.queue.open("default")).receive(1)
+    assert isinstance(first, ExecutionCreated)
+    assert first.workflow_yaml == TWO_TASKS
+    assert parse_job(delivery.payload).workflow_yaml == TWO_TASKS
+
+
+async def test_a_run_of_a_file_can_be_cancelled_before_a_worker_has_it(client: httpx.AsyncClient) -> None:
+    run_id = (await send(client)).json()["run_id"]
+
+    await client.post(f"/runs/{run_id}/cancel")
+
+    run = (await client.get(f"/runs/{run_id}")).json()
+    assert run["status"] == "CANCELLED"
+    assert run["tasks"] == {"load": "CANCELLED", "save": "CANCELLED"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            TWO_TASKS.replace("load >> save", "load >> svae"),
+            "line 5: flow.graph, line 1 of it: there is no task 'svae'",
+        ),
+        (TWO_TASKS.replace("callable: tasks:load", "calable: tasks:load"), "line 2: unknown key 'calable'"),
+        (TWO_TASKS + "flows: {}\n", "line 7: 'flows' is not taken"),
+        (TWO_TASKS.replace("monday", "2024-01-01"), "line 6: '2024-01-01' is a date"),
+        ("[" * 262_144, "nested deeper"),
+        ("", "empty"),
+        ("tasks: \0", "characters"),
+    ],
+)
+async def test_a_file_that_could_not_run_is_refused_and_leaves_no_run(
+    client: httpx.AsyncClient, text: str, words: str
+) -> None:
+    assert words in await refused(await send(client, text), 422, "ERR-PYOCO-0002")
+    assert (await client.get("/runs")).json() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"flow_name": ""}, "flow_name must have 1 to 256"),
+        ({"flow_name": "名" * 257}, "flow_name must have 1 to 256"),
+        ({"tag": "a.b"}, "tag"),
+        ({"tag": ""}, "tag"),
+        ({"tag": "x" * 65}, "tag"),
+        ({"params": "{}"}, "unknown part 'params'"),
+    ],
+)
+async def test_a_bad_field_is_named(client: httpx.AsyncClient, fields: dict[str, str], words: str) -> None:
+    assert words in await refused(await send(client, **fields), 422, "ERR-PYOCO-0002")
+
+
+async def test_what_is_missing_is_named(client: httpx.AsyncClient) -> None:
+    no_file = await client.post("/runs/yaml", files={"flow_name": (None, "nightly")})
+    no_name = await client.post("/runs/yaml", files={"workflow": TWO_TASKS.encode()})
+    no_form = await client.post("/runs/yaml", json={"flow_name": "nightly"})
+
+    assert "'workflow' is missing" in await refused(no_file, 422, "ERR-PYOCO-0002")
+    assert "'flow_name' is missing" in await refused(no_name, 422, "ERR-PYOCO-0002")
+    assert "content type" in await refused(no_form, 422, "ERR-PYOCO-0002")
+
+
+@pytest.mark.parametrize("size", [262_145, 1_000_000, 3_000_000])
+async def test_a_file_above_its_limit_has_an_error_of_its_own(client: httpx.AsyncClient, size: int) -> None:
+    assert "262144" in await refused(await send(client, b"#" * size), 413, "ERR-PYOCO-0016")
+
+
+async def test_a_file_above_its_limit_is_known_as_such_when_no_size_is_declared(client: httpx.AsyncClient) -> None:
+    head = b'--cut\r\nContent-Disposition: form-data; name="workflow"; filename="flow.yaml"\r\n\r\n'
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield head
+        for _ in range(100):
+            yield b"#" * 50_000
+
+    kind = {"content-type": "multipart/form-data; boundary=cut"}
+    answer = await client.post("/runs/yaml", content=endless(), headers=kind)
+
+    await refused(answer, 413, "ERR-PYOCO-0016")
+
+
+async def test_defaults_above_the_limit_of_params_are_too_large(client: httpx.AsyncClient) -> None:
+    text = TWO_TASKS.replace("monday", "m" * 140_000)
+
+    assert "params" in await refused(await send(client, text), 413, "ERR-PYOCO-0002")
+
+
+async def test_what_does_not_fit_into_a_message_is_too_large_and_not_an_absent_broker(tmp_path: Path) -> None:
+    with Broker(tmp_path, max_payload=65_536) as broker:
+        async with serving(gateway_settings(broker.url, tmp_path)) as client:
+            answer = await send(client, TWO_TASKS + "# " + "x" * 80_000)
+
+            await refused(answer, 413, "ERR-PYOCO-0002")
+            assert (await client.get("/runs")).json() == []
+
+
+async def test_callables_outside_of_the_allowed_ones_are_refused_by_name(nats_url: str, tmp_path: Path) -> None:
+    async with serving(gateway_settings(nats_url, tmp_path, callable_allow="tasks:load, team.*:*")) as client:
+        answer = await send(client)
+        allowed = await send(client, TWO_TASKS.replace("tasks:save", "team.reports:save"))
+
+    assert "task 'save': the callable 'tasks:save'" in await refused(answer, 422, "ERR-PYOCO-0002")
+    assert allowed.status_code == 200

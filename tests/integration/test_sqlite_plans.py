@@ -1,0 +1,89 @@
+"""How SQLite reads the lists: through an index whose order is that of the list, never a whole table, never a sort."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.adapters.sqlite import listing
+from pyoco_server.adapters.sqlite.migrate import start_empty
+from pyoco_server.readmodel.query import RunQuery
+
+SPANS = [
+    RunQuery(),
+    RunQuery(updated_after=5.0),
+    RunQuery(before=(9.0, "run-9")),
+    RunQuery(updated_after=5.0, before=(9.0, "run-9")),
+]
+FILTERS = [(None, None, "by_shelf"), ("f", None, "by_flow"), (None, "t", "by_tag"), ("f", "t", "by_tag")]
+SORTED = "USE TEMP B-TREE"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(start_empty(tmp_path / "runs.db")) as connection:
+        yield connection
+
+
+def plan(file: sqlite3.Connection, *statements: listing.Statement) -> list[str]:
+    explained = [file.execute(f"EXPLAIN QUERY PLAN {each.sql}", each.params).fetchall() for each in statements]
+    return [row[-1] for rows in explained for row in rows]
+
+
+def reads(steps: list[str], table: str) -> set[str]:
+    """How a table is read, in SQLite's words."""
+    return {step.replace(f" {table} ", " ") for step in steps if f" {table} " in f"{step} "}
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize(("flow", "tag", "index"), FILTERS)
+def test_shelves_are_read_in_order_through_the_index_of_the_filter(
+    file: sqlite3.Connection, flow: str | None, tag: str | None, index: str, span: RunQuery
+) -> None:
+    steps = plan(file, *listing.in_order(replace(span, flow=flow, tag=tag), [1, 2, 3]))
+
+    read = reads(steps, "runs")
+    assert len(read) == 1
+    assert all(f"USING INDEX {index} (shelf=?" in step for step in read)
+    assert all(("updated_at" in step) is (span != RunQuery()) for step in read)
+    assert not any(SORTED in step for step in steps)
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_cells_are_read_in_order(file: sqlite3.Connection, span: RunQuery) -> None:
+    steps = plan(file, *listing.by_cells(replace(span, labels=("a", "b")), [(1, 1), (1, 2), (2, 1)]))
+
+    assert all("USING INDEX by_family (family=? AND shelf=?" in step for step in reads(steps, "runs"))
+    assert not any(SORTED in step for step in steps)
+
+
+def test_families_are_found_from_the_rarest_term_on(file: sqlite3.Connection) -> None:
+    query = RunQuery(labels=("a", "b", "c"), flow="f", tag="t")
+
+    steps = plan(file, listing.families(query, query.terms))
+
+    assert [step.split(" USING ")[0] for step in steps] == ["SEARCH t0", "SEARCH t1", "SEARCH t2", "SEARCH families"]
+    assert all("(term=? AND family=?)" in step for step in steps[1:3])
+
+
+def test_families_of_a_flow_and_a_tag_are_found_by_both(file: sqlite3.Connection) -> None:
+    (step,) = plan(file, listing.families(RunQuery(flow="f", tag="t"), ()))
+
+    assert "families_of_flow_and_tag (flow=? AND tag=?)" in step
+
+
+@pytest.mark.parametrize(
+    ("sort", "search"), [(True, "by_change (changed>?)"), (False, "by_id (run_id>? AND run_id<?)")]
+)
+def test_changes_are_found_by_their_sequence_or_by_the_id(file: sqlite3.Connection, sort: bool, search: str) -> None:
+    query = RunQuery(labels=("a",), flow="f")
+
+    steps = plan(file, *listing.changed(query, [1, 2], since=5, after="", upto="z", sort=sort))
+
+    assert any(search in step for step in reads(steps, "runs"))
+    assert any(SORTED in step for step in steps) is sort

@@ -1,0 +1,19 @@
+"""A small flow.yaml, and what it is to the application."""
+
+from __future__ import annotations
+
+from pyoco_server.application.workflow import Workflow
+from pyoco_server.flowfile.document import read_flow_file
+
+TWO_TASKS = """\
+tasks:
+  load: {callable: tasks:load}
+  save: {callable: tasks:save}  # 保存
+flow:
+  graph: load >> save
+  defaults: {day: monday, n: 2}
+"""
+
+
+def workflow(text: str = TWO_TASKS) -> Workflow:
+    return Workflow(text, read_flow_file(text.encode()))

@@ -1,0 +1,174 @@
+"""The strict reader: what it accepts means what pyoco's reader makes of it, and the rest is refused with its line."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.errors import InvalidRequest
+from pyoco_server.flowfile import strict_yaml
+from pyoco_server.flowfile.strict_yaml import read_yaml
+
+KIB = 1024
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
+)
+
+
+def refused(text: str | bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as error:
+        read_yaml(text if isinstance(text, bytes) else text.encode())
+    return error.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\nb: [x, 'y', \"z\\n\"]\nc: {d: null, e: ~, f: }",
+        "a: 0x1F\nb: 010\nc: 1_000\nd: -7\ne: 0b101\nf: +1\ng: 0",
+        "a: 1.5\nb: .5\nc: 1e3\nd: 1.0e+3\ne: -0.0",
+        "a: yes\nb: NO\nc: on\nd: false\ne: y",
+        "a: '12:30'\nb: \"2024-01-01\"\nc: !!str 12:30\nd: ! 5",
+        "a: |\n  two\n  lines\nb: >-\n  folded\n  text\n",
+        "a: &x [1, {b: 2}]\nc: *x\nd: *x",
+        "%YAML 1.1\n---\na: 1\n...\n",
+        "\ufeffa: 日本語\n",
+        "? a\n: 1\n",
+        "a: !!map {b: !!seq [!!int '3', !!float '2', !!bool 'yes', !!null '']}",
+        "- just\n- a list",
+        "text",
+    ],
+)
+def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
+    assert read_yaml(text.encode()).value == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: 2024-01-01", 2, "date"),
+        ("a: 2001-12-14t21:59:43.10-05:00", 1, "date"),
+        ("a: 12:30", 1, "base 60"),
+        ("a: 1:30.5", 1, "base 60"),
+        ("a: !!int '1:30'", 1, "base 60"),
+        ("a: 1\na: 2", 2, "'a' stands twice"),
+        ("a: {b: 1, 'b': 2}", 1, "'b' stands twice"),
+        ("a: &x {b: 1}\nc:\n  <<: *x", 3, "merge"),
+        ("a: =", 1, "quotes"),
+        ("1: a", 1, "a key must be text"),
+        ("yes: a", 1, "a key must be text"),
+        ("? [a]\n: b", 1, "a key must be text"),
+        ("a: &x [1]\n? *x\n: 2", 2, "a key must be text"),
+        ("a: .nan", 1, "can be kept"),
+        ("a: -.inf", 1, "can be kept"),
+        ("a: 1.0e+999", 1, "can be kept"),
+        ("a: 9223372036854775808", 1, "64 bits"),
+        ("a: " + "9" * 5000, 1, "can be kept"),
+        ("a: !!python/object/apply:os.system ['id']", 1, "tag"),
+        ("a: !mine 1", 1, "tag"),
+        ("a: !!binary aGk=", 1, "tag"),
+        ("a: !!set {b}", 1, "tag"),
+        ("a: !!int x", 1, "tag"),
+        ("a: !!bool maybe", 1, "tag"),
+        ("a: 1\n---\nb: 2", 2, "second document"),
+        ("a: *b", 1, "refers to nothing"),
+        ("a: &a [*a]", 1, "refers to nothing"),
+        ("a: [1\nb: 2", 2, "not YAML"),
+        ("a: 'x", 1, "not YAML"),
+        ("\ta: 1", 1, "not YAML"),
+        ('a: "\\ud800"', 1, "not YAML"),
+    ],
+)
+def test_what_could_be_misread_is_refused_with_its_line(text: str, line: int, words: str) -> None:
+    error = refused(text)
+
+    assert error.facts["line"] == line
+    assert f"flow.yaml, line {line}: " in error.detail
+    assert words in error.detail
+
+
+@pytest.mark.parametrize(
+    ("hostile", "words"),
+    [
+        (BOMB, "aliases"),
+        ("a: &a " + "x" * 40_000 + "\nb: [*a, *a]", "aliases"),
+        ("a: &a [" + "1," * 2_000 + "]\nb: [" + "*a," * 10 + "]", "values"),
+        ("[" * 256 * KIB, "nested deeper"),
+        ("{a: " * 64 * KIB, "nested deeper"),
+        ("- " * 128 * KIB, "nested deeper"),
+        ("a:\n" * 80 * KIB, "twice"),
+        ("[" + "a," * 125 * KIB + "]", "values"),
+        ("k" * 250 * KIB + ": 1", "not YAML"),
+        ("&a " * 80 * KIB, "not YAML"),
+        ("!" * 256 * KIB, "tag"),
+        ("a: \0b", "characters"),
+        ("a: \x1bb", "characters"),
+        ("", "empty"),
+        ("# nothing\n", "empty"),
+        ("a: b".encode("utf-16"), "UTF-8"),
+        (b"a: 1\nb: \xff", "line 2: the file is not UTF-8"),
+    ],
+)
+def test_hostile_bytes_are_refused_in_one_short_sentence(hostile: str | bytes, words: str) -> None:
+    error = refused(hostile)
+
+    assert words in error.detail
+    assert len(error.detail) < 300
+
+
+def test_half_a_surrogate_pair_is_refused_whichever_parser_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_yaml, "_Loader", yaml.SafeLoader)
+
+    assert "surrogate" in refused('a: "\\ud800"').detail
+
+
+def test_the_guards_hold_without_the_fast_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_yaml, "_Loader", yaml.SafeLoader)
+
+    assert read_yaml(b"a: [1, {b: x}]").value == {"a": [1, {"b": "x"}]}
+    assert "aliases" in refused(BOMB).detail
+    assert "nested deeper" in refused("[" * 1000).detail
+    assert "characters" in refused("a: \0").detail
+
+
+def test_lines_are_known_for_keys_down_to_the_third_level() -> None:
+    document = read_yaml(b"flow:\n  graph: a\ntasks:\n  load:\n    callable: m:f\n    inputs:\n      x: 1\n")
+
+    assert document.line_of("flow", "graph") == 2
+    assert document.line_of("tasks", "load", "callable") == 5
+    assert document.line_of("tasks", "load", "inputs", "x") == 6
+    assert document.line_of("nothing") == 1
+
+
+plain: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(plain)
+def test_whatever_yaml_writes_is_read_back_the_same(value: Any) -> None:
+    written = yaml.dump(value, Dumper=_NoAliases)
+
+    assert read_yaml(written.encode()).value == value
+
+
+@given(st.binary(max_size=60) | st.text("[]{}:-?&*!|>'\"%@`,# \nab0\t~", max_size=60).map(str.encode))
+def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
+    with suppress(InvalidRequest):
+        read_yaml(data)
+
+
+class _NoAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -1,0 +1,141 @@
+"""What an answer means, whoever gave it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from pyoco_server.errors import Kind, catalogue
+from pyoco_server.http_api.problems import STATUS, run_body
+from pyoco_server.http_client import answers, calls, errors
+from pyoco_server.http_client.retry import Trouble
+
+REQUEST = httpx.Request("GET", "http://gateway/runs/r")
+NOW = 1_000_000_000.0
+BY_KIND = {
+    Kind.INVALID: errors.InvalidRequest,
+    Kind.TOO_LARGE: errors.TooLarge,
+    Kind.UNAUTHENTICATED: errors.Unauthenticated,
+    Kind.FORBIDDEN: errors.Forbidden,
+    Kind.NOT_FOUND: errors.NotFound,
+    Kind.CONFLICT: errors.Conflict,
+    Kind.UNAVAILABLE: errors.Unavailable,
+    Kind.INTERNAL: errors.GatewayFailed,
+}
+
+
+def answer(status: int, body: object = None, *, text: str = "", **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None:
+        return httpx.Response(status, json=body, headers=named, request=REQUEST)
+    return httpx.Response(status, text=text, headers=named, request=REQUEST)
+
+
+@pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
+def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type) -> None:
+    raised = declared("what is so")
+
+    found = answers.error_of(answer(STATUS[raised.kind], run_body(raised, "en"), x_request_id="q-1"), NOW)
+
+    assert isinstance(found, BY_KIND[raised.kind])
+    assert isinstance(found, httpx.HTTPStatusError)
+    assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
+    assert (found.detail, found.hint, found.request_id) == ("what is so", raised.hint, "q-1")
+    assert raised.err_id in str(found)
+    assert raised.hint in str(found)
+
+
+@pytest.mark.parametrize(
+    ("err_id", "status", "kind"),
+    [
+        ("ERR-PYOCO-0005", 404, errors.RunNotFound),
+        ("ERR-PYOCO-0020", 404, errors.WorkerNotFound),
+        ("ERR-PYOCO-0033", 404, errors.NotFound),
+        ("ERR-PYOCO-0004", 503, errors.OrphanPossible),
+        ("ERR-PYOCO-9999", 418, errors.UnexpectedAnswer),
+    ],
+)
+def test_some_errors_have_a_name_of_their_own(err_id: str, status: int, kind: type[errors.PyocoHttpError]) -> None:
+    assert type(answers.error_of(answer(status, {"err_id": err_id}), NOW)) is kind
+
+
+def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
+    page = "<html>\n<h1>502 Bad\x1b[31m Gateway</h1>" + "x" * 5000
+
+    found = answers.error_of(answer(502, text=page, content_type="text/html; charset=utf-8"), NOW)
+
+    assert isinstance(found, errors.Unavailable)
+    assert "GET http://gateway/runs/r answered with text/html: <html> <h1>502 Bad" in str(found)
+    assert str(found).isprintable()
+    assert len(str(found)) < 500
+
+
+@pytest.mark.parametrize("body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}])
+def test_a_body_of_any_shape_gives_an_error_and_not_an_accident(body: object) -> None:
+    found = answers.error_of(answer(500, body), NOW)
+
+    assert isinstance(found, errors.GatewayFailed)
+    assert (found.err_id, found.hint) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("2", 2.0),
+        ("0", 0.0),
+        ("Sun, 09 Sep 2001 01:47:10 GMT", 30.0),
+        ("Sun, 09 Sep 2001 01:00:00 GMT", 0.0),
+        ("soon", None),
+        ("-1", None),
+        ("9" * 400, 999_999_999.0),
+    ],
+)
+def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None) -> None:
+    assert answers.error_of(answer(503, {}, retry_after=header), NOW).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("failure", "trouble"),
+    [
+        (httpx.ConnectError("refused"), Trouble.NOT_SENT),
+        (httpx.ConnectTimeout("slow"), Trouble.NOT_SENT),
+        (httpx.PoolTimeout("busy"), Trouble.NOT_SENT),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] expired"), Trouble.FINAL),
+        (httpx.UnsupportedProtocol("gopher"), Trouble.FINAL),
+        (httpx.ReadError("reset"), Trouble.UNSURE),
+        (httpx.WriteError("reset"), Trouble.UNSURE),
+        (httpx.ReadTimeout("slow"), Trouble.UNSURE),
+        (httpx.RemoteProtocolError("gone"), Trouble.UNSURE),
+    ],
+)
+def test_a_lost_connection_leaves_open_what_was_done_only_once_it_was_made(
+    failure: httpx.RequestError, trouble: Trouble
+) -> None:
+    assert answers.trouble_of(failure) is trouble
+
+
+@pytest.mark.parametrize(
+    ("status", "err_id", "trouble"),
+    [
+        (503, "ERR-PYOCO-0003", Trouble.NOTHING_KEPT),
+        (503, "ERR-PYOCO-0004", Trouble.UNSURE),
+        (503, "ERR-PYOCO-0031", Trouble.UNSURE),
+        (503, None, Trouble.UNSURE),
+        (502, None, Trouble.UNSURE),
+        (504, None, Trouble.UNSURE),
+        (500, "ERR-PYOCO-0034", Trouble.FINAL),
+        (404, "ERR-PYOCO-0005", Trouble.FINAL),
+        (422, "ERR-PYOCO-0002", Trouble.FINAL),
+        (302, None, Trouble.FINAL),
+    ],
+)
+def test_only_a_gateway_that_says_so_has_kept_nothing(status: int, err_id: str | None, trouble: Trouble) -> None:
+    failure = answers.error_of(answer(status, {"err_id": err_id}), NOW)
+
+    assert answers.trouble_of(failure) is trouble
+
+
+@pytest.mark.parametrize("text", ["<html>Welcome</html>", "", "[" * 100_000, "null"])
+def test_a_success_that_no_gateway_gave_is_an_error(text: str) -> None:
+    with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's answer was expected"):
+        answers.result(calls.get_run("r"), answer(200, text=text))

@@ -1,0 +1,94 @@
+"""Where a client finds its gateway, and what it never shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, Timing
+from pyoco_server.http_client.connection import Connection, connection
+from pyoco_server.http_client.retry import Patience
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYOCO_SERVER", raising=False)
+    monkeypatch.delenv("PYOCO_API_KEY", raising=False)
+
+
+def made(base_url: str | None = None, **changed: Any) -> Connection:
+    given: dict[str, Any] = {
+        "api_key": None,
+        "token": None,
+        "timeout": 1.0,
+        "patience": Patience(),
+        "api_key_header": "X-API-Key",
+        "language": None,
+        "timing": Timing(),
+    }
+    return connection(base_url, **given | changed)
+
+
+def test_without_a_word_it_is_the_gateway_of_this_machine() -> None:
+    assert made().base_url == "http://127.0.0.1:8000"
+
+
+def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_SERVER", "http://environment:1")
+    monkeypatch.setenv("PYOCO_API_KEY", "of-the-environment")
+
+    silent, spoken = made(), made("http://argument:2", api_key="given")
+
+    assert (silent.base_url, silent.headers["X-API-Key"]) == ("http://environment:1", "of-the-environment")
+    assert (spoken.base_url, spoken.headers["X-API-Key"]) == ("http://argument:2", "given")
+
+
+def test_a_token_that_is_given_leaves_the_key_of_the_environment_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_API_KEY", "of-the-environment")
+
+    headers = made(token="given").headers
+
+    assert headers["Authorization"] == "Bearer given"
+    assert "X-API-Key" not in headers
+
+
+def test_user_and_password_are_taken_out_of_the_address() -> None:
+    found = made("https://ann:p%40ss@host:8443/prefix/")
+
+    assert found.base_url == "https://host:8443/prefix"
+    assert found.basic_auth == ("ann", "p@ss")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["host:8000", "ftp://host", "http://", "http://host:x", "http://[::1", "http://host?x=1", "http://host#x"],
+)
+def test_an_address_that_cannot_be_one_is_refused_without_being_repeated(address: str) -> None:
+    with pytest.raises(ValueError, match="must look like") as caught:
+        made(address.replace("host", "user:s3cret@host"))
+
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["api_key", "token", "language"])
+@pytest.mark.parametrize("value", ["s3cret\n", " s3cret", "s3cret\x00", "s3crét", "s3\r\nX: y"])
+def test_what_cannot_be_a_header_is_refused_without_being_repeated(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be") as caught:
+        made(**{name: value})
+
+    assert "s3" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [PyocoHttpClient, AsyncPyocoHttpClient])
+def test_nothing_secret_is_in_the_repr(kind: type[PyocoHttpClient] | type[AsyncPyocoHttpClient]) -> None:
+    client = kind("http://ann:s3cret@127.0.0.1:1", api_key="s3cret", token="s3cret")
+
+    assert repr(client) == f"{kind.__name__}('http://127.0.0.1:1')"
+    assert "s3cret" not in repr(client._connection)
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0])
+def test_a_timeout_that_no_answer_could_meet_is_refused(timeout: float) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        made(timeout=timeout)
