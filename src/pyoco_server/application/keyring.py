@@ -48,6 +48,7 @@ class Keyring:
         self._seen = 0
         self._wanted = asyncio.Event()
         self._moved = asyncio.Event()
+        self._changed = asyncio.Event()
         self._failing = False
 
     async def caller_of(self, text: str) -> Caller:
@@ -62,6 +63,14 @@ class Keyring:
                 logger.debug("a key is looked for again", extra={"key_id": key_id, "reason": refused.facts["reason"]})
         await self._next_look()
         return self._check(text, key_id)
+
+    async def news(self, timeout_sec: float) -> None:
+        """Wait until the keys have changed, or for so long."""
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._changed.wait()
+        except TimeoutError:
+            return
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -87,6 +96,8 @@ class Keyring:
             # What is read is at least as new as the position; were it newer, the next look reads it once more.
             self._records = {record.key_id: record for record in await self._store.all()}
             self._position = position
+            self._changed.set()
+            self._changed = asyncio.Event()
             logger.info("API keys read", extra={"keys": len(self._records)})
         if self._failing:
             logger.info("API keys can be checked again")
