@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
-from pyoco_server.access.caller import Caller
+from pyoco_server.access.caller import Caller, is_tenant_id
 from pyoco_server.access.scopes import Scope, in_words, known_scopes
 from pyoco_server.errors import InvalidApiKey, InvalidUsage
 
@@ -138,7 +138,12 @@ def to_plain(record: ApiKey) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> ApiKey:
-    """The record as stored; a scope of a later version gives nothing here."""
+    """The record as stored, or ValueError; a scope of a later version gives nothing here."""
+    ends = (plain.get("expires_at"), plain.get("revoked_at"))
+    if not is_tenant_id(plain["tenant_id"]) or not isinstance(plain["digest"], str):
+        raise ValueError("a key needs a tenant and a digest")
+    if not all(end is None or isinstance(end, int | float) for end in ends):
+        raise ValueError("the ends of a key are times")
     return ApiKey(
         key_id=KeyId(plain["key_id"]),
         tenant_id=plain["tenant_id"],

@@ -23,6 +23,11 @@ class Caller:
     api_key_id: str | None = None
     scopes: frozenset[Scope] = EVERY_SCOPE
 
+    def __post_init__(self) -> None:
+        # Without a tenant every run would exist for them; that is for `admin` to see, and for nobody by mistake.
+        if not is_tenant_id(self.tenant_id) and Scope.ADMIN not in self.scopes:
+            raise ValueError(f"a caller needs a tenant: {TENANT_WORDS}")
+
     @property
     def sees(self) -> str | None:
         """The only tenant whose runs exist for this caller; None: all of them."""
@@ -38,9 +43,9 @@ class Caller:
                 raise ScopeMissing(f"this needs the scope {scope.value}", scope=scope.value, caller=self.name)
 
 
-ANYONE = Caller()
-
-
 def is_tenant_id(value: object) -> bool:
     """Whether a tenant may be called so: one word, the same in keys, tokens and snapshots."""
     return isinstance(value, str) and _TENANT.fullmatch(value) is not None
+
+
+ANYONE = Caller()

@@ -143,7 +143,7 @@ class Guard:
         await self._app(scope, receive_while_in, send)
 
     async def _gone_or_out(self, receive: Receive, door: Door, shown: Credentials, request_id: str | None) -> Message:
-        """Behind the body a stream waits for its reader to go; that its caller is let in no more is told the same way."""
+        """Behind the body a stream waits for its reader to go; that its caller is let in no more is told so too."""
         gone = asyncio.ensure_future(receive())
         out = asyncio.ensure_future(door.until_out(shown))
         try:

@@ -38,6 +38,12 @@ def test_everybody_else_sees_their_own_tenant_only() -> None:
     assert Caller(tenant_id="team-a", scopes=EVERY_SCOPE - {Scope.ADMIN}).sees == "team-a"
 
 
+@pytest.mark.parametrize("tenant", [None, "", "a b"])
+def test_a_caller_without_a_tenant_would_see_everything_and_cannot_be_made(tenant: str | None) -> None:
+    with pytest.raises(ValueError, match="tenant"):
+        Caller(name="ann", tenant_id=tenant, scopes=frozenset({Scope.RUNS_READ}))
+
+
 def test_a_missing_scope_is_named() -> None:
     caller = Caller(name="ann", tenant_id="team-a", scopes=frozenset({Scope.RUNS_READ}))
 
