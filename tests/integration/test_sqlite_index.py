@@ -186,6 +186,29 @@ def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
     assert lengths == {100}
 
 
+def test_families_go_with_their_last_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SqliteRunIndex.open(path)) as index:
+        labelled = {"status": "PENDING", "tags": ["x", "y"]}
+        first = [SnapshotSeen(sequence=n, run_id=run_id, plain=labelled) for n, run_id in ((1, A), (2, B))]
+        index.apply(first, IndexPosition(stream_created="s", sequence=2, last_key=B))
+        kept = rows_of(path)
+
+        moved = SnapshotSeen(sequence=3, run_id=A, plain=labelled | {"tags": ["z"]})
+        gone = SnapshotSeen(sequence=4, run_id=B, plain=None)
+        index.apply([moved, gone], IndexPosition(stream_created="s", sequence=4, last_key=B))
+
+        assert kept == {"families": 1, "cells": 1, "terms": 2}
+        assert rows_of(path) == {"families": 1, "cells": 1, "terms": 1}
+        assert index.run_ids(RunQuery(labels=("z",))) == [A]
+
+
+def rows_of(path: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(path)) as other:
+        tables = ("families", "cells", "terms")
+        return {table: other.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+
+
 WRITER = """
 import sys
 from pathlib import Path

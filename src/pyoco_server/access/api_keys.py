@@ -33,7 +33,10 @@ _FINGERPRINT_DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is stored of a key. `pepper_id` is a fingerprint of the pepper it was made with, None: made without."""
+    """What is stored of a key, and `caller`, for whom it speaks.
+
+    `pepper_id` is a fingerprint of the pepper it was made with, None: made without.
+    """
 
     key_id: KeyId
     tenant_id: str
@@ -44,13 +47,14 @@ class ApiKey:
     name: str | None = None
     expires_at: float | None = None
     revoked_at: float | None = None
+    caller: Caller = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        caller = Caller(name=self.key_id, tenant_id=self.tenant_id, api_key_id=self.key_id, scopes=self.scopes)
+        object.__setattr__(self, "caller", caller)
 
     def is_active(self, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(name=self.key_id, tenant_id=self.tenant_id, api_key_id=self.key_id, scopes=self.scopes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,10 @@ class SqliteRunIndex:
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         with self._reading() as reader:
-            few = reader.execute(listing.CHANGES, (since,)).fetchone()[0] <= listing.MAX_CHANGES_SORTED
             shelves = _shelves(reader, query)
+            if not shelves:
+                return []
+            few = reader.execute(listing.CHANGES, (since,)).fetchone()[0] <= listing.MAX_CHANGES_SORTED
             found = _run(reader, listing.changed(query, shelves, since=since, after=after, upto=upto, sort=few))
         return [Listed(*row) for row in found]
 
@@ -196,20 +198,25 @@ def _shelves(reader: sqlite3.Connection, query: RunQuery) -> list[int]:
     return [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
 
 
+def _rarest_first(reader: sqlite3.Connection, terms: Sequence[str]) -> Sequence[str]:
+    if len(terms) < 2:
+        return terms
+    return sorted(terms, key=lambda term: reader.execute(listing.TERM_FAMILIES, (term,)).fetchone()[0])
+
+
 def _plan(reader: sqlite3.Connection, query: RunQuery) -> list[listing.Statement]:
     """The cheapest of the ways to read the page; all of them give the same one."""
     shelves = _shelves(reader, query)
     if not query.terms and (query.flow is None or query.tag is None):
         return listing.in_order(query, shelves)
-    by_rarity = sorted(query.terms, key=lambda term: reader.execute(listing.TERM_FAMILIES, (term,)).fetchone()[0])
-    families = [family for (family,) in _run(reader, [listing.families(query, by_rarity)])]
+    found = listing.families(query, _rarest_first(reader, query.terms))
+    families = [family for (family,) in reader.execute(found.sql, found.params)]
     if len(families) > listing.MAX_FAMILIES:
         return listing.in_order(query, shelves)
-    allowed = (orjson.dumps(families).decode(), orjson.dumps(shelves).decode())
-    counted = reader.execute(listing.CELLS, allowed).fetchall()
+    counted = reader.execute(listing.CELLS, (listing.numbers(families), listing.numbers(shelves))).fetchall()
     cells = [(family, shelf) for family, shelf, _ in counted]
     if len(cells) <= listing.MAX_MERGED:
         return listing.by_cells(query, cells)
     if sum(runs for _, _, runs in counted) <= listing.MAX_GATHERED:
-        return listing.gathered(query, cells)
+        return listing.gathered(query, families, shelves)
     return listing.in_order(query, sorted({shelf for _, shelf in cells}))

@@ -1,4 +1,4 @@
-"""SQL for lists of runs: the shelves or cells of a query, each read in order through its index and merged.
+"""SQL for lists of runs: the shelves or cells of a query, each read in order by its index, merged. It runs nothing.
 
 A list costs what its page costs, whatever is stored and however rare the matches are: the filters are the head of an
 index and the order is its tail. SQLite merges the parts of an ordered UNION ALL row by row. Labels and YAML have no
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import orjson
 
 from pyoco_server.adapters.sqlite.cells import Cell
 from pyoco_server.readmodel.query import RunQuery
@@ -49,6 +51,7 @@ CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MA
 _NEWEST_FIRST = "updated_at DESC, run_id DESC"
 _OLDEST_FIRST = "updated_at, run_id"
 _COLUMNS = "updated_at, run_id, summary"
+_ON_SHELVES = "runs.shelf IN (SELECT value FROM json_each(?))"
 _HAS_TERM = "EXISTS (SELECT 1 FROM terms AS theirs WHERE theirs.term = ? AND theirs.family = runs.family)"
 
 
@@ -88,16 +91,14 @@ def by_cells(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
     return _merged(part, [(*cell, *params) for cell in found], order=_NEWEST_FIRST, limit=query.limit)
 
 
-def gathered(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
-    """The same page, from the few runs of many cells, sorted."""
+def gathered(query: RunQuery, families: Sequence[int], shelves: Sequence[int]) -> list[Statement]:
+    """The same page, from the few runs of many families, sorted."""
     where, params = _where(_span(query))
-    values = ", ".join(["(?, ?)"] * len(found))
     sql = (
-        f"WITH wanted (family, shelf) AS (VALUES {values}) SELECT {_COLUMNS} FROM wanted"
-        f" CROSS JOIN runs ON runs.family = wanted.family AND runs.shelf = wanted.shelf{where}"
-        f" ORDER BY {_NEWEST_FIRST} LIMIT ?"
+        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN runs ON runs.family = wanted.value"
+        f" WHERE {_ON_SHELVES}{where} ORDER BY {_NEWEST_FIRST} LIMIT ?"
     )
-    return [Statement(sql=sql, params=(*(part for cell in found for part in cell), *params, query.limit))]
+    return [Statement(sql=sql, params=(numbers(families), numbers(shelves), *params, query.limit))]
 
 
 def changed(
@@ -106,12 +107,16 @@ def changed(
     """For `Listed` of what changed behind `since`, by id: by sorting the changes, or by looking at every run."""
     where, params = _where([*_equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
     index = "by_change" if sort else "by_id"
-    allowed = ", ".join("?" * len(shelves))
     sql = (
         f"SELECT {_COLUMNS} FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
-        f" AND shelf IN ({allowed}){where} ORDER BY run_id LIMIT ?"
+        f" AND {_ON_SHELVES}{where} ORDER BY run_id LIMIT ?"
     )
-    return [Statement(sql=sql, params=(since, after, upto, *shelves, *params, query.limit))]
+    return [Statement(sql=sql, params=(since, after, upto, numbers(shelves), *params, query.limit))]
+
+
+def numbers(values: Sequence[int]) -> str:
+    """For `json_each`: one value, and one text of SQL, however many there are."""
+    return orjson.dumps(values).decode()
 
 
 def oldest(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:

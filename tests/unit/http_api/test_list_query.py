@@ -1,0 +1,52 @@
+"""The query of a list: whose runs it asks for, and whether the answer is a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyoco_server.http_api.dialects.runs.list_query import ListQuery
+from pyoco_server.readmodel.query import RunQuery
+
+
+def test_everything_asked_for_is_asked_of_the_index_for_the_tenant_of_the_caller() -> None:
+    asked = ListQuery(
+        status="FAILED",
+        flow="etl",
+        tag="gpu",
+        tags=["a", "b"],
+        workflow_yaml_sha256="AB" * 32,
+        updated_after=5,
+        cursor="",
+        limit=7,
+    )
+
+    assert asked.of("acme") == RunQuery(
+        limit=7,
+        status="FAILED",
+        flow="etl",
+        tag="gpu",
+        tenant_id="acme",
+        labels=("a", "b"),
+        workflow_yaml_sha256="ab" * 32,
+        updated_after=5.0,
+    )
+
+
+def test_nothing_asked_for_is_all_runs_that_are_not_archived() -> None:
+    assert ListQuery().of(None) == RunQuery(limit=50, archived=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ({}, False),
+        ({"status": "FAILED", "limit": 3, "include": ["full"], "tags": ["a"]}, False),
+        ({"cursor": ""}, True),
+        ({"updated_after": 0}, True),
+        ({"workflow_yaml_sha256": "0" * 64}, True),
+    ],
+)
+def test_the_answer_is_a_page_when_a_page_or_a_difference_is_asked_for(query: dict[str, Any], page: bool) -> None:
+    assert ListQuery(**query).wants_page is page
