@@ -215,7 +215,15 @@ def p50(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def p95(values: Sequence[float]) -> float:
+    return _nearest_rank(values, 95)
+
+
 def p99(values: Sequence[float]) -> float:
     """The nearest-rank percentile: with fewer than 100 values it is the slowest one."""
+    return _nearest_rank(values, 99)
+
+
+def _nearest_rank(values: Sequence[float], percent: int) -> float:
     ordered = sorted(values)
-    return ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
+    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]

@@ -2,11 +2,11 @@
 
 import time
 
-from bench import limits, measures
+from bench import limits, measures, streams
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.load import LoadClient
-from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p99
+from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.stacks import DEFAULT_TAGS, Stack
@@ -135,6 +135,17 @@ def _more_lists(bench: Bench, stack: Stack) -> None:
         bench.add(stack.name, f"list.filter.{name}", p50(filtered.taken_ms) / p50(plain.taken_ms))
 
 
+def sse(bench: Bench, stack: Stack) -> None:
+    """Ours only: what the peer stores is not for this program to write."""
+    if stack.name != "ours":
+        return
+    with bench.journal.step(stack.name, "streams"), bench.started(stack, "interval"):
+        taken = streams.stored_to_reader(stack, bench.scale.stream_events)
+        bench.add(stack.name, "sse.p50", p50(taken.sse_ms))
+        bench.add(stack.name, "sse.p95", p95(taken.sse_ms))
+        bench.add("limit", "raw.watch", p50(taken.bare_ms))
+
+
 def _can_run(bench: Bench, stack: Stack) -> bool:
     if not stack.can_run:
         bench.journal.note(
@@ -157,4 +168,4 @@ def access(bench: Bench, stack: Stack) -> None:
             bench.add("ours", f"access.{row}", share)
 
 
-PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists, "access": access}
+PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists, "sse": sse, "access": access}

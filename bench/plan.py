@@ -28,6 +28,7 @@ class Scale:
     idle_runs_five_tags: int = 40
     fibo_runs: int = 20
     cancels: int = 12
+    stream_events: int = 120
     list_sizes: tuple[int, ...] = LIST_SIZES
     list_requests: int = 50
     list_patience_sec: float = 3.0
@@ -45,6 +46,7 @@ QUICK = Scale(
     idle_runs_five_tags=5,
     fibo_runs=5,
     cancels=2,
+    stream_events=30,
     list_sizes=LIST_SIZES[:1],
     list_requests=20,
     list_patience_sec=0.5,

@@ -81,7 +81,8 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *_access_rows(), *_footprint_rows()]
+    ours = [*_stream_rows(), *_access_rows()]
+    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
 def limit_rows() -> list[Row]:
@@ -95,7 +96,7 @@ def limit_rows() -> list[Row]:
         for sync, word in SYNC_WORDS.items()
         for act, title in (("publish", "JetStream publish"), ("put", "KV put"), ("fetch", "fetch + ack"))
     ]
-    return [*bare, *raw]
+    return [*bare, *raw, Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower")]
 
 
 def _submit_rows() -> list[Row]:
@@ -178,6 +179,14 @@ def _access_rows() -> list[Row]:
         )
         for way, word in ways.items()
         for act, path in acts.items()
+    ]
+
+
+def _stream_rows() -> list[Row]:
+    title = "event → reader of the run's stream"
+    return [
+        Row(key="sse.p50", title=f"{title}, p50", unit="ms", better="lower", budget=at_most("sse.p50", 10, "ms")),
+        Row(key="sse.p95", title=f"{title}, p95", unit="ms", better="lower"),
     ]
 
 

@@ -25,6 +25,7 @@ from chaos.killer import Killer
 from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import marked
 from chaos.report import Outcome, to_plain, to_text
+from chaos.watchers import WATCHERS, Reader
 
 # After the last run has ended, for whoever might still want to change it.
 STILLNESS_SEC = 4.0
@@ -41,6 +42,8 @@ async def play(plan: Plan, folder: Path) -> Outcome:
         async with asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(Client(number, plan, fleet.urls, journal).run(until))
+            for number in range(WATCHERS):
+                group.create_task(Reader(number, plan, fleet.urls, journal).run(until))
             group.create_task(Killer(plan, fleet, journal).run(until))
         since = time.monotonic()
         await fleet.until_ready()

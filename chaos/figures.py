@@ -45,6 +45,7 @@ class Figures:
 
     accepted: int
     ended: Mapping[str, int]
+    watched: Mapping[str, int]
     answers: Mapping[str, int]
     kills: Mapping[str, int]
     restarts: Mapping[str, int]
@@ -71,6 +72,7 @@ def figures(evidence: Evidence, journal: Journal) -> Figures:
     return Figures(
         accepted=len(journal.accepted),
         ended=dict(Counter(run_status(execution) for execution in finals.values())),
+        watched=dict(Counter(heard.how for heard in journal.watched)),
         answers=dict(sorted(journal.answers.items())),
         kills=dict(Counter(kill.kind for kill in journal.kills)),
         restarts=dict(journal.restarts),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import orjson
 
@@ -159,6 +160,20 @@ def worked_on(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
                 yield run_id, f"stopped ({event.how.value}), but it worked on for {max(late) - stopped_at:.2f} s"
 
 
+def misheard(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
+    for heard in journal.watched:
+        log = evidence.logs.get(heard.run_id, ())
+        stored = {commit.sequence for commit in log}
+        if any(later <= earlier for earlier, later in pairwise(heard.versions)):
+            yield heard.run_id, f"a stream of {heard.gateway} told twice or went back: {heard.versions}"
+        if unknown := [version for version in heard.versions if version not in stored]:
+            yield heard.run_id, f"a stream of {heard.gateway} told of {unknown}, which the log does not have"
+        if heard.how == "ended" and (not log or heard.status != run_status(final(heard.run_id, log))):
+            yield heard.run_id, f"a stream of {heard.gateway} ended with {heard.status or 'nothing'}"
+        if heard.how == "hung":
+            yield heard.run_id, f"a stream of {heard.gateway} had no end; last heard: {heard.status or 'nothing'}"
+
+
 CHECKS: Mapping[str, Check] = {
     "accepted runs that were lost": lost,
     "runs that are stuck": stuck,
@@ -172,6 +187,7 @@ CHECKS: Mapping[str, Check] = {
     "jobs left in the queue": left_in_queue,
     "executions that the log does not know": executed_unrecorded,
     "work that went on after its end": worked_on,
+    "streams that told something else": misheard,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.
 SEEN_ON_THE_WAY = (

@@ -36,6 +36,17 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A stream as its reader heard it, over all its connections; `how`: ended, gave up, hung."""
+
+    run_id: str
+    gateway: str
+    versions: tuple[int, ...]
+    status: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """An answer that should not have been given, or one that did not come; `broken` names the invariant."""
 
@@ -60,6 +71,7 @@ class Journal:
 
     accepted: dict[str, Accepted] = field(default_factory=dict)
     seen: dict[str, list[Seen]] = field(default_factory=dict)
+    watched: list[Watched] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)

@@ -68,6 +68,7 @@ def _figures(outcome: Outcome) -> Iterator[str]:
     yield _row("cancelled runs, by how", _counts(figures.cancelled_how))
     yield _row("kills", _counts(figures.kills))
     yield _row("starts put off because the broker was away", _counts(figures.restarts))
+    yield _row("streams followed", _counts(figures.watched))
     yield _row("runs started more than once (log)", f"{figures.started_again} (at most {figures.most_attempts} times)")
     yield _row("runs executed more than once (witness)", figures.executed_again)
     yield _row("runs whose execution began after their end", figures.executed_after_end)

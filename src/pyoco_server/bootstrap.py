@@ -17,6 +17,7 @@ from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
+from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -33,6 +34,7 @@ from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.keyring import Keyring
 from pyoco_server.application.ports import Clock
 from pyoco_server.application.stores import Stores
+from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 
 INDEX_NAME = "runs.sqlite"
@@ -61,15 +63,27 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
+            watches = Watches(stores, JetStreamLiveCommits(connection, config), config)
             async with asyncio.TaskGroup() as group:
-                unasked = [group.create_task(follower.run()), group.create_task(_look_after(follower, caretaker))]
+                unasked = [
+                    group.create_task(follower.run()),
+                    group.create_task(_look_after(follower, caretaker)),
+                    group.create_task(watches.run()),
+                ]
                 if door is not None and door.keyring is not None:
                     unasked.append(group.create_task(door.keyring.run()))
                 try:
                     yield Gateway(
-                        stores=stores, index=index, follower=follower, caretaker=caretaker, config=config, door=door
+                        stores=stores,
+                        index=index,
+                        follower=follower,
+                        caretaker=caretaker,
+                        watches=watches,
+                        config=config,
+                        door=door,
                     )
                 finally:
+                    watches.close()
                     for task in unasked:
                         task.cancel()
 

@@ -309,6 +309,15 @@ class InvalidToken(PyocoError):
     hint_ja = "ID プロバイダーから新しい token を取得してください。理由は detail にあります。"
 
 
+class TooManyWatchers(PyocoError):
+    """too many streams are open on this gateway"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0038", "MSG-PYOCO-0038", Kind.UNAVAILABLE
+    message_ja = "このGatewayで開いているストリームが多すぎます"
+    hint = "Close streams that nobody reads, raise PYOCO_HTTP_MAX_WATCHERS, or ask another gateway."
+    hint_ja = "不要なストリームを閉じるか、PYOCO_HTTP_MAX_WATCHERS を上げるか、別の Gateway を使ってください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -38,3 +38,11 @@ async def test_a_letter_comes_back_as_it_was_written(ports: Ports) -> None:
 
 async def test_without_letters_there_are_none(ports: Ports) -> None:
     assert await ports.dead_letters.recent() == []
+    assert await ports.dead_letters.count() == 0
+
+
+async def test_letters_are_counted(ports: Ports) -> None:
+    for reason in ("invalid_job", "execution_error", "invalid_job"):
+        await ports.dead_letters.publish(DeadLetter(timestamp=1.0, reason=reason))
+
+    assert await ports.dead_letters.count() == 3

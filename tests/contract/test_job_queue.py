@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import orjson
 
@@ -42,6 +43,17 @@ async def test_a_job_arrives_as_the_contract_describes_it(ports: Ports) -> None:
         "submitted_at": 1.0,
     }
     assert (delivery.tag, delivery.num_delivered, delivery.created_sequence) == ("default", 1, 7)
+    await queue.close()
+
+
+async def test_a_job_brings_the_text_of_its_flow_whole(ports: Ports) -> None:
+    text = "# 大きなファイル\r\n" + "x" * 262_000
+    await ports.queue.publish(replace(job_for(new_run_id()), workflow_yaml=text), created_sequence=1)
+    queue = await ports.queue.open("default")
+
+    (delivery,) = await receive(queue, 1)
+
+    assert orjson.loads(delivery.payload)["workflow_yaml"] == text
     await queue.close()
 
 

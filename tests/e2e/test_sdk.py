@@ -169,8 +169,6 @@ def test_a_watch_ends_when_its_time_is_over_or_there_is_nothing_to_see(twin: Twi
         twin.take("watch", NOBODY)
 
 
-@offering("/runs/yaml")
-@pytest.mark.usefixtures("offers")
 def test_a_workflow_file_is_run(twin: Twin) -> None:
     run_id = twin.ask("submit_run_yaml", WORKFLOW)["run_id"]
     finished = twin.ask("wait", run_id, timeout_sec=PATIENCE_SEC)
@@ -182,8 +180,6 @@ def test_a_workflow_file_is_run(twin: Twin) -> None:
         twin.ask("submit_run_yaml", b"flows: {}", tag="default")
 
 
-@offering("/runs?cursor")
-@pytest.mark.usefixtures("offers")
 def test_pages_are_walked_to_their_end(twin: Twin) -> None:
     label = str(uuid4())
     run_ids = {submitted(twin, "hello", tags=[label, "paged"]) for _ in range(5)}

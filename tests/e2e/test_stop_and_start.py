@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -294,3 +295,39 @@ def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: 
 def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:
     with up(tmp_path, "--nats-url", "nats://127.0.0.1:9") as program:
         assert "127.0.0.1:9" in refused(program)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("served_by", ["up", "uvicorn"])
+def test_a_gateway_that_is_told_to_stop_ends_its_streams_and_does_not_wait_for_their_runs(
+    tmp_path: Path, served_by: str
+) -> None:
+    with up(tmp_path) as everything, gateway_by(served_by, tmp_path, everything) as (program, client):
+        run_id = submit(client, "hello")
+        with client.stream("GET", f"/runs/{run_id}/watch") as answer:
+            lines = answer.iter_lines()
+            while not next(lines).startswith("data: "):
+                pass
+
+            program.signal(signal.SIGTERM)
+
+            assert not [line for line in lines if line.startswith("event: ")]  # an end cut short would be an error
+        assert program.exit_code() in (0, -signal.SIGTERM), program.said()
+
+
+@contextmanager
+def gateway_by(served_by: str, folder: Path, everything: Program) -> Iterator[tuple[Program, httpx.Client]]:
+    """That of `up`, or one more on the same broker, served by uvicorn with its own defaults."""
+    if served_by == "up":
+        with connected(everything) as client:
+            yield everything, client
+        return
+    address_of(everything)
+    arguments = ["-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory", "--port", "0"]
+    settings = {"PYOCO_DATA_DIR": "data", "PYOCO_INDEX_PATH": str(folder / "second.sqlite")}
+    with Program(*arguments, cwd=folder, env=settings) as program:
+        address = program.out.wait_for(r"running on (http://[0-9.:]+)")[1]
+        with httpx.Client(base_url=address, timeout=30.0) as client:
+            yield program, client

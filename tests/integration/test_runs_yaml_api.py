@@ -10,12 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
+from pyoco_server.access.scopes import Scope
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.events import ExecutionCreated
 from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.http_client import calls
 from pyoco_server.worker.intake import parse_job
 from support.broker import Broker
+from support.callers import hand_out, showing
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 
@@ -165,3 +168,32 @@ async def test_callables_outside_of_the_allowed_ones_are_refused_by_name(nats_ur
 
     assert "task 'save': the callable 'tasks:save'" in await refused(answer, 422, "ERR-PYOCO-0002")
     assert allowed.status_code == 200
+
+
+async def test_a_file_needs_the_scope_to_write_and_its_run_belongs_to_the_callers_tenant(
+    nats_url: str, tmp_path: Path
+) -> None:
+    config = gateway_settings(nats_url, tmp_path, http_auth_mode="api_key", auth_pepper="a pepper")
+    async with serving(config) as client:
+        stranger = await send(client)
+        client.headers.update(showing(await hand_out(config, "team-a", Scope.RUNS_READ)))
+        reader = await send(client)
+        client.headers.update(showing(await hand_out(config, "team-a")))
+        run_id = (await send(client)).json()["run_id"]
+        ours = await client.get(f"/runs/{run_id}")
+        client.headers.update(showing(await hand_out(config, "team-b")))
+        theirs = await client.get(f"/runs/{run_id}")
+
+    await refused(stranger, 401, "ERR-PYOCO-0014")
+    await refused(reader, 403, "ERR-PYOCO-0036")
+    assert ours.json()["tenant_id"] == "team-a"
+    await refused(theirs, 404, "ERR-PYOCO-0005")
+
+
+async def test_the_form_of_the_sdk_is_the_form_that_is_taken(client: httpx.AsyncClient) -> None:
+    call = calls.submit_run_yaml(TWO_TASKS, "gpu", "from a program")
+
+    answer = await client.post(call.path, files=call.files, data=call.fields)
+
+    run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
+    assert (run["flow_name"], run["tag"]) == ("from a program", "gpu")

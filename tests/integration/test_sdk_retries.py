@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import httpx
 import pytest
 
 from pyoco_server.http_client import (
+    AsyncPyocoHttpClient,
     GatewayUnreachable,
     NotFound,
     OrphanPossible,
     PyocoClientError,
+    PyocoHttpClient,
+    RunSnapshot,
     SubmitUncertain,
     Timing,
     Unavailable,
@@ -178,6 +183,20 @@ def test_secrets_are_sent_and_are_in_no_error(kind: Kind, failing: Cut | Reply) 
         error = error.__cause__
 
 
+def test_the_proxy_of_the_environment_is_not_asked_for_a_gateway_on_this_machine(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, nobody_there())
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    with Peer(SHOWN) as peer:
+        Twin(kind, peer.url, retries=0).ask("get_run", "r")
+
+    assert peer.asked[0].target == "/runs/r"
+
+
 def test_every_page_is_fetched_and_the_same_one_never_twice(kind: Kind) -> None:
     first, last = {"items": [{"run_id": "a"}], "next_cursor": "c1"}, {"items": [{"run_id": "b"}], "next_cursor": None}
     with Peer(Reply.json(first), Reply.json(last)) as peer:
@@ -215,3 +234,19 @@ def test_the_prefix_of_an_address_is_kept_and_words_are_asked_for_in_a_language(
     assert (asked.method, asked.target, asked.body) == ("PATCH", "/pyoco/workers/w%201", b'{"hidden":true}')
     assert asked.headers["accept-language"] == "ja"
     assert asked.headers["authorization"] == "Bearer t0ken"
+
+
+def test_one_client_serves_many_callers_at_once(kind: Kind) -> None:
+    async def ask_async(url: str) -> list[RunSnapshot]:
+        async with AsyncPyocoHttpClient(url) as client:
+            return await asyncio.gather(*(client.get_run(f"r{number}") for number in range(20)))
+
+    with Peer(SHOWN) as peer:
+        if kind == "async":
+            runs = asyncio.run(ask_async(peer.url))
+        else:
+            with PyocoHttpClient(peer.url) as client, ThreadPoolExecutor(8) as threads:
+                runs = list(threads.map(client.get_run, [f"r{number}" for number in range(20)]))
+
+    assert len(runs) == 20
+    assert {asked.target for asked in peer.asked} == {f"/runs/r{number}" for number in range(20)}

@@ -171,8 +171,23 @@ def test_an_id_that_no_header_can_carry_is_not_sent_back(kind: Kind) -> None:
 
 
 def test_wait_gives_the_terminal_snapshot(kind: Kind) -> None:
-    with Peer(shown("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)])) as peer:
+    with Peer(shown("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
         assert twin(kind, peer).ask("wait", "r") == snapshot("CANCELLED")
+
+
+def test_wait_comes_back_when_reads_show_the_end_too(kind: Kind) -> None:
+    pauses = Pauses()
+    late = (shown("RUNNING"), shown("RUNNING"), shown("COMPLETED"))
+    with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), *late) as peer:
+        assert twin(kind, peer, pauses).ask("wait", "r") == snapshot("COMPLETED")
+
+    assert pauses.slept == [0.005, 0.01]
+
+
+@pytest.mark.parametrize("then", [shown("RUNNING"), AWAY, NOT_FOUND, Cut()])
+def test_wait_believes_the_stream_when_reads_do_not_follow(kind: Kind, then: Reply | Cut) -> None:
+    with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), then) as peer:
+        assert twin(kind, peer).ask("wait", "r") == snapshot("COMPLETED")
 
 
 def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there(kind: Kind) -> None:
@@ -197,7 +212,7 @@ def test_wait_looks_for_itself_when_a_connection_brought_nothing(kind: Kind) -> 
     with Peer(shown("PENDING"), Stream([RETRY], cut=True), shown("RUNNING"), NOTHING_NEW, shown("COMPLETED")) as peer:
         assert twin(kind, peer).ask("wait", "r")["status"] == "COMPLETED"
 
-    assert [asked.target.rpartition("/")[2] for asked in peer.asked] == ["r", "watch", "r", "watch", "r"]
+    assert [asked.target.rpartition("/")[2] for asked in peer.asked] == ["r", "watch", "r", "watch", "r", "r"]
 
 
 def test_wait_ends_in_time_with_what_it_saw_last(kind: Kind) -> None:
@@ -214,11 +229,11 @@ def test_wait_ends_in_time_with_what_it_saw_last(kind: Kind) -> None:
 
 
 def test_a_cancel_that_waits_comes_back_when_the_run_has_stopped(kind: Kind) -> None:
-    with Peer(shown("CANCELLING"), shown("CANCELLING"), Stream([event("CANCELLED", 2)])) as peer:
+    with Peer(shown("CANCELLING"), shown("CANCELLING"), Stream([event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
         run = twin(kind, peer).ask("cancel_run", "r", wait=True, timeout_sec=5)
 
     assert run["status"] == "CANCELLED"
-    assert [asked.method for asked in peer.asked] == ["POST", "GET", "GET"]
+    assert [asked.method for asked in peer.asked] == ["POST", "GET", "GET", "GET"]
 
 
 def test_a_cancel_of_a_finished_run_has_nothing_to_wait_for(kind: Kind) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.application.ports import Job
-from pyoco_server.execution.events import Actor, Commit, ExecutionCreated, ExecutionTagAdded
+from pyoco_server.execution.events import Actor, Commit, ExecutionCompleted, ExecutionCreated, ExecutionTagAdded
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
 from pyoco_server.execution.state import Execution, Request, nothing
@@ -39,6 +39,17 @@ def tagged(label: str) -> Commit:
         command="AddTag",
         actor=Actor(kind="user"),
         events=(ExecutionTagAdded(at=2.0, tag=label),),
+    )
+
+
+def completed() -> Commit:
+    """A last commit."""
+    return Commit(
+        commit_id=IDS.commit_id(),
+        occurred_at=3.0,
+        command="CompleteExecution",
+        actor=Actor(kind="worker"),
+        events=(ExecutionCompleted(at=3.0),),
     )
 
 

@@ -12,6 +12,7 @@ from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
+from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -21,6 +22,7 @@ from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
+from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
@@ -30,6 +32,7 @@ from pyoco_server.application.ports import (
     Feed,
     JobQueue,
     KeyStore,
+    LiveCommits,
     Signals,
     SnapshotStore,
     WorkerRegistry,
@@ -50,6 +53,7 @@ class Ports:
     dead_letters: DeadLetters
     registry: WorkerRegistry
     signals: Signals
+    live: LiveCommits
     feed: Feed
     keys: KeyStore
 
@@ -63,6 +67,7 @@ def memory_ports() -> Ports:
         dead_letters=MemoryDeadLetters(),
         registry=MemoryRegistry(),
         signals=MemorySignals(),
+        live=MemoryLiveCommits(log),
         feed=MemoryFeed(log, snapshots),
         keys=MemoryKeyStore(),
     )
@@ -83,6 +88,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         dead_letters=JetStreamDeadLetters(connection, config),
         registry=JetStreamRegistry(connection, config, facts),
         signals=JetStreamSignals(connection),
+        live=JetStreamLiveCommits(connection, config),
         feed=JetStreamFeed(connection, config, facts),
         keys=JetStreamKeyStore(connection, config, facts),
     )

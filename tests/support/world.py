@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pyoco_server.adapters.memory.index import MemoryRunIndex
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
+from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.handle import Handled, handle
@@ -74,6 +75,8 @@ class World:
         self.config = NatsBackendConfig(**settings)
         ports = memory_ports()
         self.live_feed = ports.feed
+        assert isinstance(ports.live, MemoryLiveCommits)
+        self.live = ports.live
         self.feed = PresentFeed(ports.feed)
         self.truth = Stores(
             broker=self.faults,

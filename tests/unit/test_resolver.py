@@ -73,3 +73,20 @@ def test_a_resolver_that_cannot_be_loaded_says_what_to_change(tmp_path: Path, sp
         load_resolver(spec)
 
     assert said in refused.value.detail
+
+
+def test_without_words_there_is_no_flow_and_the_working_folder_can_be_imported_from(tmp_path: Path) -> None:
+    resolver = load_resolver("")
+
+    with pytest.raises(KeyError, match="any"):
+        resolver("any")
+    assert sys.path[0] == str(tmp_path)
+
+
+def test_beside_a_resolver_the_working_folder_comes_last(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "far_flows.py").write_text("def resolve(name): return name")
+
+    load_resolver("flows/far_flows.py:resolve")
+
+    assert (sys.path[0], sys.path[-1]) == (str(tmp_path / "flows"), str(tmp_path))

@@ -9,12 +9,14 @@ from typing import Any
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
+from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
@@ -30,6 +32,7 @@ class Gateway:
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
+    watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
 
@@ -58,3 +61,15 @@ class Gateway:
         if sees is not None:
             await self.get_snapshot(run_id, sees=sees)
         return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
+
+    async def figures(self, *, sees: str | None) -> Figures:
+        """The figures of the runs that the caller sees; for one who sees all, those of this process too."""
+        await self.lists.fresh()
+        return await figures(
+            self.stores,
+            self.index,
+            self.follower,
+            sees=sees,
+            alive_within_sec=self.config.workers_kv_ttl_sec,
+            watchers=self.watches.open_count,
+        )

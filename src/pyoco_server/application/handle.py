@@ -68,6 +68,7 @@ async def commit(stores: Stores, execution: Execution, command: Command, origin:
             if isinstance(appended, Stored):
                 after = changed(fold(verdict, execution), version=appended.version)
                 return Handled(execution=after, events=verdict)
+            stores.happened.append_conflicts += 1
         newer = await stores.log.read(execution.execution_id, after=execution.version)
         if not newer:
             return _answer(execution, verdict)

@@ -65,6 +65,7 @@ class IndexFollower:
         self._sequence = 0
         self._stream = ""
         self._target = 0
+        self._nothing_before = 0
         self._moved = asyncio.Event()
         self._waiting = 0
         self._awaited = asyncio.Event()
@@ -123,6 +124,10 @@ class IndexFollower:
             self._waiting -= 1
         return True
 
+    async def behind(self) -> int:
+        """How many changes of the bucket are not in the index yet, at most: one that was replaced is counted too."""
+        return max(0, await self.last_stored() - max(self._sequence, self._nothing_before))
+
     async def run(self) -> None:
         """Follow until cancelled. The thread is waited for at the end: the index may be closed when this returns."""
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="run-index") as writer:
@@ -140,10 +145,11 @@ class IndexFollower:
         if known is None or not await self._is_of(known, created, last):
             if known is not None:
                 logger.warning("the index is of another bucket and is built again", extra={"position": known.sequence})
-            await _in(writer, self._index.reset)
+            await _in(writer, partial(self._index.reset, lived_after=last))
             known = IndexPosition(stream_created=created, sequence=0, last_key="")
         self._stream = created
         self._target = last
+        self._nothing_before = 0
         self._move_to(known.sequence)
         async with asyncio.TaskGroup() as tasks:
             taking = tasks.create_task(self._take_in(writer, known))
@@ -155,6 +161,7 @@ class IndexFollower:
         try:
             async for batch in batches:
                 if not batch:
+                    self._nothing_before = self._target
                     self._catch_up()  # nothing is pending: what we waited for was replaced or expired meanwhile
                     continue
                 last = max(batch, key=lambda seen: seen.sequence)

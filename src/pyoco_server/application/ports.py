@@ -22,6 +22,7 @@ from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
+from pyoco_server.readmodel.tallies import Tallies, Waiting
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -78,6 +79,24 @@ class Signals(Protocol):
         self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
     ) -> None:
         """Call `heard` for every tap and `holds` for every question, from now on and across reconnects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitHeard:
+    """A commit of a run was stored, perhaps with the run's end in it; without a sequence: some may have been missed."""
+
+    sequence: int | None = None
+    may_end: bool = False
+
+
+class LiveCommits(Protocol):
+    """Word of commits as they are stored; lost while the broker is away: a hint, never the truth."""
+
+    async def listen(self, run_id: RunId, heard: Callable[[CommitHeard], None]) -> Callable[[], None]:
+        """Call `heard` for every commit of the run that is stored from now on; the returned function ends that.
+
+        What was appended before this returns may be heard or not: whoever listens reads the log afterwards.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +236,9 @@ class DeadLetters(Protocol):
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         """The last letters, newest first."""
 
+    async def count(self) -> int:
+        """How many are kept; none is read for it."""
+
 
 class WorkerRegistry(Protocol):
     """What the workers last said of themselves."""
@@ -288,8 +310,10 @@ class RunIndex(Protocol):
     """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous, local."""
 
     def position(self) -> IndexPosition | None: ...
-    def reset(self) -> None:
-        """Forget everything."""
+    def reset(self, *, lived_after: int = 0) -> None:
+        """Forget everything. What the bucket held up to `lived_after` will be listed, but adds nothing to the tallies:
+        it happened before this index was there to see it.
+        """
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         """Take in changes and the position behind them in one transaction; older positions of a run change nothing."""
@@ -319,8 +343,14 @@ class RunIndex(Protocol):
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
 
     def set_mark(self, name: str, value: int) -> None: ...
-    def counts(self) -> Mapping[str, int]:
-        """How many runs per status."""
+    def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
+        """How many runs per status (of one tenant)."""
+
+    def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
+        """The tags with the most PENDING runs (of one tenant), the deepest queue first; no run is looked at for it."""
+
+    def tallies(self, tenant_id: str | None = None) -> Tallies:
+        """What has happened to runs (of one tenant) since the index was begun; removing a run takes nothing back."""
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""

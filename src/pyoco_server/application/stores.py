@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyoco_server.application.ports import (
     Broker,
@@ -19,6 +19,13 @@ from pyoco_server.application.ports import (
 from pyoco_server.execution.events import Actor
 
 
+@dataclass(slots=True, kw_only=True)
+class Happened:
+    """What this process has met with since it began, for its metrics."""
+
+    append_conflicts: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
     """Everything shared between gateways and workers."""
@@ -33,6 +40,7 @@ class Stores:
     clock: Clock
     ids: Ids
     durability: Durability
+    happened: Happened = field(default_factory=Happened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

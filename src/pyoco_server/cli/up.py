@@ -198,6 +198,12 @@ class _Gateway(uvicorn.Server):
         if self.started:
             self.ready.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Uvicorn waits for open responses first, and a stream ends with its run only.
+        gateway: Gateway = self._app.state.gateway
+        gateway.watches.close()
+        await super().shutdown(sockets)
+
     async def until_a_worker_is_ready(self) -> None:
         """Until somebody in the fleet can take runs: only then will work what we tell people to try."""
         gateway: Gateway = self._app.state.gateway

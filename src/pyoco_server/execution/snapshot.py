@@ -94,6 +94,12 @@ def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at
     return orjson.dumps(compact_run_snapshot(snapshot, max_public_bytes) | {"state": state})
 
 
+def bounded_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> Snapshot:
+    """The snapshot that would be stored, for those who want to show it before its writer has stored it."""
+    snapshot: Snapshot = orjson.loads(encode_snapshot(execution, max_public_bytes, heartbeat_at=heartbeat_at))
+    return snapshot
+
+
 def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
     """The public snapshot within `max_bytes`, giving up outputs first, then whole records, never `tasks`."""
     records = snapshot.get("task_records", {})

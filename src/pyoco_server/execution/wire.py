@@ -25,6 +25,8 @@ SCHEMA_VERSION = 1
 Envelope = dict[str, Any]
 Upcaster = Callable[[Envelope], Envelope]
 
+_ENDS = (b"EXECUTION_COMPLETED", b"EXECUTION_FAILED", b"EXECUTION_CANCELED")
+
 # From version n to n + 1. Empty while there is one version; an entry is never removed.
 UPCASTERS: Mapping[int, Upcaster] = {}
 
@@ -71,6 +73,11 @@ def decode(data: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS, newest: i
         raise
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UnreadableCommit(f"not a commit: {type(error).__name__}: {error}") from error
+
+
+def may_end(data: bytes) -> bool:
+    """Whether a stored commit perhaps ends its execution, without reading it; a no is sure, a yes is a guess."""
+    return any(name in data for name in _ENDS)
 
 
 def _upcast(envelope: Envelope, upcasters: Mapping[int, Upcaster], newest: int) -> Envelope:

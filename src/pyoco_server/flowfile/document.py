@@ -11,6 +11,7 @@ from pyoco_server.flowfile.callables import MAX_CALLABLE_CHARS, is_allowed, is_c
 from pyoco_server.flowfile.graph import FlowGraph, read_graph
 from pyoco_server.flowfile.graph_tokens import GraphFault
 from pyoco_server.flowfile.refusal import refusal, shown
+from pyoco_server.flowfile.selectors import FORMS, is_selector, is_well_formed
 from pyoco_server.flowfile.strict_yaml import Document, read_yaml
 
 VERSION = 1
@@ -126,9 +127,18 @@ def _task(document: Document, name: str, value: Any, allowed: tuple[str, ...]) -
     return FlowTask(
         callable=calls,
         use=uses,
-        inputs=_optional_mapping(document, (*path, "inputs"), conf.get("inputs")),
+        inputs=_inputs(document, (*path, "inputs"), conf.get("inputs")),
         outputs=_texts(document, (*path, "outputs"), conf.get("outputs")),
     )
+
+
+def _inputs(document: Document, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    inputs = _optional_mapping(document, path, value)
+    for name, content in inputs.items():
+        if is_selector(content) and not is_well_formed(content):
+            what = f"input {shown(name)} of task {shown(path[1])} is {shown(content)}, which refers to nothing"
+            raise refusal(f"{what}; the forms are {FORMS}", document.line_of(*path))
+    return inputs
 
 
 def _reference(document: Document, path: tuple[str, ...], value: Any) -> str | None:

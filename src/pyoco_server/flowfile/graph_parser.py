@@ -204,30 +204,35 @@ def _told(kind: str) -> str:
 
 
 def _check_arguments(block: Token, given: Mapping[str, str]) -> None:
-    required = _ARGUMENTS[block.value][0]
-    if not given.get(required):
-        raise GraphFault(f"{block.value}(…) needs {required}=", block.line)
-    fault = _bad_whole(required, given[required], 0) if given[required].isdigit() else fault_in(given[required])
-    if required != "count" and given[required].isdigit():
-        fault = f"{given[required][:60]!r} is not an expression"
-    if "max_iter" in given:
-        fault = fault or _bad_whole("max_iter", given["max_iter"], 1)
-    if given.get("collect", "") not in ("", *_COLLECT_MODES):
-        fault = fault or f"collect= is one of {', '.join(_COLLECT_MODES)}, not {given['collect'][:60]!r}"
-    for name in ("item", "index"):
-        if name in given and not _IDENTIFIER.fullmatch(given[name]):
-            fault = fault or f"{name}= is a name, not {given[name][:60]!r}"
-    if fault is not None:
+    for fault in _faults(block.value, given):
         raise GraphFault(fault, block.line)
 
 
+def _faults(block: str, given: Mapping[str, str]) -> Iterator[str]:
+    required = _ARGUMENTS[block][0]
+    value = given.get(required, "")
+    if not value:
+        yield f"{block}(…) needs {required}="
+    elif required == "count" and value.isdigit():
+        yield from _not_whole("count=", value, 0)
+    elif fault := fault_in(value):
+        yield fault
+    if "max_iter" in given:
+        yield from _not_whole("max_iter=", given["max_iter"], 1)
+    if given.get("collect", "") not in ("", *_COLLECT_MODES):
+        yield f"collect= is one of {', '.join(_COLLECT_MODES)}, not {given['collect'][:60]!r}"
+    for name in ("item", "index"):
+        if name in given and not _IDENTIFIER.fullmatch(given[name]):
+            yield f"{name}= is a name, not {given[name][:60]!r}"
+
+
 def _check_case(case: Token) -> None:
-    if case.value.isdigit() and (fault := _bad_whole("a case", case.value, 0)):
-        raise GraphFault(fault, case.line)
+    if case.value.isdigit():
+        for fault in _not_whole("a case", case.value, 0):
+            raise GraphFault(fault, case.line)
 
 
-def _bad_whole(name: str, text: str, low: int) -> str | None:
+def _not_whole(name: str, text: str, low: int) -> Iterator[str]:
     # isdigit() is true of ², which is no number; and nobody repeats anything more often than 64 bits can count.
     if not text.isdecimal() or len(text) > 18 or int(text) < low:
-        return f"{name} is a whole number from {low}, not {text[:60]!r}"
-    return None
+        yield f"{name} is a whole number from {low}, not {text[:60]!r}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Far more than two thousand tasks need; a text of nothing but semicolons is given up early.
-MAX_TOKENS = 30_000
+MAX_TOKENS = 20_000
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)+")
 _WORD = re.compile(r"\w+")

@@ -35,15 +35,15 @@ except ImportError:  # PyYAML without libyaml: slower by a factor of ten, and th
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 32
-# Two thousand tasks with two inputs each fit; each value costs a few microseconds to read.
-MAX_VALUES = 16_000
+# Two thousand tasks fit, a thousand with two inputs each; a value takes a few microseconds to read.
+MAX_VALUES = 12_000
 MAX_ALIASES = 16
 # What aliases may add to the text; without it a few of them could multiply one long text by thousands.
 MAX_ALIASED_CHARS = 65_536
 # Lines are remembered for the keys that the schema knows: tasks.<name>.callable is the deepest.
 _LINED_DEPTH = 3
-# A 64-bit number takes 66 characters at most (0b…); a longer one is refused unread.
-_MAX_NUMBER_CHARS = 70
+# A 64-bit number takes 67 characters at most (-0b…), a float far fewer; what is longer is refused unread.
+_MAX_NUMBER_CHARS = 400
 
 _PREFIX = "tag:yaml.org,2002:"
 _resolve: Callable[..., str] = Resolver().resolve
@@ -232,7 +232,7 @@ def _scalar_value(event: ScalarEvent) -> Any:
     tag = event.tag
     if tag is None or tag == "!":
         tag = _resolve(ScalarNode, event.value, event.implicit)
-    kind = tag.removeprefix(_PREFIX)
+    kind = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
     if kind == "str":
         return _text(event)
     if kind in _ODD:
@@ -256,13 +256,14 @@ def _text(event: ScalarEvent) -> str:
 
 def _number(event: ScalarEvent, tag: str, kind: str) -> int | float:
     text, line = event.value, _line(event)
-    if text.isdecimal() and text[0] != "0" and len(text) < 19:
+    if kind == "int" and text.isdecimal() and text[0] != "0" and len(text) < 19:
         return int(text)  # almost all of them, at a third of the price
     if ":" in text:
         raise refusal(f"{shown(text)} is a number in base 60 to YAML; put it in quotes to pass it as text", line)
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise refusal(f"{shown(text)} has more digits than can be kept; put it in quotes to pass it as text", line)
     try:
-        # Python's own limit on digits is another one on each version; a number of so many is none of ours anyway.
-        number: int | float = _READERS[kind](ScalarNode(tag, text)) if len(text) <= _MAX_NUMBER_CHARS else math.inf
+        number: int | float = _READERS[kind](ScalarNode(tag, text))
     except (ValueError, IndexError) as error:
         raise refusal(f"{shown(text)} is not what its tag {shown(tag)} says", line) from error
     if isinstance(number, float) and not math.isfinite(number):

@@ -8,18 +8,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 
 from pyoco_server import __version__
-from pyoco_server.adapters.system import SystemIds
+from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.runs import routes as runs
+from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.resources import metrics
+from pyoco_server.http_api.stopping import called_when_stopping
+from pyoco_server.http_api.timing import HttpTimes, Timing
 from pyoco_server.logs import configure_logging
 
-WITH_ROUTES = (runs, runs_yaml, health, reference)
+WITH_ROUTES = (runs, runs_yaml, watch, metrics, health, reference)
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 
@@ -37,6 +41,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             except PyocoError as error:
                 app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
                 raise
+            opened.enter_context(called_when_stopping(app.state.gateway.watches.close))
             yield
 
     app = DocumentedApp(
@@ -54,6 +59,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
     app.add_middleware(OwnPagesOnly)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
+    app.state.http_times = HttpTimes()
+    app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)
     return app
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
@@ -60,6 +61,12 @@ def caller_of(request: Request) -> Caller:
     """Who asks, as the guard found out."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
+
+
+def still_admitted(request: Request) -> Callable[[], Awaitable[bool]] | None:
+    """A question for those who answer for long: whether the caller would be let in now; None: everybody would."""
+    guard: Guard | None = request.scope.get("guard")
+    return None if guard is None else partial(guard.still_admits, request.scope)
 
 
 def install(app: FastAPI, config: NatsBackendConfig) -> None:
@@ -119,38 +126,49 @@ class Guard:
         self._log = log
         needs(*scopes)(self)  # for whoever asks a guarded mount
 
-    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        door: Door = scope["app"].state.gateway.door
+    async def still_admits(self, scope: Connection) -> bool:
+        """Whether the same request would be let in as the same caller; where nobody can know that now, it would."""
         try:
-            shown = self._show(scope["headers"])
-            caller = await door.admit(shown)
-            caller.require(self._scopes)
+            return bool(await self._admit(scope) == scope["caller"])
+        except PyocoError as refusal:
+            return refusal.kind not in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
+
+    async def _admit(self, scope: Connection) -> Caller:
+        door: Door = scope["app"].state.gateway.door
+        caller = await door.admit(self._show(scope["headers"]))
+        caller.require(self._scopes)
+        return caller
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._admit(scope)
         except PyocoError as refusal:
             if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
                 self._log.note(refusal, self._path, scope.get("request_id"))
             raise
-        scope["caller"] = caller
+        scope["caller"], scope["guard"] = caller, self
         is_whole = False
 
         async def receive_while_in() -> Message:
             nonlocal is_whole
             if is_whole:
-                return await self._gone_or_out(receive, door, shown, scope.get("request_id"))
+                return await self._gone_or_out(receive, scope)
             message = await receive()
             is_whole = not message.get("more_body", False)
             return message
 
         await self._app(scope, receive_while_in, send)
 
-    async def _gone_or_out(self, receive: Receive, door: Door, shown: Credentials, request_id: str | None) -> Message:
+    async def _gone_or_out(self, receive: Receive, scope: Connection) -> Message:
         """Behind the body a stream waits for its reader to go; that its caller is let in no more is told so too."""
+        door: Door = scope["app"].state.gateway.door
         gone = asyncio.ensure_future(receive())
-        out = asyncio.ensure_future(door.until_out(shown))
+        out = asyncio.ensure_future(door.until_out(self._show(scope["headers"])))
         try:
             await asyncio.wait([gone, out], return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 return gone.result()
-            self._log.note(out.result(), self._path, request_id)
+            self._log.note(out.result(), self._path, scope.get("request_id"))
             return {"type": "http.disconnect"}
         finally:
             for one in (gone, out):

@@ -57,7 +57,7 @@ _OWN_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooMany
 def result(call: Call[T], response: httpx.Response) -> T:
     """What a successful answer says."""
     try:
-        return call.read(response.text)
+        return call.read(_text(response))
     except (ValueError, RecursionError) as error:
         what = f"{_told_by(response)} where a gateway's answer was expected ({error})"
         raise _unexpected(what, response) from error
@@ -125,9 +125,14 @@ def _unexpected(what: str, response: httpx.Response) -> UnexpectedAnswer:
     return UnexpectedAnswer(what, request=response.request, response=response, hint=hint)
 
 
+def _text(response: httpx.Response) -> str:
+    """A gateway speaks UTF-8, always; which other decoder a stranger names is not looked at."""
+    return response.content.decode("utf-8", errors="replace")
+
+
 def _problem(response: httpx.Response) -> dict[str, Any]:
     try:
-        body = json.loads(response.text)
+        body = json.loads(_text(response))
     except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
@@ -140,7 +145,7 @@ def _string(body: dict[str, Any], name: str) -> str | None:
 
 def _foreign_words(response: httpx.Response) -> str:
     """A readable sentence for an error that no gateway wrote."""
-    text = _plain(response.text)
+    text = _plain(_text(response))
     return f"{_told_by(response)}: {text}" if text else _told_by(response)
 
 

@@ -172,7 +172,7 @@ class AsyncPyocoHttpClient:
         updated_after: float | None = None,
         workflow_yaml_sha256: str | None = None,
     ) -> AsyncGenerator[RunSummary, None]:
-        """All runs that match, page after page of `limit` runs each."""
+        """All runs that match, page after page of `limit` runs each. One that changes meanwhile may come again."""
         return self._wire.tell(
             self._scripts.all_runs(
                 self._connection,

@@ -97,8 +97,8 @@ class _Hands:
             else:
                 response = await self._gather(response)
         except httpx.RequestError as error:
-            return unsigned_error(error, self._connection)
-        return unsigned(response, self._connection)
+            return unsigned_error(error)
+        return unsigned(response)
 
     async def _gather(self, response: httpx.Response) -> httpx.Response:
         async with aclosing(response):
@@ -113,7 +113,7 @@ class _Hands:
         try:
             return await anext(self._chunks, None)
         except httpx.RequestError as error:
-            return unsigned_error(error, self._connection)
+            return unsigned_error(error)
 
     async def _close(self) -> None:
         if self._open is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pyoco_server.http_client.retry import Patience
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_SEC = 30.0
+_HEADER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -43,14 +45,6 @@ class Connection:
     def is_loopback(self) -> bool:
         return urlsplit(self.base_url).hostname in _LOOPBACK
 
-    @property
-    def secret_headers(self) -> frozenset[str]:
-        """The names, in lower case, of what must never be seen in an error."""
-        return frozenset(name.lower() for name in self.headers if name not in _OPEN_HEADERS) | {"authorization"}
-
-
-_OPEN_HEADERS = ("User-Agent", "Accept-Language")
-
 
 def connection(
     base_url: str | None,
@@ -73,7 +67,9 @@ def connection(
     if language is not None:
         headers["Accept-Language"] = _sendable("language", language)
     if api_key is not None:
-        headers[_sendable("api_key_header", api_key_header)] = _sendable("api_key", api_key)
+        if not _HEADER_NAME.fullmatch(api_key_header):
+            raise ValueError("api_key_header must be the name of a header: letters, digits, - and _")
+        headers[api_key_header] = _sendable("api_key", api_key)
     if token is not None:
         headers["Authorization"] = f"Bearer {_sendable('token', token)}"
         basic_auth = None

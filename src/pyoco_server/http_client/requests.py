@@ -21,13 +21,16 @@ def client_options(connection: Connection, over_network: bool) -> dict[str, Any]
         "headers": dict(connection.headers),
         "auth": connection.basic_auth,
         "timeout": connection.timeout_sec,
-        "limits": httpx.Limits(keepalive_expiry=KEEPALIVE_SEC),
+        # As many connections as the caller has requests and watches at a time; a smaller pool would make some wait.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_SEC),
         "follow_redirects": False,
     }
+    address = urlsplit(connection.base_url)
     if over_network and connection.is_loopback:
         # A proxy of the environment is for the world outside; it could not reach this machine's own gateway.
-        options["trust_env"] = False
-        if urlsplit(connection.base_url).scheme == "http":
+        host = f"[{address.hostname}]" if ":" in (address.hostname or "") else address.hostname
+        options["mounts"] = {f"all://{host}": None}
+        if address.scheme == "http":
             # Reading the world's certificates takes longer than a request, and nothing here is encrypted.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return options
@@ -72,19 +75,16 @@ class Gathered:
         )
 
 
-def unsigned(response: httpx.Response, connection: Connection) -> httpx.Response:
-    """The response with a request that does not tell the secrets it was sent with: errors carry both about."""
-    response.request = _without_secrets(response.request, connection)
+def unsigned(response: httpx.Response) -> httpx.Response:
+    """The response with a request that does not tell what it was sent with: errors carry both about, into logs too."""
+    response.request = _bare(response.request)
     return response
 
 
-def unsigned_error(error: httpx.RequestError, connection: Connection) -> httpx.RequestError:
-    error.request = _without_secrets(error.request, connection)
+def unsigned_error(error: httpx.RequestError) -> httpx.RequestError:
+    error.request = _bare(error.request)
     return error
 
 
-def _without_secrets(request: httpx.Request, connection: Connection) -> httpx.Request:
-    hidden = connection.secret_headers
-    headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() not in hidden]
-    # The stream is passed on unread so that no body is invented; nobody sends this request again.
-    return httpx.Request(request.method, request.url, headers=headers, stream=httpx.ByteStream(b""))
+def _bare(request: httpx.Request) -> httpx.Request:
+    return httpx.Request(request.method, request.url)

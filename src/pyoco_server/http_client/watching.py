@@ -20,6 +20,7 @@ from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Open, Read, Script, Sleep, Tell
 from pyoco_server.http_client.errors import (
     NotFound,
+    PyocoClientError,
     PyocoHttpError,
     RunNotFound,
     UnexpectedAnswer,
@@ -37,6 +38,7 @@ MAX_RETRY_SEC = 30.0
 NO_CONTENT = 204  # the run is finished, and not newer than what was asked for
 FIRST_POLL_SEC = 0.2
 MAX_POLL_SEC = 2.0
+SETTLING_SEC = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 Failure = httpx.RequestError | PyocoHttpError
 
@@ -170,7 +172,7 @@ class Watch:
         patience = self.connection.patience
         if self.failing_since is None:
             self.failing_since = now
-        over = now - self.failing_since >= patience.within_sec or patience.retries == 0
+        over = now - self.failing_since >= patience.within_sec or patience.retries <= 0
         if over or answers.trouble_of(failure) is Trouble.FINAL:
             raise_failure(failure, self.call, self.failures + 1)
 
@@ -201,7 +203,7 @@ def wait(connection: Connection, run_id: str, timeout_sec: float | None) -> Scri
         finished = yield from _poll_until_finished(watching)
     if finished is None:
         raise WaitTimeout(run_id, timeout_sec or 0.0, watching.last_seen or snapshot)
-    return finished
+    return (yield from _read_finished(connection, run_id, finished))
 
 
 def cancel(
@@ -212,6 +214,20 @@ def cancel(
     if not waits or is_finished(snapshot):
         return snapshot
     return (yield from wait(connection, run_id, timeout_sec))
+
+
+def _read_finished(connection: Connection, run_id: str, finished: RunSnapshot) -> Script[RunSnapshot]:
+    """The finished run as reads show it. A stream is fed by the log and may be some milliseconds ahead of them; whoever
+    has waited for a run must not be shown it running when they look."""
+    for pause in SETTLING_SEC:
+        try:
+            snapshot = yield from send(calls.get_run(run_id), within(connection, pause))
+        except PyocoClientError:
+            return finished  # the end is known; what cannot be read now does not change it
+        if is_finished(snapshot):
+            return snapshot
+        yield Sleep(pause)
+    return finished
 
 
 def _poll_until_finished(watching: Watch) -> Script[RunSnapshot | None]:

@@ -95,8 +95,8 @@ class _Hands:
             else:
                 response = self._gather(response)
         except httpx.RequestError as error:
-            return unsigned_error(error, self._connection)
-        return unsigned(response, self._connection)
+            return unsigned_error(error)
+        return unsigned(response)
 
     def _gather(self, response: httpx.Response) -> httpx.Response:
         with closing(response):
@@ -109,7 +109,7 @@ class _Hands:
         try:
             return next(self._chunks, None)
         except httpx.RequestError as error:
-            return unsigned_error(error, self._connection)
+            return unsigned_error(error)
 
     def _close(self) -> None:
         if self._open is not None:

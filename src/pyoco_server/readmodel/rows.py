@@ -4,7 +4,7 @@ because one bad key must not keep all the others out of the lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,13 @@ import orjson
 
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
+from pyoco_server.execution.state import StopHow
 from pyoco_server.readmodel.query import Listed, RunQuery, SnapshotSeen, terms_of
+from pyoco_server.readmodel.tallies import Times
 
 MAX_ERROR_CHARS = 500
 UNKNOWN_STATUS = "UNKNOWN"
+_HOWS = tuple(how.value for how in StopHow)
 _MAX_INTEGER = 2**63 - 1  # what SQLite stores; JSON may hold more
 
 Position = tuple[int, int]
@@ -37,6 +40,7 @@ class RunRow:
     ended_at: float | None
     labels: tuple[str, ...]
     workflow_yaml_sha256: str | None
+    times: Times
     summary: bytes
 
     @property
@@ -73,6 +77,7 @@ class RunRow:
             ended_at=float(_number(plain.get("end_time")) or updated_at) if finished else None,
             labels=tuple(dict.fromkeys(labels)),
             workflow_yaml_sha256=_text(plain.get("workflow_yaml_sha256")),
+            times=_times(plain),
             summary=_summary(seen, status=status, updated_at=updated_at, labels=labels),
         )
 
@@ -123,6 +128,26 @@ def _sorted_by(row: RunRow) -> tuple[object, ...]:
 
 def _position(seen: SnapshotSeen) -> Position:
     return (_integer((seen.plain or {}).get("version")), seen.sequence)
+
+
+def _times(plain: Mapping[str, Any]) -> Times:
+    submitted_at, started_at, ended_at = (
+        _number(plain.get("submitted_at")),
+        _number(plain.get("start_time")),
+        _number(plain.get("end_time")),
+    )
+    cancel = plain.get("cancel")
+    if not isinstance(cancel, dict):
+        return Times(submitted_at, started_at, ended_at)
+    how = cancel.get("how")
+    return Times(
+        submitted_at,
+        started_at,
+        ended_at,
+        cancel_requested_at=_number(cancel.get("requested_at")),
+        stopped_at=_number(cancel.get("stopped_at")),
+        how=how if how in _HOWS else "",
+    )
 
 
 def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list[str]) -> bytes:

@@ -13,7 +13,7 @@ from pyoco_server.adapters.jetstream.replies import Replies
 
 async def test_a_reply_that_does_not_come_puts_the_server_in_doubt_until_it_says_anything_at_all() -> None:
     replies = Replies(b"_INBOX.", asyncio.get_running_loop())
-    _, unanswered = replies.expect(timeout_sec=0.01, many=False)
+    _, unanswered = replies.expect(timeout_sec=0.01, many=False, strict=True)
     other, answered = replies.expect(timeout_sec=60.0, many=False)
 
     with pytest.raises(NoAnswer):
@@ -23,3 +23,27 @@ async def test_a_reply_that_does_not_come_puts_the_server_in_doubt_until_it_says
     replies.heard(Message(other, b"", b"", b"hello"))
     assert (await answered)[0].data == b"hello"
     assert not replies.in_doubt
+
+
+async def test_a_late_reply_is_waited_for_while_others_come_in_but_not_for_ever() -> None:
+    loop = asyncio.get_running_loop()
+    replies = Replies(b"_INBOX.", loop)
+    subject, late = replies.expect(timeout_sec=0.15, many=False)
+    _, lost = replies.expect(timeout_sec=0.15, many=False)
+    _, strict = replies.expect(timeout_sec=0.15, many=False, strict=True)
+
+    def somebody_else_is_answered() -> None:
+        other, _ = replies.expect(timeout_sec=1.0, many=False)
+        replies.heard(Message(other, b"", b"", b""))
+        if not lost.done():
+            loop.call_later(0.02, somebody_else_is_answered)
+
+    somebody_else_is_answered()
+
+    with pytest.raises(NoAnswer):
+        await strict
+    assert not late.done()
+    replies.heard(Message(subject, b"", b"", b"at last"))
+    assert (await late)[0].data == b"at last"
+    with pytest.raises(NoAnswer):
+        await lost

@@ -14,6 +14,7 @@ from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import ItemPage
 from pyoco_server.application.ports import RunQuery
 from pyoco_server.application.submit import submit
+from pyoco_server.application.watch import Watches
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
 from pyoco_server.readmodel.cursors import Walk, encode
 from support.samples import new_run_id
@@ -30,7 +31,12 @@ def world() -> World:
 def gateway_of(world: World) -> Gateway:
     follower = IndexFollower(world.live_feed, world.index, world.truth.clock)
     return Gateway(
-        stores=world.stores, index=world.index, follower=follower, caretaker=world.caretaker, config=world.config
+        stores=world.stores,
+        index=world.index,
+        follower=follower,
+        caretaker=world.caretaker,
+        watches=Watches(world.stores, world.live, world.config),
+        config=world.config,
     )
 
 

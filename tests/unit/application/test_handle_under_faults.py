@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.application.handle import Handled, handle
 from pyoco_server.application.ports import EventLog, SnapshotStore
-from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.application.stores import Happened, Origin, Stores
 from pyoco_server.execution.commands import AddTag, CancelExecution, Command, CreateExecution, StartExecution, StartNode
 from pyoco_server.execution.decide import Refused, decide
 from pyoco_server.execution.events import Actor, Commit, StoredCommit
@@ -102,7 +102,7 @@ class Writer:
         log: EventLog = self.scene.log
         snapshots: SnapshotStore = self.scene.snapshots
         # `handle` has no business with any other store.
-        stores = SimpleNamespace(log=log, snapshots=snapshots, clock=_Clock(), ids=_Ids(commit_id))
+        stores = SimpleNamespace(log=log, snapshots=snapshots, clock=_Clock(), ids=_Ids(commit_id), happened=Happened())
         return cast(Stores, stores)
 
 

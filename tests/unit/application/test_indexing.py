@@ -18,6 +18,7 @@ from pyoco_server.application.ports import LogSeen, RunIndex
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.tallies import Tally
 
 A, B, C, D = (RunId(f"run-{name}") for name in "abcd")
 SOON_SEC = 10.0
@@ -175,6 +176,46 @@ async def test_the_follower_resumes_behind_its_position() -> None:
 
     assert feed.asked_after == [0, 2]
     assert listed(index) == [A, B, C]
+
+
+async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_later_is_tallied() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A, "COMPLETED")
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        assert index.tallies() == {}
+    feed.put(B, "COMPLETED")
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert index.counts() == {"COMPLETED": 2}
+    assert {key: found.total for key, found in index.tallies().items()} == {(Tally.FINISHED, "COMPLETED"): 1}
+
+
+async def test_how_far_the_index_is_behind_can_be_asked() -> None:
+    feed = BucketFeed()
+    follower = follower_of(feed, MemoryRunIndex())
+    feed.put(A)
+    feed.put(B)
+    assert await follower.behind() == 2
+
+    async with running(follower):
+        await follower.caught_up()
+
+        assert await follower.behind() == 0
+
+
+async def test_an_index_is_not_behind_what_nobody_will_ever_see() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    feed.remove(B)
+    feed.expire(B)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert (follower.sequence, await follower.behind()) == (1, 0)
 
 
 async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_beginning() -> None:

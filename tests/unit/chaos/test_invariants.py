@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from chaos.evidence import Evidence, Shown
 from chaos.invariants import INVARIANTS, violations
-from chaos.journal import Journal
+from chaos.journal import Journal, Watched
 
 from pyoco_server.execution.events import ExecutionCompleted
 from support.histories import (
@@ -171,3 +171,25 @@ def test_every_violation_has_its_row_in_the_report() -> None:
     journal.note_fault("answers that were errors", "gateway-1", "500")
 
     assert broken(evidence_of(COMPLETED), journal) <= set(INVARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("versions", "status", "how", "wrong"),
+    [
+        ((1, 2, 3), "COMPLETED", "ended", False),
+        ((2,), "RUNNING", "gave up", False),
+        ((1, 2, 2, 3), "COMPLETED", "ended", True),
+        ((2, 1, 3), "COMPLETED", "ended", True),
+        ((1, 2, 3, 4), "COMPLETED", "ended", True),
+        ((1, 2), "RUNNING", "ended", True),
+        ((), "", "ended", True),
+        ((1, 2), "RUNNING", "hung", True),
+    ],
+)
+def test_a_stream_tells_each_version_once_and_then_the_end(
+    versions: tuple[int, ...], status: str, how: str, wrong: bool
+) -> None:
+    journal = journal_of()
+    journal.watched.append(Watched(run_id=RUN, gateway="gateway-1", versions=versions, status=status, how=how))
+
+    assert ("streams that told something else" in broken(evidence_of(COMPLETED), journal)) is wrong

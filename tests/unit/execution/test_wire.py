@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 
-from pyoco_server.execution.events import Actor, Commit, ExecutionCreated, NodeSucceeded
+from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, ExecutionCreated, NodeSucceeded
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import CommitId, NodeId
 from pyoco_server.execution.state import Request
@@ -20,6 +21,7 @@ from pyoco_server.execution.wire import (
     event_id,
     graph_from_wire,
     graph_to_wire,
+    may_end,
 )
 from unit.execution.strategies import RUN_ID, commits, graphs, thorough
 
@@ -173,3 +175,12 @@ def test_what_cannot_be_read_is_called_unreadable(change: dict[str, Any], says: 
 def test_bytes_that_are_no_commit_are_called_unreadable(data: bytes) -> None:
     with pytest.raises(UnreadableCommit):
         decode(data)
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_NAMES))
+def test_a_commit_with_an_end_in_it_is_never_taken_for_one_without(name: str) -> None:
+    ends = name in ("EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELED")
+
+    stored = (Path(__file__).parents[2] / "golden" / "events" / f"{name}.json").read_bytes()
+
+    assert may_end(stored) == ends

@@ -85,6 +85,7 @@ def test_a_whole_file_is_read() -> None:
         (("tasks:save", "'a:b:c'"), 9, "not of the form"),
         (("tasks:save", "m:" + "f" * 300), 9, "at most 256 characters"),
         (("    inputs:\n", "    inputs: [1]\n"), 10, "inputs must be a mapping"),
+        (("$ctx.params.path", "$ctx.path"), 5, "input 'path' of task 'load' is '$ctx.path', which refers to nothing"),
         (("  both: load >> again", "  both: [load]"), 12, "pipe 'both' must be a text"),
         (("  graph: |", "  grahp: |"), 14, "unknown key 'grahp' in flow"),
         (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.errors import InvalidRequest
@@ -15,6 +15,8 @@ from pyoco_server.flowfile import strict_yaml
 from pyoco_server.flowfile.strict_yaml import read_yaml
 
 KIB = 1024
+# The machine may be busy: time says nothing about a pure function.
+patient = settings(deadline=None)
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
 )
@@ -45,7 +47,7 @@ def refused(text: str | bytes) -> InvalidRequest:
     ],
 )
 def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
-    assert read_yaml(text.encode()).value == yaml.safe_load(text)
+    assert repr(read_yaml(text.encode()).value) == repr(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,9 @@ def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
         ("a: -.inf", 1, "can be kept"),
         ("a: 1.0e+999", 1, "can be kept"),
         ("a: 9223372036854775808", 1, "64 bits"),
-        ("a: " + "9" * 5000, 1, "can be kept"),
+        ("a: " + "9" * 300, 1, "64 bits"),
+        ("a: " + "9" * 5000, 1, "more digits than can be kept"),
+        ("a: !<str> b", 1, "tag"),
         ("a: !!python/object/apply:os.system ['id']", 1, "tag"),
         ("a: !mine 1", 1, "tag"),
         ("a: !!binary aGk=", 1, "tag"),
@@ -157,12 +161,14 @@ plain: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(plain)
+@patient
 def test_whatever_yaml_writes_is_read_back_the_same(value: Any) -> None:
     written = yaml.dump(value, Dumper=_NoAliases)
 
     assert read_yaml(written.encode()).value == value
 
 
+@patient
 @given(st.binary(max_size=60) | st.text("[]{}:-?&*!|>'\"%@`,# \nab0\t~", max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
     with suppress(InvalidRequest):

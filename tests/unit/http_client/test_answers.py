@@ -28,7 +28,7 @@ def answer(status: int, body: object = None, *, text: str = "", **headers: str) 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         return httpx.Response(status, json=body, headers=named, request=REQUEST)
-    return httpx.Response(status, text=text, headers=named, request=REQUEST)
+    return httpx.Response(status, content=text.encode(), headers=named, request=REQUEST)
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
@@ -68,6 +68,13 @@ def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
     assert "GET http://gateway/runs/r answered with text/html: <html> <h1>502 Bad" in str(found)
     assert str(found).isprintable()
     assert len(str(found)) < 500
+
+
+@pytest.mark.parametrize("charset", ["hex", "utf-16", "zip", "idna", "x" * 1000, ""])
+def test_the_charset_that_a_stranger_names_is_of_no_consequence(charset: str) -> None:
+    odd = answer(404, text='{"err_id": "ERR-PYOCO-0005"}', content_type=f"application/json; charset={charset}")
+
+    assert isinstance(answers.error_of(odd, NOW), errors.RunNotFound)
 
 
 @pytest.mark.parametrize("body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}])

@@ -80,6 +80,12 @@ def test_what_cannot_be_a_header_is_refused_without_being_repeated(name: str, va
     assert "s3" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["", "X Key", "X:", "X\r\nY", "Ｘ"])
+def test_the_name_of_a_header_must_be_one(name: str) -> None:
+    with pytest.raises(ValueError, match="api_key_header"):
+        made(api_key="s3cret", api_key_header=name)
+
+
 @pytest.mark.parametrize("kind", [PyocoHttpClient, AsyncPyocoHttpClient])
 def test_nothing_secret_is_in_the_repr(kind: type[PyocoHttpClient] | type[AsyncPyocoHttpClient]) -> None:
     client = kind("http://ann:s3cret@127.0.0.1:1", api_key="s3cret", token="s3cret")

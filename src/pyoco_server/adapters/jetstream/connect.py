@@ -144,10 +144,16 @@ class Connection:
             raise NatsUnavailable("not connected to nats") from error
 
     async def request(
-        self, subject: str, payload: bytes = b"", *, headers: bytes = b"", timeout_sec: float = REQUEST_SEC
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: bytes = b"",
+        timeout_sec: float = REQUEST_SEC,
+        strict: bool = False,
     ) -> Message:
-        """Send and wait for the reply."""
-        return (await self._ask(subject, payload, headers, timeout_sec, many=False))[0]
+        """Send and wait for the reply; for a `strict` one no longer than that, however busy everybody is."""
+        return (await self._ask(subject, payload, headers, timeout_sec, many=False, strict=strict))[0]
 
     async def request_again(self, subject: str, payload: bytes = b"", *, headers: bytes = b"") -> Message:
         """A request that does no harm when it is done twice: repeated when the connection was lost under it."""
@@ -193,7 +199,7 @@ class Connection:
         return f"{self._inbox}.{self._inboxes}"
 
     async def _ask(
-        self, subject: str, payload: bytes, headers: bytes, timeout_sec: float, *, many: bool
+        self, subject: str, payload: bytes, headers: bytes, timeout_sec: float, *, many: bool, strict: bool = False
     ) -> list[Message]:
         # The server would cut the connection, and with it everybody else's requests.
         if len(payload) + len(headers) > self._client.max_payload:
@@ -202,7 +208,7 @@ class Connection:
             await self.ready()
         if self._replies.in_doubt and timeout_sec == REQUEST_SEC:
             timeout_sec = DOUBT_SEC
-        reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many)
+        reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many, strict=strict)
         self._client.write(_command(subject, reply, headers, payload))
         return await future
 

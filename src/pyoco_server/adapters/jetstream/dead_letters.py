@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyoco_server.adapters.jetstream import subjects
 from pyoco_server.adapters.jetstream.connect import Connection
@@ -28,10 +29,18 @@ class JetStreamDeadLetters:
         acknowledged(await self._connection.request(subject, encode_letter(letter)))
 
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
-        state = (await self._connection.api(subjects.stream_info(self._stream)))["state"]
+        state = await self._state()
         if not state["messages"]:
             return []
         after = max(state["last_seq"] - limit, state["first_seq"] - 1)
         found = await read_present(self._connection, self._stream, after=after)
         letters = [decode_letter(item.message.data) for item in reversed(found)]
         return [letter for letter in letters if letter is not None][:limit]
+
+    async def count(self) -> int:
+        messages: int = (await self._state())["messages"]
+        return messages
+
+    async def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = (await self._connection.api(subjects.stream_info(self._stream)))["state"]
+        return state

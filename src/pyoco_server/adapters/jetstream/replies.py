@@ -13,6 +13,10 @@ from pyoco_server.adapters.jetstream.failures import ConnectionLost, NoAnswer
 from pyoco_server.adapters.jetstream.messages import Message
 
 SWEEP_SEC = 0.1
+# While other replies come in, the server is at work and so are we: a reply may be late by this many of its timeouts.
+# Without it a crowd of requests, each answered in time, would be told that there was no answer.
+BUSY_FACTOR = 3
+QUIET_SEC = 0.2
 
 
 @dataclass(slots=True)
@@ -21,6 +25,7 @@ class _Waiter:
     deadline: float
     timeout_sec: float
     many: bool
+    last_call: float
     parts: list[Message] = field(default_factory=list)
 
 
@@ -36,13 +41,18 @@ class Replies:
         self._sweeping = False
         # The last that was waited for did not come, and nothing else has come since: the server may be hanging.
         self.in_doubt = False
+        self._heard_at = loop.time()
 
-    def expect(self, *, timeout_sec: float, many: bool) -> tuple[bytes, asyncio.Future[list[Message]]]:
-        """The subject to reply to, and the future of the replies."""
+    def expect(
+        self, *, timeout_sec: float, many: bool, strict: bool = False
+    ) -> tuple[bytes, asyncio.Future[list[Message]]]:
+        """The subject to reply to, and the future of the replies; `strict`: others who reply are no excuse."""
         self._count += 1
         token = b"%x" % self._count
         future: asyncio.Future[list[Message]] = self._loop.create_future()
-        self._waiting[token] = _Waiter(future, self._loop.time() + timeout_sec, timeout_sec, many)
+        now = self._loop.time()
+        last_call = now + timeout_sec * (1 if strict else BUSY_FACTOR)
+        self._waiting[token] = _Waiter(future, now + timeout_sec, timeout_sec, many, last_call)
         if not self._sweeping:
             self._sweeping = True
             self._loop.call_later(SWEEP_SEC, self._sweep)
@@ -50,13 +60,14 @@ class Replies:
 
     def heard(self, message: Message) -> None:
         self.in_doubt = False
+        self._heard_at = self._loop.time()
         token = message.subject[self._skip :]
         waiter = self._waiting.get(token)
         if waiter is None:
             return  # it came too late
         waiter.parts.append(message)
         if waiter.many and not message.status:
-            waiter.deadline = self._loop.time() + waiter.timeout_sec
+            waiter.deadline = waiter.last_call = self._heard_at + waiter.timeout_sec
             return
         del self._waiting[token]
         if not waiter.future.done():
@@ -72,10 +83,11 @@ class Replies:
     def _sweep(self) -> None:
         # One timer for all requests, a tenth of a second coarse: a timer for each costs more than its request.
         now = self._loop.time()
+        quiet = now - self._heard_at > QUIET_SEC
         for token, waiter in list(self._waiting.items()):
             if waiter.future.done():
                 del self._waiting[token]
-            elif waiter.deadline <= now:
+            elif waiter.deadline <= now and (quiet or waiter.last_call <= now):
                 del self._waiting[token]
                 self.in_doubt = True
                 waiter.future.set_exception(NoAnswer(f"nats did not answer within {waiter.timeout_sec} s"))

@@ -42,7 +42,7 @@ class JetStreamSignals:
 
     async def _ask(self, instance_id: InstanceId, question: bytes) -> bytes | None:
         try:
-            answer = await self._connection.request(told(instance_id), question)
+            answer = await self._connection.request(told(instance_id), question, strict=True)
         except NoAnswer:
             return None
         return None if answer.status == NO_RESPONDERS else answer.data

@@ -18,3 +18,6 @@ class MemoryDeadLetters:
 
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         return self._letters[::-1][:limit]
+
+    async def count(self) -> int:
+        return len(self._letters)

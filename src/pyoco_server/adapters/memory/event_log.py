@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyoco_server.adapters.memory.stream import MemoryStream
 from pyoco_server.application.ports import Conflict, Stored
@@ -16,6 +16,7 @@ class MemoryEventLog:
 
     def __init__(self) -> None:
         self.stream: MemoryStream[RunId] = MemoryStream()
+        self.on_stored: list[Callable[[RunId, int, bytes], None]] = []
         self._logs: dict[RunId, dict[int, bytes]] = {}
 
     async def append(self, run_id: RunId, commit: Commit, *, after: int) -> Stored | Conflict:
@@ -28,6 +29,8 @@ class MemoryEventLog:
         payload = wire.encode(run_id, commit)
         sequence = self.stream.append(run_id)
         self._logs.setdefault(run_id, {})[sequence] = payload
+        for tell in self.on_stored:
+            tell(run_id, sequence, payload)
         return Stored(version=sequence)
 
     async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:

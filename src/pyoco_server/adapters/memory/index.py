@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer, only_a_heartbeat
+from pyoco_server.readmodel.tallies import Tallies, Waiting, bucket_of, gathered, news
 
 
 class MemoryRunIndex:
@@ -18,11 +19,15 @@ class MemoryRunIndex:
         self._changed: dict[RunId, int] = {}
         self._position: IndexPosition | None = None
         self._marks: dict[str, int] = {}
+        self._told: list[tuple[str, str, str, int, float]] = []
+        self._lived_after = 0
 
     def position(self) -> IndexPosition | None:
         return self._position
 
-    def reset(self) -> None:
+    def reset(self, *, lived_after: int = 0) -> None:
+        self._lived_after = lived_after
+        self._told.clear()
         self._rows.clear()
         self._changed.clear()
         self._marks.clear()
@@ -37,6 +42,7 @@ class MemoryRunIndex:
             row, old = RunRow.of(seen), self._rows.get(seen.run_id)
             if old is None or newer(row, old):
                 self._rows[seen.run_id] = row
+                self._tell(row, old.status if old else None)
                 if old is None or not only_a_heartbeat(row, old):
                     self._changed[seen.run_id] = seen.sequence
         if known is None or position.sequence > known.sequence:
@@ -70,8 +76,23 @@ class MemoryRunIndex:
     def set_mark(self, name: str, value: int) -> None:
         self._marks[name] = value
 
-    def counts(self) -> Mapping[str, int]:
-        return Counter(row.status for row in self._rows.values())
+    def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
+        return Counter(row.status for row in self._rows.values() if tenant_id in (None, row.tenant_id))
+
+    def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
+        queues: dict[str, list[float]] = {}
+        for row in self._rows.values():
+            if row.status == "PENDING" and tenant_id in (None, row.tenant_id):
+                queues.setdefault(row.tag, []).append(row.updated_at)
+        found = [Waiting(tag=tag, runs=len(times), since=min(times)) for tag, times in queues.items()]
+        return sorted(found, key=lambda queue: (-queue.runs, queue.tag))[:limit]
+
+    def tallies(self, tenant_id: str | None = None) -> Tallies:
+        return gathered(
+            (tally, label, bucket_of(seconds), runs, seconds)
+            for theirs, tally, label, runs, seconds in self._told
+            if tenant_id in (None, theirs)
+        )
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
@@ -87,3 +108,8 @@ class MemoryRunIndex:
 
     def close(self) -> None:
         self.reset()
+
+    def _tell(self, row: RunRow, before: str | None) -> None:
+        if row.revision > self._lived_after:
+            for tally, label, seconds in news(row.status, row.times, before=before):
+                self._told.append((row.tenant_id, tally.value, label, 1, seconds))

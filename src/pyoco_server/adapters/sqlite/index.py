@@ -17,13 +17,17 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.sqlite import listing
+from pyoco_server.adapters.sqlite import listing, sums
 from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
+from pyoco_server.readmodel.tallies import Tallies, Waiting
+
+# A mark of our own: what the bucket held up to here was there before the file.
+_LIVED_AFTER = "lived after"
 
 
 class SqliteRunIndex:
@@ -37,6 +41,7 @@ class SqliteRunIndex:
         self._read_lock = threading.Lock()
         self._damaged = False
         self._marks: dict[str, int] = {}
+        self._lived_after: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> SqliteRunIndex:
@@ -64,24 +69,28 @@ class SqliteRunIndex:
         except NatsUnavailable:
             return None
 
-    def reset(self) -> None:
+    def reset(self, *, lived_after: int = 0) -> None:
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
             self._writer = start_empty(self.path)
             self._reader = open_reader(self.path)
+            self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_LIVED_AFTER, lived_after))
+            self._lived_after = lived_after
             self._marks.clear()
             self._damaged = False
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         with self._writing() as writer:
             known = _position(writer)
+            if self._lived_after is None:
+                self._lived_after = _marked(writer, _LIVED_AFTER)
             news = fresh(changes, after=known.sequence if known else 0)
             for removed, group in groupby(news, key=lambda seen: seen.plain is None):
                 if removed:
                     remove_runs(writer, [seen.run_id for seen in group])
                 else:
-                    put_rows(writer, newest(group))
+                    put_rows(writer, newest(group), lived_after=self._lived_after)
             if known is None or position.sequence > known.sequence:
                 writer.execute(
                     "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
@@ -125,19 +134,24 @@ class SqliteRunIndex:
         if name in self._marks:
             return self._marks[name]
         with self._reading() as reader:
-            found = reader.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
-            return int(found[0]) if found else 0
+            return _marked(reader, name)
 
     def set_mark(self, name: str, value: int) -> None:
         # Stored with the next batch: the event loop must not wait for the thread that writes one, and a mark that is
         # lost only has its owner look at some commits twice.
         self._marks[name] = value
 
-    def counts(self) -> Mapping[str, int]:
+    def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
         with self._reading() as reader:
-            return dict(
-                reader.execute("SELECT status, sum(runs) FROM shelves GROUP BY status HAVING sum(runs) > 0").fetchall()
-            )
+            return sums.counts(reader, tenant_id)
+
+    def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
+        with self._reading() as reader:
+            return sums.waiting(reader, tenant_id, limit)
+
+    def tallies(self, tenant_id: str | None = None) -> Tallies:
+        with self._reading() as reader:
+            return sums.tallies(reader, tenant_id)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
@@ -187,6 +201,11 @@ class SqliteRunIndex:
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:
     found = connection.execute("SELECT stream_created, sequence, last_key FROM position").fetchone()
     return IndexPosition(stream_created=found[0], sequence=found[1], last_key=found[2]) if found else None
+
+
+def _marked(connection: sqlite3.Connection, name: str) -> int:
+    found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
+    return int(found[0]) if found else 0
 
 
 def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[Any, ...]]:

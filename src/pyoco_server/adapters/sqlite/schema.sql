@@ -62,6 +62,25 @@ CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
+-- How many runs of a tag wait on a shelf. A queue that is empty has no row.
+CREATE TABLE queues (
+    shelf INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    runs INTEGER NOT NULL,
+    PRIMARY KEY (tag, shelf)
+) WITHOUT ROWID;
+
+-- What has happened to runs since this file was begun, whether they are still here or not: per tenant some hundred rows.
+CREATE TABLE tallies (
+    tenant_id TEXT NOT NULL,
+    tally TEXT NOT NULL,
+    label TEXT NOT NULL,
+    bucket INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (tenant_id, tally, label, bucket)
+) WITHOUT ROWID;
+
 CREATE TABLE position (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     stream_created TEXT NOT NULL,

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 import orjson
 
 from pyoco_server.adapters.sqlite.cells import Cell, Cells, count
+from pyoco_server.adapters.sqlite.sums import Sums
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, id, version, revision, family, shelf, flow, tag, updated_at, ended_at
-    FROM runs WHERE run_id IN (SELECT value FROM json_each(?))
+    SELECT run_id, id, version, revision, status, family, shelf, flow, tag, updated_at, ended_at
+    FROM runs JOIN shelves USING (shelf) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
@@ -39,11 +40,16 @@ Keys = tuple[int, int, str, str, float, float | None]
 class _Stored:
     id: int
     position: Position
+    status: str
     keys: Keys
 
     @property
     def cell(self) -> Cell:
         return self.keys[:2]
+
+    @property
+    def queue(self) -> tuple[str, int, str]:
+        return self.status, self.keys[1], self.keys[3]
 
 
 @dataclass(slots=True)
@@ -51,6 +57,7 @@ class _Plan:
     """What a batch changes, sorted by statement."""
 
     next_id: int
+    sums: Sums
     inserts: list[tuple[object, ...]] = field(default_factory=list)
     updates: list[tuple[object, ...]] = field(default_factory=list)
     refreshes: list[tuple[object, ...]] = field(default_factory=list)
@@ -59,6 +66,8 @@ class _Plan:
     def insert(self, row: RunRow, keys: Keys) -> None:
         self.inserts.append((row.version, row.revision, row.summary, row.revision, *keys, row.run_id, self.next_id))
         self.moved[keys[:2]] += 1
+        self.sums.come(row.status, keys[1], row.tag)
+        self.sums.tell(row, before=None)
         self.next_id += 1
 
     def update(self, row: RunRow, keys: Keys, known: _Stored) -> None:
@@ -68,19 +77,24 @@ class _Plan:
         self.updates.append((row.version, row.revision, row.summary, row.revision, *keys, known.id))
         self.moved[known.cell] -= 1
         self.moved[keys[:2]] += 1
+        self.sums.go(*known.queue)
+        self.sums.come(row.status, keys[1], row.tag)
+        self.sums.tell(row, before=known.status)
 
     def carry_out(self, writer: sqlite3.Connection) -> None:
         writer.executemany(_REFRESH, self.refreshes)
         writer.executemany(_UPDATE, self.updates)
         writer.executemany(_INSERT, self.inserts)
         count(writer, self.moved)
+        self.sums.carry_out(writer)
 
 
-def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow]) -> None:
+def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, lived_after: int) -> None:
     """Store the rows (one per run) that are newer than what is stored of their run."""
     stored = _stored(writer, [row.run_id for row in rows])
     cells = Cells(writer)
-    plan = _Plan(next_id=writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0])
+    next_id = writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0]
+    plan = _Plan(next_id=next_id, sums=Sums(lived_after))
     for row in rows:
         known = stored.get(row.run_id)
         if known is None:
@@ -95,11 +109,15 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
     stored = list(_stored(writer, run_ids).values())
     writer.executemany("DELETE FROM runs WHERE id = ?", [(known.id,) for known in stored])
     count(writer, Counter({cell: -n for cell, n in Counter(known.cell for known in stored).items()}))
+    sums = Sums()
+    for known in stored:
+        sums.go(*known.queue)
+    sums.carry_out(writer)
 
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
-    return {row[0]: _Stored(row[1], row[2:4], row[4:]) for row in found}
+    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5:]) for row in found}
 
 
 def _keys(row: RunRow, cells: Cells) -> Keys:

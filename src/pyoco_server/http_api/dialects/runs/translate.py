@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,17 +11,19 @@ from pydantic import ValidationError
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.lists import Item, ItemPage
+from pyoco_server.application.watcher import Told, View
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import parse_label, parse_tag
 from pyoco_server.execution.snapshot import public_view
 from pyoco_server.execution.state import Execution, Request
-from pyoco_server.http_api import json_body
+from pyoco_server.http_api import json_body, sse
 from pyoco_server.http_api.dialects.runs.schemas import RunCancelRequest, RunSubmitRequest
 from pyoco_server.http_api.problems import describe
 
 T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 
+_EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
@@ -60,6 +63,24 @@ def accepted_out(execution: Execution, durability: str) -> bytes:
 
 def run_out(snapshot: Mapping[str, Any], *, records: bool) -> bytes:
     return orjson.dumps(public_view(snapshot, records=records))
+
+
+def watch_event(told: Told, *, records: bool) -> bytes:
+    """One event of a stream. A heartbeat has no id, so that it is nothing to resume from, and never has records."""
+    if not told.beat:
+        return told.view.once(("runs", records), lambda view: sse.event("snapshot", _seen(view, records), view.version))
+    beat = told.view.once(("runs", "beat"), lambda view: sse.event("heartbeat", _seen(view, records=False)))
+    return sse.comment("nats is away: this is the last known state") + beat if told.away else beat
+
+
+def version_of(last_event_id: str | None) -> int:
+    """The version that a reader says to have seen; whatever is no id of ours counts as none."""
+    return int(last_event_id) if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else 0
+
+
+def _seen(view: View, records: bool) -> bytes:
+    run_id, ts = orjson.dumps(view.plain["run_id"]), orjson.dumps(view.seen_at)
+    return b'{"run_id":%b,"snapshot":%b,"ts":%b}' % (run_id, run_out(view.plain, records=records), ts)
 
 
 def tasks_out(snapshot: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,185 @@
+"""`GET /metrics` on a real broker, read by Prometheus' own parser: every name is there, and what happened is in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.application.ports import DeadLetter
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.exposition import METRICS
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, seen, serving, submit
+from support.workers import at_work
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+
+
+class Scrape:
+    """One answer, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
+        self._values = {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in self.families.values()
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float:
+        return self._values[name, tuple(sorted(labels.items()))]
+
+    def tags(self) -> set[str]:
+        return {value for _, labels in self._values for label, value in labels if label == "tag"}
+
+    def has(self, name: str) -> bool:
+        return any(sample.startswith(name) for sample, _ in self._values)
+
+
+async def scrape(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> Scrape:
+    answer = await client.get("/metrics", headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4"
+    return Scrape(answer.text)
+
+
+async def scraped(client: httpx.AsyncClient, name: str, expected: float, **labels: str) -> Scrape:
+    """The first scrape that shows this value."""
+    async with asyncio.timeout(10.0):
+        while True:
+            found = await scrape(client)
+            if found.value(name, **labels) == expected:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        first, second = await scrape(client), await scrape(client)
+
+    for metric in METRICS:
+        name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+        assert first.families[name].type == metric.kind, metric.name
+        assert first.families[name].documentation == metric.help
+        assert second.has(metric.name) or metric.name == "pyoco_queue_oldest_age_seconds"
+    assert second.value("pyoco_nats_connected") == second.value("pyoco_index_caught_up") == 1.0
+    assert second.value("pyoco_index_behind") == 0.0
+
+
+async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="worker") as stores:
+        waiting = await submit(client, tag="gpu")
+        gone = await submit(client, tag="gpu")
+        await client.post(f"/runs/{gone}/cancel")
+        async with at_work(stores, config) as worker:
+            done = await submit(client)
+            (await worker.executor.begun()).end()
+            await seen(client, done, "COMPLETED")
+            await seen(client, gone, "CANCELLED")
+            found = await scraped(client, "pyoco_runs_finished_total", 1.0, status="COMPLETED")
+            assert found.value("pyoco_workers_alive_total") == 1.0
+        await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
+        await client.get(f"/runs/{waiting}")
+        await client.get("/nowhere/at/all")
+        found = await scraped(client, "pyoco_runs_finished_total", 1.0, status="CANCELLED")
+
+    counts = {
+        status: found.value("pyoco_runs_total", status=status) for status in ("PENDING", "COMPLETED", "CANCELLED")
+    }
+    assert counts == {"PENDING": 1.0, "COMPLETED": 1.0, "CANCELLED": 1.0}
+    assert found.value("pyoco_dlq_messages_total") == 1.0
+    assert found.value("pyoco_workers_alive_total") == 0.0
+    assert found.value("pyoco_queue_depth", tag="gpu") == 1.0
+    assert found.value("pyoco_queue_oldest_age_seconds", tag="gpu") >= 0.0
+    assert found.value("pyoco_runs_submitted_total") == 3.0
+    assert found.value("pyoco_queue_wait_seconds_count") == 1.0
+    assert found.value("pyoco_run_duration_seconds_count", status="COMPLETED") == 1.0
+    assert found.value("pyoco_cancel_latency_seconds_count", how="before_start") == 1.0
+    http = "pyoco_http_request_duration_seconds_count"
+    assert found.value(http, route="/runs", method="POST", status="2xx") == 3.0
+    assert found.value(http, route="/runs/{run_id}", method="GET", status="2xx") >= 1.0
+    assert found.value(http, route="(none)", method="GET", status="4xx") == 1.0
+
+
+async def test_figures_of_runs_go_on_where_they_were_when_a_gateway_comes_back(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        await submit(client)
+        await scraped(client, "pyoco_runs_submitted_total", 1.0)
+
+    async with serving(config) as client:
+        assert (await scrape(client)).value("pyoco_runs_submitted_total") == 1.0
+        await submit(client)
+        await scraped(client, "pyoco_runs_submitted_total", 2.0)
+
+
+async def test_a_gateway_that_is_new_shows_what_is_stored_and_counts_from_zero(
+    config: NatsBackendConfig, broker: Broker, tmp_path: Path
+) -> None:
+    async with serving(config) as client:
+        await submit(client)
+        other = tmp_path / "other"
+        other.mkdir()
+        async with serving(gateway_settings(broker.url, other)) as newcomer:
+            found = await scrape(newcomer)
+
+    assert found.value("pyoco_runs_total", status="PENDING") == 1.0
+    assert found.value("pyoco_runs_submitted_total") == 0.0
+
+
+async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_process(config: NatsBackendConfig) -> None:
+    guarded = replace(config, http_auth_mode="api_key")
+    keys = {tenant: showing(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
+    operator = showing(await hand_out(guarded, "acme", Scope.ADMIN))
+    async with serving(guarded) as client:
+        for tenant in ("acme", "acme", "other"):
+            body = {"flow_name": "hello", "tag": tenant}
+            assert (await client.post("/runs", json=body, headers=keys[tenant])).status_code == 200
+        theirs, everything = await scrape(client, keys["acme"]), await scrape(client, operator)
+
+    assert theirs.value("pyoco_runs_total", status="PENDING") == 2.0
+    assert theirs.value("pyoco_runs_submitted_total") == 2.0
+    assert everything.value("pyoco_runs_total", status="PENDING") == 3.0
+    assert everything.value("pyoco_queue_depth", tag="other") == 1.0
+    assert "other" not in theirs.tags()
+    for metric in METRICS:
+        name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+        assert (name in theirs.families) is (metric.who == "everyone"), metric.name
+    assert not any(name.startswith("process_") for name in theirs.families)
+
+
+async def test_who_may_not_read_metrics_gets_none(config: NatsBackendConfig) -> None:
+    guarded = replace(config, http_auth_mode="api_key")
+    key = await hand_out(guarded, "acme", Scope.RUNS_READ)
+    async with serving(guarded) as client:
+        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=showing(key))
+
+    assert (nobody.status_code, nobody.json()["err_id"]) == (401, "ERR-PYOCO-0014")
+    assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
+
+
+async def test_without_a_broker_there_are_no_figures(broker: Broker, config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        await submit(client)
+        broker.kill()
+        answer = await client.get("/metrics")
+        broker.start()
+
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")

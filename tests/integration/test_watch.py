@@ -1,0 +1,309 @@
+"""Streams of real gateways on a real broker, read over a socket: by many, by slow ones, through restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import pytest_asyncio
+
+from pyoco_server.access.api_keys import key_id_in
+from pyoco_server.application.handle import handle
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_api_keys, open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.commands import AddTag
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_client import AsyncPyocoHttpClient
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, submit
+from support.runners import began, declared, succeeded
+from support.samples import new_run_id
+from support.streams import PATIENCE_SEC, Gateway, listening, to_the_end, until_status, watching
+from support.workers import at_work
+from support.world import USER
+
+MANY = 200
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, http_watch_heartbeat_sec=0.1, run_heartbeat_interval_sec=0.05)
+
+
+@pytest_asyncio.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
+    async with listening(config) as listens:
+        yield listens
+
+
+async def label(stores: Stores, run_id: str, tag: str) -> None:
+    (await handle(stores, RunId(run_id), AddTag(at=stores.clock.now(), tag=tag), USER)).accepted()
+
+
+def watched(gateway: Gateway) -> list[str]:
+    """What the gateway listens to on behalf of watchers."""
+    connection: Any = gateway.watches._stores.broker
+    subjects: list[str] = [subscription.subject for subscription in connection._client._subs.values()]
+    return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
+
+
+async def until_nobody_watches(gateway: Gateway) -> None:
+    """The end of a connection is seen a moment after it was ended."""
+    async with asyncio.timeout(PATIENCE_SEC):
+        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+            await asyncio.sleep(0.01)
+
+
+async def test_a_run_is_told_from_its_first_state_to_its_last_and_then_the_stream_ends(
+    gateway: Gateway, config: NatsBackendConfig
+) -> None:
+    async with open_stores(config, name="worker") as stores:
+        run_id = await submit(gateway.client)
+        async with watching(gateway.client, run_id, include="records") as events, at_work(stores, config) as worker:
+            runner = await worker.executor.begun()
+            runner.say(declared("a", "b"), began("a"))
+            told = await until_status(events, "RUNNING")
+            runner.end("completed", succeeded("a", 1), began("b"), succeeded("b", 2))
+            told += await to_the_end(events)
+
+    snapshots = [event for event in told if event.name == "snapshot"]
+    assert {event.name for event in told} <= {"snapshot", "heartbeat"}
+    assert [event.event_id for event in snapshots] == [str(event.version) for event in snapshots]
+    versions = [event.version for event in snapshots]
+    assert versions == sorted(set(versions))
+    assert told[-1].status == "COMPLETED"
+    assert told[-1].data["snapshot"]["task_records"]["b"]["output"] == 2
+    assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in told)
+
+
+async def test_what_is_done_at_one_gateway_is_told_by_another(
+    gateway: Gateway, config: NatsBackendConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    async with listening(gateway_settings(config.nats_url, tmp_path / "other")) as other:
+        run_id = await submit(gateway.client)
+        async with watching(other.client, run_id) as events:
+            assert (await anext(events)).status == "PENDING"
+
+            await gateway.client.post(f"/runs/{run_id}/cancel")
+
+            assert (await to_the_end(events))[-1].status == "CANCELLED"
+
+
+async def test_a_finished_run_is_told_once_without_records_unless_they_are_asked_for(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    await gateway.client.post(f"/runs/{run_id}/cancel")
+
+    answer = await gateway.client.get(f"/runs/{run_id}/watch")
+    whole = await gateway.client.get(f"/runs/{run_id}/watch", params={"include": "full"})
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert answer.text.startswith("retry: ")
+    assert answer.text.count("event: ") == 1
+    assert ('"task_records":' in answer.text, '"task_records":' in whole.text) == (False, True)
+    shown = (await gateway.client.get(f"/runs/{run_id}")).json()
+    assert orjson.loads(answer.text.partition("data: ")[2])["snapshot"] == shown
+
+
+async def test_a_reader_goes_on_behind_the_last_event_it_has(gateway: Gateway, config: NatsBackendConfig) -> None:
+    async with open_stores(config, name="writer") as stores:
+        run_id = await submit(gateway.client)
+        async with watching(gateway.client, run_id) as events:
+            last = (await anext(events)).event_id
+        await label(stores, run_id, "while nobody read")
+
+        async with watching(gateway.client, run_id, last_event_id=last) as events:
+            first = await anext(events)
+            await gateway.client.post(f"/runs/{run_id}/cancel")
+            ended = (await to_the_end(events))[-1]
+
+    assert first.data["snapshot"]["tags"] == ["default", "while nobody read"]
+    again = await gateway.client.get(f"/runs/{run_id}/watch", headers={"Last-Event-ID": ended.event_id or ""})
+    assert (again.status_code, again.content) == (204, b"")
+
+
+@pytest.mark.parametrize("damaged", ["", "x", "-1", "1.5", "9" * 40, "999999", "²"])
+async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway, damaged: str) -> None:
+    run_id = await submit(gateway.client)
+    await gateway.client.post(f"/runs/{run_id}/cancel")
+
+    headers = {"Last-Event-ID": damaged.encode("utf-8")}
+    answer = await gateway.client.get(f"/runs/{run_id}/watch", headers=headers)  # type: ignore[arg-type]  # as bytes
+
+    assert answer.status_code == 200
+    assert answer.text.count("event: snapshot") == 1
+
+
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+async def test_a_run_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
+    answer = await gateway.client.get(f"/runs/{run_id}/watch")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    assert gateway.watches.open_count == 0
+
+
+@pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
+async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
+    answer = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+
+
+async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+
+    async with watching(gateway.client, run_id, timeout_sec=1) as events:
+        told = await to_the_end(events)
+
+    assert told[0].name == "snapshot"
+    assert {event.name for event in told[1:]} == {"heartbeat"}
+    assert all(event.event_id is None for event in told[1:])
+    assert gateway.watches.open_count == 0
+
+
+async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway) -> None:
+    for run_id in [await submit(gateway.client) for _ in range(3)]:
+        async with watching(gateway.client, run_id) as events:
+            await anext(events)
+            assert watched(gateway) == [f"pyoco.stored.{run_id}"]
+        await until_nobody_watches(gateway)
+
+        assert watched(gateway) == []
+    assert gateway.watches._channels == {}
+
+
+async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
+    broker: Broker, gateway: Gateway, config: NatsBackendConfig
+) -> None:
+    run_id = await submit(gateway.client)
+    async with watching(gateway.client, run_id) as events:
+        assert (await anext(events)).name == "snapshot"
+        broker.kill()
+        async with asyncio.timeout(PATIENCE_SEC):
+            while not (beat := await anext(events)).comments:
+                pass
+        assert "away" in beat.comments[0]
+        refused = await gateway.client.get(f"/runs/{run_id}/watch")
+        broker.start()
+
+        async with open_stores(config, name="writer") as stores:
+            await label(stores, run_id, "after the restart")
+            await gateway.client.post(f"/runs/{run_id}/cancel")
+        told = await to_the_end(events)
+
+    assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert told[-1].data["snapshot"]["tags"] == ["default", "after the restart"]
+    assert told[-1].status == "CANCELLED"
+    assert not [event for event in told if event.name == "snapshot" and event.comments]
+
+
+async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path)) as gateway:
+        run_id = await submit(gateway.client)
+
+        async def watch() -> str:
+            async with watching(gateway.client, run_id) as events:
+                await anext(events)
+                here.release()
+                return (await to_the_end(events))[-1].status
+
+        here = asyncio.Semaphore(0)
+        watchers = [asyncio.create_task(watch()) for _ in range(MANY)]
+        for _ in range(MANY):
+            await here.acquire()
+
+        await gateway.client.post(f"/runs/{run_id}/cancel")
+
+        assert await asyncio.gather(*watchers) == ["CANCELLED"] * MANY
+        await until_nobody_watches(gateway)
+
+
+async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was(
+    config: NatsBackendConfig,
+) -> None:
+    changes = 30
+    async with listening(config, send_buffer=1 << 16) as gateway, open_stores(config, name="writer") as stores:
+        run_id = await submit(gateway.client, params={"bulk": "x" * 100_000})
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(slow, ("127.0.0.1", gateway.port))
+            await loop.sock_sendall(slow, f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: g\r\n\r\n".encode())
+            async with watching(gateway.client, run_id) as quick:
+                for number in range(changes):
+                    await label(stores, run_id, f"label-{number}")
+                    # Each is told to the one who reads, so none was gathered with another.
+                    while f"label-{number}" not in (await anext(quick)).data["snapshot"]["tags"]:
+                        pass
+            await gateway.client.post(f"/runs/{run_id}/cancel")
+
+            stream = bytearray()
+            async with asyncio.timeout(PATIENCE_SEC):
+                while not stream.endswith(b"0\r\n\r\n"):
+                    stream += await loop.sock_recv(slow, 1 << 16)
+
+    assert b'"status":"CANCELLED"' in stream.rpartition(b"event: snapshot")[2]
+    assert stream.count(b"event: snapshot") < changes // 2
+
+
+async def test_more_streams_than_the_limit_are_refused_with_a_word_on_when_to_try_again(
+    broker: Broker, tmp_path: Path
+) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with watching(gateway.client, run_id) as events:
+            await anext(events)
+
+            answer = await gateway.client.get(f"/runs/{run_id}/watch")
+
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0038")
+        assert answer.headers["retry-after"].isdigit()
+
+
+async def test_the_stream_of_a_key_that_is_revoked_ends_at_the_next_heartbeat(broker: Broker, tmp_path: Path) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key", http_watch_heartbeat_sec=0.1)
+    key, kept = await hand_out(config), await hand_out(config)
+    async with listening(config) as gateway, open_api_keys(config) as keys:
+        gateway.client.headers.update(showing(kept))
+        run_id = await submit(gateway.client)
+        revoking = watching(gateway.client, run_id, headers=showing(key))
+        async with revoking as events, watching(gateway.client, run_id) as others:
+            assert (await anext(events)).status == "PENDING"
+            revoked = key_id_in(key)
+            assert revoked is not None
+
+            await keys.revoke(revoked)
+
+            assert {event.name for event in await to_the_end(events)} <= {"heartbeat"}
+            assert (await anext(others)).status == "PENDING"
+            assert gateway.watches.open_count == 1
+
+
+async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with AsyncPyocoHttpClient(f"http://127.0.0.1:{gateway.port}") as client:
+        told = []
+        async with asyncio.timeout(PATIENCE_SEC):
+            async for event in client.watch(run_id):
+                told.append(event)
+                if len(told) == 1:
+                    await client.cancel_run(run_id)
+
+    shown = told[-1].get("snapshot")
+    assert shown is not None
+    assert shown["status"] == "CANCELLED"

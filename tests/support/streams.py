@@ -1,0 +1,137 @@
+"""A gateway behind a real socket, and readers of its streams; a stream cannot be had from an app without one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+import uvicorn
+
+from pyoco_server.application.watch import Watches
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+
+PATIENCE_SEC = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event as a reader gets it."""
+
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+    event_id: str | None = None
+    comments: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        return str(self.data["snapshot"]["status"])
+
+    @property
+    def version(self) -> int:
+        return int(self.data["snapshot"]["version"])
+
+
+class Gateway:
+    """One that listens, with what a test needs of it."""
+
+    def __init__(self, app: Any, client: httpx.AsyncClient, port: int) -> None:
+        self._app = app
+        self.client = client
+        self.port = port
+
+    @property
+    def watches(self) -> Watches:
+        watches: Watches = self._app.state.gateway.watches
+        return watches
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, app: Any) -> None:
+        super().__init__(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+        self.ready = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None) -> AsyncIterator[Gateway]:
+    """A gateway on a free port of this machine; the system takes so many bytes for a reader who does not read."""
+    app = create_app(config)
+    server = _Server(app)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if send_buffer is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await server.ready.wait()
+        port = listener.getsockname()[1]
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30.0, limits=limits) as client:
+            try:
+                yield Gateway(app, client, port)
+            finally:
+                app.state.gateway.watches.close()
+                server.should_exit = True
+                await serving
+
+
+@asynccontextmanager
+async def watching(
+    client: httpx.AsyncClient,
+    run_id: str,
+    *,
+    last_event_id: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **query: Any,
+) -> AsyncIterator[AsyncGenerator[Event, None]]:
+    """The events of a run's stream; leaving the block hangs up."""
+    resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+    sent = {**(headers or {}), **resume}
+    async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=sent) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        yield events_in(answer.aiter_lines())
+
+
+async def events_in(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
+    """The events in these lines, read as a browser reads them."""
+    told: dict[str, str] = {}
+    comments: list[str] = []
+    async for line in lines:
+        if line.startswith(":"):
+            comments.append(line[1:].strip())
+        elif line:
+            name, _, value = line.partition(": ")
+            told[name] = value
+        else:
+            if "event" in told:
+                data = orjson.loads(told["data"])
+                yield Event(name=told["event"], data=data, event_id=told.get("id"), comments=tuple(comments))
+            told, comments = {}, []
+
+
+async def until_status(events: AsyncIterator[Event], *statuses: str) -> list[Event]:
+    """What is told until the run is shown with one of these statuses."""
+    told = []
+    async with asyncio.timeout(PATIENCE_SEC):
+        async for event in events:
+            told.append(event)
+            if event.status in statuses:
+                return told
+    raise AssertionError(f"the stream ended before the run was {statuses}: {told}")
+
+
+async def to_the_end(events: AsyncIterator[Event]) -> list[Event]:
+    async with asyncio.timeout(PATIENCE_SEC):
+        return [event async for event in events]

@@ -1,0 +1,133 @@
+"""What Prometheus is told: read back by its own parser, whatever stands in the stores."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from pyoco_server.application.figures import Figures, FleetFigures, ProcessFigures, RunFigures
+from pyoco_server.execution.snapshot import RUN_STATUSES
+from pyoco_server.http_api.exposition import METRICS, OTHER_TAGS, exposition
+from pyoco_server.http_api.timing import HttpTimes
+from pyoco_server.readmodel.tallies import Tallies, Tally, Waiting, bucket_of, gathered
+
+PROCESS = ProcessFigures(
+    nats_connected=True, append_conflicts=3, index_caught_up=True, index_failures=1, index_behind=2, watchers=4
+)
+EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def figures(
+    *, waiting: tuple[Waiting, ...] = (), tallies: Tallies | None = None, confined: bool = False, **counts: int
+) -> Figures:
+    runs = RunFigures(counts=counts, waiting=waiting, tallies=tallies or {}, taken_at=1000.0)
+    fleet = FleetFigures(workers_alive=2, dead_letters=0)
+    return Figures(runs=runs, fleet=fleet, process=None if confined else PROCESS)
+
+
+def samples(text: bytes) -> Samples:
+    families = text_string_to_metric_families(text.decode("ascii"))
+    found = [sample for family in families for sample in family.samples]
+    assert len({(sample.name, tuple(sorted(sample.labels.items()))) for sample in found}) == len(found)
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for sample in found}
+
+
+def declared(text: bytes) -> list[str]:
+    return [line.split(" ")[2] for line in text.decode().splitlines() if line.startswith("# TYPE")]
+
+
+def value(found: Samples, name: str, **labels: str) -> float | None:
+    return found.get((name, tuple(sorted(labels.items()))))
+
+
+def test_the_names_of_the_contract_are_written_as_it_writes_them() -> None:
+    lines = exposition(figures(COMPLETED=1), HttpTimes()).decode().splitlines()
+
+    assert {'pyoco_runs_total{status="COMPLETED"} 1', "pyoco_workers_alive_total 2", "pyoco_dlq_messages_total 0"} <= {
+        *lines
+    }
+
+
+def test_every_status_is_there_however_few_runs_there_are() -> None:
+    found = samples(exposition(figures(), HttpTimes()))
+
+    assert [value(found, "pyoco_runs_total", status=status) for status in RUN_STATUSES] == [0.0] * 6
+
+
+def test_an_operator_is_told_everything_and_the_caller_of_one_tenant_nothing_of_the_process() -> None:
+    everything = declared(exposition(figures(), HttpTimes()))
+    confined = declared(exposition(figures(confined=True), HttpTimes()))
+
+    assert everything[: len(METRICS)] == [metric.name for metric in METRICS]
+    assert {"process_resident_memory_bytes", "process_cpu_seconds_total"} <= {*everything}
+    assert confined == EVERYONE
+
+
+def test_a_histogram_adds_up_and_ends_with_everything() -> None:
+    tallies = gathered(("ran", "FAILED", bucket_of(seconds), 1, seconds) for seconds in (0.2, 0.25, 3.0, 1e6))
+
+    found = samples(exposition(figures(tallies=tallies), HttpTimes()))
+
+    name, status = "pyoco_run_duration_seconds", "FAILED"
+    told = {bound: value(found, f"{name}_bucket", status=status, le=bound) for bound in ("0.1", "0.25", "5.0", "+Inf")}
+    assert told == {"0.1": 0.0, "0.25": 2.0, "5.0": 3.0, "+Inf": 4.0}
+    assert value(found, f"{name}_count", status=status) == 4.0
+    assert value(found, f"{name}_sum", status=status) == 1000003.45
+    assert value(found, f"{name}_count", status="COMPLETED") == 0.0
+
+
+def test_counters_of_runs_come_from_the_tallies() -> None:
+    tallies = gathered([(Tally.SUBMITTED.value, "", 0, 7, 0.0), (Tally.FINISHED.value, "FAILED", 0, 2, 0.0)])
+
+    found = samples(exposition(figures(tallies=tallies), HttpTimes()))
+
+    assert value(found, "pyoco_runs_submitted_total") == 7.0
+    assert value(found, "pyoco_runs_finished_total", status="FAILED") == 2.0
+    assert value(found, "pyoco_runs_finished_total", status="COMPLETED") == 0.0
+
+
+def test_queues_that_are_not_shown_are_summed_up() -> None:
+    shown = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
+
+    found = samples(exposition(figures(waiting=shown, PENDING=10), HttpTimes()))
+
+    assert value(found, "pyoco_queue_depth", tag="gpu") == 5.0
+    assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 10.0
+    assert value(found, "pyoco_queue_depth", tag=OTHER_TAGS) == 5.0
+    assert value(found, "pyoco_queue_depth", tag="not a tag") is None
+
+
+def test_a_run_of_the_future_has_not_waited_yet() -> None:
+    found = samples(exposition(figures(waiting=(Waiting(tag="gpu", runs=1, since=2000.0),), PENDING=1), HttpTimes()))
+
+    assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 0.0
+
+
+class Route:
+    """Something with a path, as the router leaves it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+@given(
+    tags=st.lists(st.text() | st.text(string.punctuation + "\n\\ "), unique=True, max_size=5),
+    path=st.text(string.printable),
+)
+def test_nothing_that_somebody_writes_breaks_the_format(tags: list[str], path: str) -> None:
+    http = HttpTimes()
+    scope: dict[str, Any] = {"method": "GET", "route": Route(path)}
+    http.observe(scope, 200, 0.002)
+    waiting = tuple(Waiting(tag=tag, runs=1, since=999.0) for tag in tags)
+
+    found = samples(exposition(figures(waiting=waiting, PENDING=len(tags)), http))
+
+    depth = sum(told for (name, _), told in found.items() if name == "pyoco_queue_depth")
+    assert depth == len(tags)
+    assert value(found, "pyoco_http_request_duration_seconds_count", route=path, method="GET", status="2xx") == 1.0

@@ -1,0 +1,30 @@
+"""docs/metrics.md tells of every metric, and of none that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.http_api.exposition import METRICS, Metric
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text("utf-8")
+NAMES = [metric.name for metric in METRICS]
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_metric_is_documented_as_it_is(metric: Metric) -> None:
+    labels = ", ".join(f"`{label}`" for label in metric.labels) or "–"
+
+    assert f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} | {metric.who} |" in PAGE.splitlines()
+
+
+def test_no_rule_or_query_asks_for_a_metric_that_is_not_there() -> None:
+    asked = {re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\bpyoco_[a-z_]*[a-z]\b(?!_)", PAGE)}
+
+    assert asked == {*NAMES}
+
+
+def test_no_name_is_declared_twice() -> None:
+    assert len({*NAMES}) == len(NAMES)
