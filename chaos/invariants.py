@@ -22,6 +22,7 @@ from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
 from pyoco_server.execution.state import Execution, StopHow, nothing
+from pyoco_server.fleet.facts import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
 SLACK_SEC = 0.25
@@ -100,7 +101,10 @@ def unlike_their_log(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
         elif not _was_undone(execution):
             yield run_id, "there is a log but no snapshot"
         for shown in evidence.shown.get(run_id, ()):
-            if shown.body is not None and stored is not None and shown.body != public_view(stored, records=True):
+            if shown.body is None or stored is None:
+                continue
+            kept = {name: value for name, value in shown.body.items() if name not in RUN_FACTS}
+            if kept != public_view(stored, records=True):
                 yield run_id, f"{shown.gateway} shows something else than the stored snapshot"
     for run_id in evidence.snapshots.keys() - evidence.logs.keys():
         yield run_id, "there is a snapshot but no log"

@@ -29,9 +29,11 @@ from pyoco_server.adapters.tokens import Tokens, rules_of
 from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
+from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.keyring import Keyring
+from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
 from pyoco_server.application.ports import Clock
 from pyoco_server.application.stores import Stores
 from pyoco_server.application.watch import Watches
@@ -63,21 +65,26 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
             caretaker = Caretaker(stores, index, feed, config)
+            fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
             watches = Watches(stores, JetStreamLiveCommits(connection, config), config)
             async with asyncio.TaskGroup() as group:
                 unasked = [
                     group.create_task(follower.run()),
+                    group.create_task(fleet.run()),
                     group.create_task(_look_after(follower, caretaker)),
                     group.create_task(watches.run()),
                 ]
                 if door is not None and door.keyring is not None:
                     unasked.append(group.create_task(door.keyring.run()))
                 try:
+                    # Runs are shown with what is known of their workers: better not before anything is.
+                    await fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
                     yield Gateway(
                         stores=stores,
                         index=index,
                         follower=follower,
                         caretaker=caretaker,
+                        fleet=fleet,
                         watches=watches,
                         config=config,
                         door=door,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import orjson
 
-from pyoco_server.application.ports import Delivery, TagQueue
+from pyoco_server.application.ports import Delivery, QueueState, TagQueue
 from pyoco_server.execution.ids import RunId
 from support.samples import job_for, new_run_id
 from support.stores import ACK_WAIT_SEC, Ports
@@ -206,6 +206,38 @@ async def test_what_was_not_handed_out_is_there_for_others_after_a_close(ports: 
     assert run_ids(await receive(other, 1)) == [run_id]
     assert loop.time() - start < ACK_WAIT_SEC / 2
     await other.close()
+
+
+async def test_the_state_of_a_tag_that_nobody_has_pulled_is_what_waits(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+
+    assert await ports.queue.state("default") == QueueState(waiting=1, in_work=0, redelivered=0)
+    assert await ports.queue.state("unheard-of") == QueueState(waiting=0, in_work=0, redelivered=0)
+
+
+async def test_the_state_tells_what_waits_from_what_is_in_work_and_what_was_handed_out_twice(ports: Ports) -> None:
+    for _ in range(3):
+        await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+
+    (delivery,) = await receive(queue, 1)
+    await state_becomes(ports, (2, 1, 0))
+    await delivery.nak(0.0)
+    first, *others = await receive(queue, 3)
+    again = next(job for job in (first, *others) if job.num_delivered == 2)
+    await state_becomes(ports, (0, 3, 1))
+    await again.ack()
+
+    await state_becomes(ports, (0, 2, 0))
+    await queue.close()
+
+
+async def state_becomes(ports: Ports, wanted: tuple[int, int, int]) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            state = await ports.queue.state("default")
+            if (state.waiting, state.in_work, state.redelivered) == wanted:
+                return
 
 
 async def depth_becomes(ports: Ports, count: int) -> None:

@@ -154,6 +154,13 @@ def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
     assert index.known([A, B]) == {B: (2, "PENDING")}
 
 
+def test_it_knows_whose_a_run_is(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tenant_id="acme"), seen(2, B))
+
+    assert index.tenants([A, B, C]) == {A: "acme", B: ""}
+    assert index.tenants([]) == {}
+
+
 def test_a_removed_run_is_not_revived_by_what_was_before_its_removal(index: RunIndex) -> None:
     take_in(index, removed(3, A), seen(1, A))
     take_in(index, seen(1, A))
@@ -369,6 +376,7 @@ def everything(index: RunIndex) -> list[object]:
         index.finished_before(9e9, 10),
         *(index.unfinished(status=status, tag="default", updated_before=9e9, limit=10) for status in STATUSES),
         dict(index.known([A, B, C])),
+        dict(index.tenants([A, B, C])),
         index.changed(RunQuery(), since=0, after="", upto=C),
         index.last_run_id(),
         index.position(),

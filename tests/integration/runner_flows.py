@@ -127,6 +127,10 @@ def look_around() -> list[str | None]:
     return [os.getcwd(), os.environ.get("LEFT_BEHIND"), os.environ.get("PATH")]
 
 
+def secrets() -> list[str]:
+    return sorted(name for name in os.environ if name.startswith("PYOCO_"))
+
+
 def count(ctx: Any) -> int:
     return int(ctx.loop.iteration)
 
@@ -160,7 +164,7 @@ def _flow(name: str, *parts: Any) -> Flow:
 ALONE = (
     *(divide, fetch, leave, vanish, crash, unserialisable, huge, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
-    *(wander_off, look_around),
+    *(wander_off, look_around, secrets),
 )
 FLOWS = {func.__name__: _flow(func.__name__, _task(func)) for func in ALONE}
 FLOWS["sum"] = _flow("sum", _task(add), _task(tell))

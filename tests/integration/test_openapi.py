@@ -37,10 +37,13 @@ OPERATIONS = [
     "GET /runs/{run_id}/tasks",
     "GET /runs/{run_id}/watch",
     "POST /runs/{run_id}/cancel",
+    "GET /runs/{run_id}/explain",
+    "GET /workers",
+    "PATCH /workers/{worker_id}",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
-NEVER_WRONG = ("GET /health", "GET /metrics", "GET /runs/{run_id}/tasks")
+NEVER_WRONG = ("GET /health", "GET /metrics", "GET /runs/{run_id}/tasks", "GET /runs/{run_id}/explain")
 CASES = [
     *((name, GenerationMode.POSITIVE) for name in OPERATIONS),
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
@@ -120,7 +123,9 @@ def test_every_answer_is_one_that_the_document_promises(
     ask()
 
 
-@pytest.mark.parametrize("path", ["/runs/{}", "/runs/{}?include=full", "/runs/{}/tasks", "/runs?include=all", "/runs"])
+@pytest.mark.parametrize(
+    "path", ["/runs/{}", "/runs/{}?include=full", "/runs/{}/tasks", "/runs/{}/explain", "/runs?include=all", "/runs"]
+)
 def test_answers_about_runs_that_exist_are_as_the_document_says(
     document: schemathesis.BaseSchema, runs: list[str], path: str
 ) -> None:

@@ -277,6 +277,18 @@ async def test_the_next_run_finds_folder_and_environment_as_they_were(
     await pool.close()
 
 
+async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYOCO_NATS_URL", "PYOCO_NATS_TOKEN", "PYOCO_AUTH_PEPPER", "PYOCO_OF_THE_FLOW"):
+        monkeypatch.setenv(name, "nats://user:secret@127.0.0.1:4222")
+    pool = RunnerPool(FLOWS, 1, output)
+    await pool.start()
+
+    messages = await play(pool, "secrets", "run-a")
+    await pool.close()
+
+    assert outputs_of(messages) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
+
+
 async def test_a_task_that_leaves_by_the_back_door_is_named_by_its_exit_code(pool: RunnerPool) -> None:
     messages = await play(pool, "vanish")
 

@@ -29,6 +29,7 @@ from pyoco_server.execution.evolve import fold, fold_commits
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import public_view, to_snapshot
 from pyoco_server.execution.state import Request, StopHow, nothing
+from pyoco_server.fleet.facts import RUN_FACTS
 
 RUN = "01a1e23b-a784-7000-a197-fd9c1da78f4f"
 NODE = NodeId("work")
@@ -96,7 +97,7 @@ def snapshot_of(log: Log) -> dict[str, Any]:
 def evidence_of(log: Log, *, witness: Sequence[tuple[float, str]] = ((3.0, "begin"), (4.9, "end"))) -> Evidence:
     """Everything as it should be after such a log."""
     snapshot = snapshot_of(log)
-    body = public_view(snapshot, records=True)
+    body = public_view(snapshot, records=True) | dict.fromkeys(RUN_FACTS)
     listed = Listed(gateway="gateway-1", flow=None, tag=None, status=None, items=[body])
     return Evidence(
         logs={RUN: log},

@@ -6,6 +6,7 @@ Everything here may be done by every gateway at once, because compare-and-set ma
     cancels     a requested cancel whose holder is gone is confirmed
     strays      a run without a sign of life, although a worker is free for it, is queued again
     retention   finished runs leave: events first, then the snapshot, so that a crash in between is found again
+    workers     those that nobody has seen for a month are forgotten
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, nothing
 from pyoco_server.fleet.records import WorkerRecord, WorkerState, state_of
+from pyoco_server.fleet.sight import outdated
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ REPAIR_AFTER_SEC = 1.0
 CANCELS_EVERY_SEC = 2.0
 STRAYS_EVERY_SEC = 10.0
 RETENTION_EVERY_SEC = 10.0
+WORKERS_EVERY_SEC = 600.0
 # The broker swallows a repeated message id for two minutes; after that the same job again would be a second one, and a
 # gateway with a new index looks at every run there is. What is older and truly has no job is found as a stray.
 QUEUE_WITHIN_SEC = 100.0
@@ -69,6 +72,7 @@ class Caretaker:
             group.create_task(self._for_ever("cancels", CANCELS_EVERY_SEC, self.see_cancels_through))
             group.create_task(self._for_ever("strays", STRAYS_EVERY_SEC, self.requeue_strays))
             group.create_task(self._for_ever("retention", RETENTION_EVERY_SEC, self.remove_old))
+            group.create_task(self._for_ever("workers", WORKERS_EVERY_SEC, self.forget_workers))
 
     async def _for_ever(self, name: str, every_sec: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -161,7 +165,7 @@ class Caretaker:
     async def requeue_strays(self) -> None:
         """A message that the broker gave up stays silent for ever: whatever the reason, put the run's job in again."""
         now = self._stores.clock.now()
-        silence_sec = 2 * self._config.consumer_ack_wait_sec + 30.0
+        silence_sec = silence_of_strays_sec(self._config)
         candidates = [
             run_id
             # Only where a worker is free: runs that wait for one are not strays, and must not hide those that are.
@@ -218,12 +222,26 @@ class Caretaker:
         if removed:
             logger.info("removed runs whose time was over", extra={"runs": removed})
 
+    async def forget_workers(self) -> None:
+        """Workers that have had their time leave; one that speaks meanwhile stays."""
+        removed = 0
+        for record in outdated(await self._stores.registry.all(), self._stores.clock.now()):
+            removed += await self._stores.registry.remove(record)
+            await asyncio.sleep(RETENTION_PAUSE_SEC)
+        if removed:
+            logger.info("forgot workers that were not seen for long", extra={"workers": removed})
+
     async def _remove(self, run_id: RunId) -> bool:
         loaded = await self._stores.snapshots.load(run_id)
         if loaded is None or not loaded.execution.status.is_terminal:
             return False
         await self._stores.log.purge(run_id)
         return await self._stores.snapshots.remove(run_id, loaded.revision)
+
+
+def silence_of_strays_sec(config: NatsBackendConfig) -> float:
+    """How long a run is silent, although a worker is free, before it is queued again."""
+    return 2 * config.consumer_ack_wait_sec + 30.0
 
 
 def _waits_for_worker(execution: Execution) -> bool:

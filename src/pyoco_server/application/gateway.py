@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +10,20 @@ from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
 from pyoco_server.application.figures import Figures, figures
+from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.lists import Lists
+from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import RunNotFound
+from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
+from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Gateway:
     index: RunIndex
     follower: IndexFollower
     caretaker: Caretaker
+    fleet: FleetView
     watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
@@ -61,6 +64,22 @@ class Gateway:
         if sees is not None:
             await self.get_snapshot(run_id, sees=sees)
         return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
+
+    async def list_workers(self, query: WorkerQuery) -> Sequence[Sighting]:
+        """The workers that fit, in order."""
+        return chosen(await self.whole_fleet(), query)
+
+    async def whole_fleet(self) -> Sequence[Sighting]:
+        """Every worker; refused while nobody can tell, because a missing worker would look like a dead one."""
+        if not self.stores.broker.connected:
+            raise NatsUnavailable
+        if not await self.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC):
+            raise NatsUnavailable("the list of workers is being built after a start; try again in a moment")
+        return self.fleet.sightings()
+
+    def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
+        """Which of these runs are this tenant's; one that the index does not know yet is nobody's."""
+        return {run_id for run_id, owner in self.index.tenants(among).items() if owner == tenant_id}
 
     async def figures(self, *, sees: str | None) -> Figures:
         """The figures of the runs that the caller sees; for one who sees all, those of this process too."""

@@ -17,6 +17,7 @@ from pyoco_server.execution.events import Commit, StoredCommit
 from pyoco_server.execution.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.execution.snapshot import from_snapshot
 from pyoco_server.execution.state import Execution
+from pyoco_server.fleet.queues import QueueState as QueueState
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
@@ -212,6 +213,9 @@ class JobQueue(Protocol):
     async def depth(self, tag: str) -> int:
         """How many jobs of the tag are stored: waiting or in work."""
 
+    async def state(self, tag: str) -> QueueState:
+        """How the jobs of the tag stand, also of one that nobody has pulled yet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
@@ -240,6 +244,19 @@ class DeadLetters(Protocol):
         """How many are kept; none is read for it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSeen:
+    """One change of the registry; `record` is None when it was removed, or is nobody's word.
+
+    `age_sec` says how long ago the worker spoke, by the store's own clock; None where the store cannot tell.
+    """
+
+    sequence: int
+    worker_id: WorkerId
+    record: WorkerRecord | None
+    age_sec: float | None = 0.0
+
+
 class WorkerRegistry(Protocol):
     """What the workers last said of themselves."""
 
@@ -248,6 +265,20 @@ class WorkerRegistry(Protocol):
 
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
     async def all(self) -> Sequence[WorkerRecord]: ...
+    async def set_hidden(self, worker_id: WorkerId, hidden: bool, *, at: float) -> WorkerSeen | None:
+        """Store an operator's wish and change nothing else, whatever the worker says meanwhile; None: no such worker.
+
+        It is no sign of life of the worker.
+        """
+
+    async def remove(self, record: WorkerRecord) -> bool:
+        """Remove the worker, unless it has spoken since it said this."""
+
+    def follow(self) -> AsyncIterator[Sequence[WorkerSeen]]:
+        """What is stored, then one empty batch, then every change as it comes, for ever and across reconnects.
+
+        Ends with `NatsUnavailable` when the store was made anew: begin again, and forget what was told before.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +369,9 @@ class RunIndex(Protocol):
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         """Version and status that each of these runs has here; runs it does not know are left out."""
+
+    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
+        """Whose each of these runs is (empty: nobody's); runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""

@@ -34,6 +34,7 @@ class WorkerRecord:
     started_at: float | None = None
     stopped_at: float | None = None
     stop_reason: str | None = None
+    wheel_sync: Mapping[str, Any] | None = None
     hidden: bool = False
 
     def says_state(self) -> WorkerState:
@@ -69,17 +70,26 @@ def to_plain(record: WorkerRecord) -> dict[str, Any]:
         "started_at": record.started_at,
         "stopped_at": record.stopped_at,
         "stop_reason": record.stop_reason,
+        "wheel_sync": record.wheel_sync,
     }
 
 
 def from_plain(plain: Mapping[str, Any]) -> WorkerRecord:
-    """The record that was stored; unknown fields are ignored, and an old writer's few fields are enough."""
+    """The record that was stored; unknown fields are ignored, and an old writer's few fields are enough.
+
+    `KeyError` or `TypeError` when it is no worker's word: what is calculated with later is looked at here.
+    """
     last_seen_at = plain.get("last_seen_at", plain.get("heartbeat_at", 0.0))
+    slots, tags = plain.get("slots", 1), plain.get("tags") or ()
+    if not isinstance(last_seen_at, int | float) or not isinstance(slots, int):
+        raise TypeError("last_seen_at and slots must be numbers")
+    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
+        raise TypeError("tags must be a list of texts")
     return WorkerRecord(
         worker_id=WorkerId(plain["worker_id"]),
         instance_id=InstanceId(plain.get("instance_id", "")),
-        tags=tuple(plain.get("tags") or ()),
-        slots=plain.get("slots", 1),
+        tags=tuple(tags),
+        slots=slots,
         last_seen_at=last_seen_at,
         current_run_ids=tuple(RunId(run_id) for run_id in plain.get("current_run_ids", ())),
         last_run_id=plain.get("last_run_id"),
@@ -87,6 +97,7 @@ def from_plain(plain: Mapping[str, Any]) -> WorkerRecord:
         started_at=plain.get("started_at"),
         stopped_at=plain.get("stopped_at"),
         stop_reason=plain.get("stop_reason"),
+        wheel_sync=plain.get("wheel_sync"),
         hidden=plain.get("hidden", False),
     )
 

@@ -17,6 +17,7 @@ from pyoco_server.errors import (
     InvalidApiKey,
     InvalidListQuery,
     InvalidRequest,
+    InvalidWorkersRequest,
     Kind,
     PyocoError,
     RouteNotFound,
@@ -124,9 +125,14 @@ async def _pyoco_error(request: Request, error: Exception) -> Response:
 async def _validation_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    is_list = request.method == "GET" and request.url.path == "/runs"
-    kind = InvalidListQuery if is_list else InvalidRequest
-    return response_for(request, kind(describe(list(error.errors()))))
+    return response_for(request, _refusal_at(request)(describe(list(error.errors()))))
+
+
+def _refusal_at(request: Request) -> type[PyocoError]:
+    """The contract has an id of its own for bad input to some paths."""
+    if request.url.path.startswith("/workers"):
+        return InvalidWorkersRequest
+    return InvalidListQuery if request.method == "GET" and request.url.path == "/runs" else InvalidRequest
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -11,11 +11,14 @@ from typing import Any
 
 import orjson
 
+from pyoco_server.config import SETTINGS
 from pyoco_server.worker import process_tree
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
 
 READ_BYTES = 64 * 1024
 EXIT_LIMIT_SEC = 5.0
+# Not marked as secrets, but an address may hold a password, and the file is one.
+WAY_TO_BROKER = ("nats_url", "nats_creds_file")
 
 
 class ForkServerLost(OSError):
@@ -24,6 +27,12 @@ class ForkServerLost(OSError):
 
 class ForkRefused(OSError):
     """the fork server could not fork"""
+
+
+def environment_of_flows() -> dict[str, str]:
+    """What user code may know of the worker's environment: the way to the broker and other secrets are not for it."""
+    hidden = {setting.variable for setting in SETTINGS if setting.secret or setting.name in WAY_TO_BROKER}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 class ForkLink:
@@ -58,7 +67,7 @@ class ForkLink:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
                     pass_fds=[theirs.fileno()],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                    env={**environment_of_flows(), "PYTHONPATH": os.pathsep.join(sys.path)},
                 )
             except BaseException:
                 ours.close()

@@ -474,3 +474,27 @@ async def test_runs_that_cannot_be_removed_do_not_keep_retention_busy_for_ever(
 
     async with asyncio.timeout(5.0):
         await world.caretaker.remove_old()
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+async def test_workers_that_were_not_seen_for_a_month_are_forgotten(world: World) -> None:
+    await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
+    await world.truth.registry.put(worker("fresh", last_seen_at=world.now() - 29 * 86400))
+
+    await world.caretaker.forget_workers()
+
+    assert [record.worker_id for record in await world.truth.registry.all()] == ["fresh"]
+
+
+async def test_a_worker_that_comes_back_while_it_is_being_forgotten_stays(world: World) -> None:
+    await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
+
+    async def come_back() -> None:
+        await world.truth.registry.put(worker("old", last_seen_at=world.now()))
+
+    world.faults.before("registry.remove", come_back)
+    await world.caretaker.forget_workers()
+
+    assert [record.last_seen_at for record in await world.truth.registry.all()] == [world.now()]

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import orjson
 import pytest
 
+from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import ItemPage
-from pyoco_server.application.ports import RunQuery
+from pyoco_server.application.ports import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
+from pyoco_server.fleet.sight import WorkerQuery
 from pyoco_server.readmodel.cursors import Walk, encode
 from support.samples import new_run_id
 from support.world import HELLO, USER, World
 
 EVERYTHING = RunQuery(limit=50)
+POSITION = IndexPosition(stream_created="1970-01-01T00:00:00Z", sequence=10_000, last_key="")
 
 
 @pytest.fixture
@@ -35,6 +39,7 @@ def gateway_of(world: World) -> Gateway:
         index=world.index,
         follower=follower,
         caretaker=world.caretaker,
+        fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
         watches=Watches(world.stores, world.live, world.config),
         config=world.config,
     )
@@ -147,3 +152,27 @@ async def test_what_this_gateway_submitted_needs_no_care(world: World) -> None:
     await world.caretaker.repair()
 
     assert world.faults.calls == []
+
+
+async def test_the_fleet_is_not_shown_before_it_is_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.application.gateway.FIRST_FILL_WAIT_SEC", 0.01)
+
+    with pytest.raises(NatsUnavailable, match="being built"):
+        await gateway_of(world).list_workers(WorkerQuery())
+
+
+async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> None:
+    world.faults.away = True
+
+    with pytest.raises(NatsUnavailable):
+        await gateway_of(world).list_workers(WorkerQuery())
+
+
+async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
+    ours = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
+    theirs = await world.submit()
+    unknown = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
+    await world.catch_up()
+    world.index.apply([SnapshotSeen(sequence=10_000, run_id=unknown, plain=None)], POSITION)
+
+    assert gateway_of(world).runs_of("ours", among=[ours, theirs, unknown]) == {ours}

@@ -20,10 +20,11 @@ IDLE = WorkerRecord(
     started_at=50.0,
 )
 BUSY = replace(IDLE, current_run_ids=(RUN,), last_run_id=RUN, last_run_status="FAILED")
+SYNCED = replace(IDLE, wheel_sync={"installed": 2})
 STOPPED = replace(IDLE, stopped_at=120.0, stop_reason="stopped", hidden=True)
 
 
-@pytest.mark.parametrize("record", [IDLE, BUSY, STOPPED])
+@pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, STOPPED])
 def test_a_record_survives_being_stored(record: WorkerRecord) -> None:
     assert from_plain(orjson.loads(orjson.dumps(to_plain(record)))) == record
 
@@ -73,3 +74,9 @@ def test_a_worker_that_stopped_while_it_held_a_run_is_stopped() -> None:
 
 def test_a_sign_of_life_changes_the_time_and_nothing_else() -> None:
     assert seen(BUSY, 130.0) == replace(BUSY, last_seen_at=130.0)
+
+
+@pytest.mark.parametrize("odd", [{"last_seen_at": "now"}, {"slots": None}, {"tags": "gpu"}, {"tags": [1]}])
+def test_a_record_that_could_not_be_calculated_with_is_nobodys_word(odd: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        from_plain(to_plain(IDLE) | odd)

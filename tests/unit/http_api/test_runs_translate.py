@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from pyoco_server.http_api.dialects.runs import translate
 
 CONFIG = NatsBackendConfig(default_tag="somewhere")
 RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), created_at=1.0, updated_at=2.0)
+FACTS = {"worker_alive": False, "stale": False}
 
 
 def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
@@ -111,11 +113,17 @@ def test_a_cancel_that_cannot_be_understood_is_refused(body: bytes) -> None:
 
 
 def test_what_decide_needs_is_never_shown() -> None:
-    shown = orjson.loads(translate.run_out(to_snapshot(RUN), records=True))
+    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=True))
 
     assert "state" not in shown
     assert "task_records" in shown
-    assert "task_records" not in orjson.loads(translate.run_out(to_snapshot(RUN), records=False))
+    assert "task_records" not in orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
+
+
+def test_what_is_known_of_its_worker_is_shown_beside_a_run() -> None:
+    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
+
+    assert shown.items() >= FACTS.items()
 
 
 def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
@@ -125,5 +133,16 @@ def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
 
 
 def test_a_list_of_json_is_json() -> None:
-    assert translate.list_out([]) == b"[]"
-    assert orjson.loads(translate.list_out([b'{"a":1}', b"2"])) == [{"a": 1}, 2]
+    assert translate.list_out([], no_facts) == b"[]"
+    assert orjson.loads(translate.list_out([b'{"a":1}', b"2"], no_facts)) == [{"a": 1}, 2]
+
+
+def test_whole_runs_in_a_list_have_the_facts_and_summaries_have_not() -> None:
+    summary, whole = orjson.loads(translate.list_out([b'{"a":1}', to_snapshot(RUN)], lambda snapshot: FACTS))
+
+    assert summary == {"a": 1}
+    assert whole.items() >= FACTS.items()
+
+
+def no_facts(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import orjson
 
-from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
-from pyoco_server.adapters.jetstream.failures import acknowledged
+from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.payloads import encode_job
-from pyoco_server.application.ports import Job
+from pyoco_server.application.ports import Job, QueueState
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 
@@ -46,6 +46,22 @@ class JetStreamJobQueue:
         info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": subject})
         counts: dict[str, int] = info["state"].get("subjects") or {}
         return counts.get(subject, 0)
+
+    async def state(self, tag: str) -> QueueState:
+        consumer = subjects.worker_consumer(tag)
+        try:
+            info = await self._connection.api(subjects.consumer_info(self._config.work_stream, consumer))
+        except Refused as refused:
+            if refused.code != failures.CONSUMER_NOT_FOUND:
+                raise
+            return QueueState(waiting=await self.depth(tag), in_work=0, redelivered=0)
+        return QueueState(
+            waiting=info["num_pending"],
+            in_work=info["num_ack_pending"],
+            redelivered=info["num_redelivered"],
+            most_in_work=info["config"]["max_ack_pending"],
+            ack_wait_sec=info["config"]["ack_wait"] / NS,
+        )
 
 
 class JetStreamDelivery:

@@ -61,6 +61,11 @@ class DeliveredAt(NamedTuple):
     pending: int
 
 
+def stored_at(reply: bytes) -> float:
+    """When the broker stored a delivered message, in unix seconds of the broker's clock."""
+    return int(reply.rsplit(b".", 2)[1]) / 1e9
+
+
 def delivered_at(reply: bytes) -> DeliveredAt:
     """$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<place>.<time>.<pending>, or with domain and account first."""
     parts = reply.split(b".")

@@ -70,6 +70,9 @@ class MemoryRunIndex:
         rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
         return {row.run_id: (row.version, row.status) for row in rows}
 
+    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
+        return {run_id: self._rows[run_id].tenant_id for run_id in run_ids if run_id in self._rows}
+
     def mark(self, name: str) -> int:
         return self._marks.get(name, 0)
 

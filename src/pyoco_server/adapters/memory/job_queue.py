@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyoco_server.adapters.payloads import encode_job
-from pyoco_server.application.ports import Job
+from pyoco_server.application.ports import Job, QueueState
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +64,14 @@ class MemoryJobQueue:
 
     async def depth(self, tag: str) -> int:
         return len(self._tag(tag).stored)
+
+    async def state(self, tag: str) -> QueueState:
+        delivered = [job.num_delivered for job in self._tag(tag).stored]
+        return QueueState(
+            waiting=delivered.count(0),
+            in_work=len(delivered) - delivered.count(0),
+            redelivered=sum(times > 1 for times in delivered),
+        )
 
     def _tag(self, tag: str) -> _Tag:
         return self._tags.setdefault(tag, _Tag())

@@ -130,6 +130,11 @@ class SqliteRunIndex:
             found = reader.execute(listing.KNOWN, (orjson.dumps(run_ids).decode(),))
             return {RunId(run_id): (version, status) for run_id, version, status in found}
 
+    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
+        with self._reading() as reader:
+            found = reader.execute(listing.TENANTS, (orjson.dumps(run_ids).decode(),))
+            return {RunId(run_id): tenant_id for run_id, tenant_id in found}
+
     def mark(self, name: str) -> int:
         if name in self._marks:
             return self._marks[name]

@@ -31,6 +31,10 @@ KNOWN = """
     SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
     WHERE run_id IN (SELECT value FROM json_each(?))
 """
+TENANTS = """
+    SELECT run_id, tenant_id FROM runs JOIN shelves USING (shelf)
+    WHERE run_id IN (SELECT value FROM json_each(?))
+"""
 CELLS = """
     SELECT cells.family, shelf, runs FROM json_each(?) AS wanted CROSS JOIN cells ON cells.family = wanted.value
     WHERE shelf IN (SELECT value FROM json_each(?))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from pyoco_server.access.scopes import Scope
+from pyoco_server.application.gateway import Gateway
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
@@ -30,6 +32,10 @@ def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
 def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
     content = {"application/json": {"schema": schema.model_json_schema()}}
     return {"requestBody": {"required": required, "content": content}}
+
+
+def _shown(gateway: Gateway, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
+    return translate.run_out(snapshot, gateway.fleet.facts_of(snapshot), records=records)
 
 
 def _json(body: bytes) -> Response:
@@ -71,9 +77,9 @@ async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep)
     query, lists = asked.of(caller.sees), gateway.lists
     if not asked.wants_page:
         items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
-        return _json(translate.list_out(items))
+        return _json(translate.list_out(items, gateway.fleet.facts_of))
     read = lists.whole_page if asked.include else lists.page
-    return _json(translate.page_out(await read(query, asked.cursor or "")))
+    return _json(translate.page_out(await read(query, asked.cursor or ""), gateway.fleet.facts_of))
 
 
 @router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))
@@ -81,7 +87,7 @@ async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep)
 async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, include: Include = None) -> Response:
     """One run as it is now."""
     snapshot = await gateway.get_snapshot(parse_run_id(run_id), sees=caller.sees)
-    return _json(translate.run_out(snapshot, records=bool(include)))
+    return _json(_shown(gateway, snapshot, records=bool(include)))
 
 
 @router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 422, 503))
@@ -105,5 +111,5 @@ async def cancel_run(
     reason = translate.cancel_reason(await request.body())
     handled = await gateway.cancel(parsed, reason, origin, sees=caller.sees)
     if handled.refused is not None and handled.refused.why is Why.FINISHED:
-        return _json(translate.run_out(await gateway.get_snapshot(parsed, sees=caller.sees), records=False))
-    return _json(translate.run_out(to_snapshot(handled.accepted()), records=False))
+        return _json(_shown(gateway, await gateway.get_snapshot(parsed, sees=caller.sees), records=False))
+    return _json(_shown(gateway, to_snapshot(handled.accepted()), records=False))

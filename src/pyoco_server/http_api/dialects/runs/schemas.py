@@ -108,6 +108,10 @@ class RunSnapshot(BaseModel):
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+    worker_alive: bool = Field(default=False, description="Whether the worker that has or had the run lives.")
+    worker_heartbeat_at: float | None = Field(default=None, description="Its last word; null when it is not known.")
+    worker_tags: list[str] | None = Field(default=None, description="Its tags; null when it is not known.")
+    stale: bool = Field(default=False, description="RUNNING, but without a sign of life for too long; never a failure.")
 
 
 class RunListResponse(BaseModel):

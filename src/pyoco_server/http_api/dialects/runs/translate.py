@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
@@ -22,6 +22,8 @@ from pyoco_server.http_api.dialects.runs.schemas import RunCancelRequest, RunSub
 from pyoco_server.http_api.problems import describe
 
 T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
+
+FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
@@ -61,15 +63,18 @@ def accepted_out(execution: Execution, durability: str) -> bytes:
     return orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
 
 
-def run_out(snapshot: Mapping[str, Any], *, records: bool) -> bytes:
-    return orjson.dumps(public_view(snapshot, records=records))
+def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:
+    """A run as users see it: what is stored of it, and what is known of its worker now."""
+    return orjson.dumps({**public_view(snapshot, records=records), **facts})
 
 
-def watch_event(told: Told, *, records: bool) -> bytes:
+def watch_event(told: Told, facts_of: FactsOf, *, records: bool) -> bytes:
     """One event of a stream. A heartbeat has no id, so that it is nothing to resume from, and never has records."""
     if not told.beat:
-        return told.view.once(("runs", records), lambda view: sse.event("snapshot", _seen(view, records), view.version))
-    beat = told.view.once(("runs", "beat"), lambda view: sse.event("heartbeat", _seen(view, records=False)))
+        return told.view.once(
+            ("runs", records), lambda view: sse.event("snapshot", _seen(view, facts_of, records=records), view.version)
+        )
+    beat = told.view.once(("runs", "beat"), lambda view: sse.event("heartbeat", _seen(view, facts_of, records=False)))
     return sse.comment("nats is away: this is the last known state") + beat if told.away else beat
 
 
@@ -78,23 +83,24 @@ def version_of(last_event_id: str | None) -> int:
     return int(last_event_id) if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else 0
 
 
-def _seen(view: View, records: bool) -> bytes:
+def _seen(view: View, facts_of: FactsOf, *, records: bool) -> bytes:
     run_id, ts = orjson.dumps(view.plain["run_id"]), orjson.dumps(view.seen_at)
-    return b'{"run_id":%b,"snapshot":%b,"ts":%b}' % (run_id, run_out(view.plain, records=records), ts)
+    shown = run_out(view.plain, facts_of(view.plain), records=records)
+    return b'{"run_id":%b,"snapshot":%b,"ts":%b}' % (run_id, shown, ts)
 
 
 def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
     return orjson.dumps({name: snapshot[name] for name in _TASK_FIELDS})
 
 
-def list_out(items: Sequence[Item]) -> bytes:
-    """A JSON array of summaries, which are JSON already, and of whole snapshots."""
-    parts = [item if isinstance(item, bytes) else run_out(item, records=True) for item in items]
+def list_out(items: Sequence[Item], facts_of: FactsOf) -> bytes:
+    """A JSON array of summaries, which are JSON already, and of whole snapshots with the facts about their workers."""
+    parts = [item if isinstance(item, bytes) else run_out(item, facts_of(item), records=True) for item in items]
     return b"[" + b",".join(parts) + b"]"
 
 
-def page_out(page: ItemPage) -> bytes:
-    return b'{"items":' + list_out(page.items) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
+def page_out(page: ItemPage, facts_of: FactsOf) -> bytes:
+    return b'{"items":' + list_out(page.items, facts_of) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
 
 
 def _validated(schema: type[T], body: bytes) -> T:

@@ -70,15 +70,16 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 class _Events:
     """The events of one watcher, in the words of `/runs`."""
 
-    def __init__(self, watcher: Watcher, *, records: bool) -> None:
+    def __init__(self, watcher: Watcher, facts_of: translate.FactsOf, *, records: bool) -> None:
         self._watcher = watcher
+        self._facts_of = facts_of
         self._records = records
         self.end = watcher.end
         self.close = watcher.close
 
     async def next(self) -> bytes | None:
         told = await self._watcher.next()
-        return None if told is None else translate.watch_event(told, records=self._records)
+        return None if told is None else translate.watch_event(told, self._facts_of, records=self._records)
 
 
 @router.get("/{run_id}/watch", status_code=200, response_class=Response, responses=ANSWERS)
@@ -108,4 +109,6 @@ async def watch_run(
         timeout_sec=timeout_sec,
         still_allowed=still_admitted(request),
     )
-    return Response(status_code=204) if watcher is None else sse.EventStream(_Events(watcher, records=bool(include)))
+    if watcher is None:
+        return Response(status_code=204)
+    return sse.EventStream(_Events(watcher, gateway.fleet.facts_of, records=bool(include)))

@@ -1,0 +1,79 @@
+"""The fleet followed on a real JetStream: what becomes of the bucket, and what strangers put into it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.application.fleet_view import FleetView
+from pyoco_server.application.ports import WorkerRegistry
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import WorkerId
+from support.broker import Broker
+from support.samples import worker
+from support.stores import jetstream_ports, settings
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield settings(broker.url)
+
+
+@pytest_asyncio.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    async with await Connection.open(config) as opened:
+        yield opened
+
+
+async def test_a_fleet_is_followed_into_a_bucket_that_was_made_anew(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    registry = (await jetstream_ports(connection, config)).registry
+    await registry.put(worker("old"))
+
+    async with watching(registry, connection, config) as view:
+        assert view.sight(WorkerId("old")) is not None
+        await connection.api("$JS.API.STREAM.DELETE.KV_pyoco_workers")
+        again = (await jetstream_ports(connection, config)).registry
+        await again.put(worker("new"))
+        async with asyncio.timeout(20):
+            while view.sight(WorkerId("new")) is None:  # noqa: ASYNC110 — the view has no event for single words
+                await asyncio.sleep(0.01)
+
+        assert view.sight(WorkerId("old")) is None
+
+
+async def test_what_is_no_workers_word_is_nobody_and_keeps_nobody_else_out(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    registry = (await jetstream_ports(connection, config)).registry
+    odd = [b"", b"no", b"[]", b"7", b"{}", b'{"worker_id":"another"}', b'{"worker_id":"odd5","last_seen_at":"now"}']
+    for nth, value in enumerate(odd):
+        await connection.request(f"$KV.pyoco_workers.odd{nth}", value)
+    await connection.request("$KV.pyoco_workers.few", b'{"worker_id":"few","heartbeat_at":5,"tags":["a"]}')
+    await registry.put(worker())
+
+    async with watching(registry, connection, config) as view:
+        assert {seen.record.worker_id for seen in view.sightings()} == {"few", "w1"}
+
+
+@asynccontextmanager
+async def watching(
+    registry: WorkerRegistry, connection: Connection, config: NatsBackendConfig
+) -> AsyncIterator[FleetView]:
+    view = FleetView(registry, connection, SystemClock(), config)
+    task = asyncio.create_task(view.run())
+    try:
+        assert await view.wait_caught_up(10.0)
+        yield view
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,327 @@
+"""`/workers`, and what runs show of their workers: through gateways, on a real nats-server, with workers at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.application.handle import handle
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.commands import StartExecution
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.samples import new_run_id, worker
+from support.workers import at_work
+from support.world import USER
+
+FIELDS = {
+    "worker_id",
+    "instance_id",
+    "state",
+    "hidden",
+    "last_seen_at",
+    "last_heartbeat_at",
+    "heartbeat_at",
+    "tags",
+    "slots",
+    "current_run_id",
+    "current_run_ids",
+    "last_run_id",
+    "last_run_status",
+    "started_at",
+    "stopped_at",
+    "stop_reason",
+    "wheel_sync",
+}
+EVERYBODY = {"scope": "all", "include_hidden": "true"}
+
+
+@pytest_asyncio.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(
+        broker.url,
+        tmp_path,
+        worker_heartbeat_interval_sec=0.1,
+        run_heartbeat_interval_sec=0.1,
+        workers_kv_ttl_sec=1.0,
+        worker_disconnect_timeout_sec=1.5,
+    )
+
+
+@pytest_asyncio.fixture
+async def stores(settings: NatsBackendConfig) -> AsyncIterator[Stores]:
+    async with open_stores(settings, name="test") as opened:
+        yield opened
+
+
+async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, Any]]:
+    answer = await client.get("/workers", params=query)
+    assert answer.status_code == 200, answer.text
+    return {shown["worker_id"]: shown for shown in answer.json()}
+
+
+async def until(
+    client: httpx.AsyncClient, true: Callable[[dict[str, dict[str, Any]]], bool], **query: Any
+) -> dict[str, dict[str, Any]]:
+    """The list as soon as it is so."""
+    async with asyncio.timeout(20):
+        while True:
+            shown = await fleet(client, **query)
+            if true(shown):
+                return shown
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+async def test_there_is_nobody_at_first(settings: NatsBackendConfig) -> None:
+    async with serving(settings) as client:
+        assert (await client.get("/workers")).json() == []
+
+
+async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_contract(
+    settings: NatsBackendConfig, stores: Stores
+) -> None:
+    async with serving(settings) as client, at_work(stores, settings, slots=2, tags=("default", "gpu")) as at:
+        idle = (await until(client, lambda shown: "w-1" in shown))["w-1"]
+        run_id = await submit(client)
+        runner = await at.executor.begun()
+        busy = (await until(client, lambda shown: shown["w-1"]["state"] == "RUNNING"))["w-1"]
+        run = (await client.get(f"/runs/{run_id}")).json()
+        runner.end()
+        await seen(client, run_id, "COMPLETED")
+        done = (await until(client, lambda shown: shown["w-1"]["last_run_id"] is not None))["w-1"]
+        watched = (await client.get(f"/runs/{run_id}/watch")).text
+
+    assert idle.keys() >= FIELDS
+    assert (idle["state"], idle["tags"], idle["slots"], idle["hidden"]) == ("IDLE", ["default", "gpu"], 2, False)
+    assert (busy["current_run_id"], busy["current_run_ids"], busy["slots_busy"]) == (run_id, [run_id], 1)
+    assert (run["worker_alive"], run["worker_tags"], run["stale"]) == (True, ["default", "gpu"], False)
+    assert run["worker_heartbeat_at"] is not None
+    assert (done["last_run_id"], done["last_run_status"]) == (run_id, "COMPLETED")
+    assert '"worker_alive":true' in watched
+
+
+async def test_two_gateways_show_the_same_fleet(settings: NatsBackendConfig, stores: Stores, tmp_path: Path) -> None:
+    other = replace(settings, index_path=str(tmp_path / "other.sqlite"))
+    async with serving(settings) as one, serving(other) as two, at_work(stores, settings):
+        mine = await until(one, lambda shown: "w-1" in shown)
+        theirs = await until(two, lambda shown: "w-1" in shown)
+
+        assert mine["w-1"]["instance_id"] == theirs["w-1"]["instance_id"]
+        await one.patch("/workers/w-1", json={"hidden": True})
+        assert await until(two, lambda shown: not shown) == {}
+
+
+async def test_goodbye_and_silence_are_told_apart(settings: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(settings) as client:
+        await stores.registry.put(worker("silent", last_seen_at=stores.clock.now()))
+        async with at_work(stores, settings, name="polite"):
+            await until(client, lambda shown: {"silent", "polite"} <= shown.keys())
+
+        told = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
+
+        assert told["polite"]["state"] == "STOPPED_GRACEFUL"
+        assert told["polite"]["stopped_at"] is not None
+        assert await fleet(client) == {}
+        assert list(await fleet(client, state="DISCONNECTED")) == ["silent"]
+        assert list(await fleet(client, state="STOPPED_GRACEFUL", scope="active")) == ["polite"]
+
+
+async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
+    settings: NatsBackendConfig, stores: Stores
+) -> None:
+    await stores.registry.put(worker("dead", last_seen_at=stores.clock.now()))
+    async with serving(settings) as client:
+        await until(client, lambda shown: not shown)
+
+    async with serving(settings) as restarted:
+        assert await fleet(restarted) == {}
+        assert (await fleet(restarted, scope="all"))["dead"]["state"] == "DISCONNECTED"
+
+
+async def test_a_limit_says_how_many_there_are_in_all(settings: NatsBackendConfig, stores: Stores) -> None:
+    for name in ("b", "c", "a"):
+        await stores.registry.put(worker(name, last_seen_at=stores.clock.now()))
+    async with serving(settings) as client:
+        answer = await client.get("/workers", params={"limit": 2})
+
+    assert [shown["worker_id"] for shown in answer.json()] == ["a", "b"]
+    assert answer.headers["x-total-count"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("scope", "some"),
+        ("state", "SLEEPING"),
+        ("include_hidden", "perhaps"),
+        ("limit", "0"),
+        ("limit", "501"),
+        ("hidden", "true"),
+    ],
+)
+async def test_a_query_that_makes_no_sense_is_refused_by_name(
+    settings: NatsBackendConfig, parameter: str, value: str
+) -> None:
+    async with serving(settings) as client:
+        answer = await client.get("/workers", params={parameter: value})
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+    assert parameter in answer.json()["detail"]
+
+
+async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_living_are_alive(
+    settings: NatsBackendConfig, stores: Stores, broker: Broker
+) -> None:
+    async with serving(settings) as client, at_work(stores, settings):
+        await until(client, lambda shown: "w-1" in shown)
+        broker.kill()
+        async with asyncio.timeout(10):
+            while (answer := await client.get("/workers")).status_code == 200:
+                pass
+        patched = await client.patch("/workers/w-1", json={"hidden": True})
+        broker.start()
+        async with asyncio.timeout(20):
+            while (await client.get("/workers")).status_code != 200:
+                pass
+
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        assert patched.status_code == 503
+        assert "w-1" in await fleet(client)
+
+
+# --- hiding -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
+    settings: NatsBackendConfig, stores: Stores
+) -> None:
+    async with serving(settings) as client, at_work(stores, settings):
+        await until(client, lambda shown: "w-1" in shown)
+        for _ in range(5):
+            hidden = await client.patch("/workers/w-1", json={"hidden": True})
+            assert await fleet(client) == {}
+            assert (await fleet(client, **EVERYBODY))["w-1"]["hidden"]
+            assert hidden.json().keys() == {"worker_id", "hidden", "updated_at"}
+
+            await client.patch("/workers/w-1", json={"hidden": False})
+            assert "w-1" in await fleet(client)
+
+
+async def test_heartbeats_go_on_under_a_hidden_worker(settings: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(settings) as client, at_work(stores, settings):
+        await until(client, lambda shown: "w-1" in shown)
+        await client.patch("/workers/w-1", json={"hidden": True})
+        before = (await fleet(client, **EVERYBODY))["w-1"]["last_seen_at"]
+
+        later = await until(client, lambda shown: shown["w-1"]["last_seen_at"] > before, **EVERYBODY)
+
+        assert later["w-1"]["hidden"]
+
+
+@pytest.mark.parametrize("name", ["nobody", "a..b", "x" * 129, "%20", ".hidden"])
+async def test_a_worker_that_does_not_exist_cannot_be_hidden(settings: NatsBackendConfig, name: str) -> None:
+    async with serving(settings) as client:
+        answer = await client.patch(f"/workers/{name}", json={"hidden": True})
+
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0020")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"no", b"[]", b"{}", b'{"hidden": "yes"}', b'{"hidden": 1}', b'{"hidden": null}']
+)
+async def test_a_wish_that_cannot_be_understood_is_refused(settings: NatsBackendConfig, body: bytes) -> None:
+    async with serving(settings) as client:
+        answer = await client.patch("/workers/w-1", content=body)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+
+
+# --- tenants ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy_is(
+    settings: NatsBackendConfig, stores: Stores
+) -> None:
+    guarded = replace(settings, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
+    keys = [showing(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
+    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    async with serving(guarded) as client:
+        runs = []
+        for key in keys:
+            client.headers.update(key)
+            runs.append(RunId(await submit(client)))
+            await listed(client, [runs[-1]])
+        record = replace(
+            worker("w-1", last_seen_at=stores.clock.now()),
+            current_run_ids=(runs[1], runs[0], new_run_id()),
+            slots=4,
+            last_run_id=runs[1],
+            last_run_status="FAILED",
+        )
+        await stores.registry.put(record)
+        client.headers.update(admin)
+        whole = (await until(client, lambda shown: "w-1" in shown))["w-1"]
+        client.headers.update(keys[0])
+        shown = (await fleet(client))["w-1"]
+        forbidden = await client.patch("/workers/w-1", json={"hidden": True})
+
+    assert whole["current_run_ids"] == [*record.current_run_ids]
+    assert (shown["current_run_id"], shown["current_run_ids"]) == (runs[0], [runs[0]])
+    assert (shown["state"], shown["slots_busy"]) == ("RUNNING", 3)
+    assert (shown["last_run_id"], shown["last_run_status"]) == (None, None)
+    assert (forbidden.status_code, forbidden.json()["err_id"]) == (403, "ERR-PYOCO-0036")
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_whose_worker_falls_silent_says_so_and_is_not_failed(
+    settings: NatsBackendConfig, stores: Stores
+) -> None:
+    async with serving(settings) as client:
+        run_id = await submit(client)
+        await started(stores, run_id)
+        await stores.registry.put(worker("w1", "i1", last_seen_at=stores.clock.now()))
+        await until(client, lambda shown: "w1" in shown)
+        before = (await client.get(f"/runs/{run_id}")).json()
+        whole = (await client.get("/runs", params={"include": "full"})).json()
+
+        await until(client, lambda shown: not shown)
+
+        after = (await client.get(f"/runs/{run_id}")).json()
+    assert (before["worker_alive"], whole[0]["worker_alive"], after["worker_alive"]) == (True, True, False)
+    assert (after["status"], after["worker_tags"]) == ("RUNNING", ["default"])
+
+
+async def started(stores: Stores, run_id: str) -> None:
+    """Some worker has begun the run, and nothing more is heard of it."""
+    command = StartExecution(at=stores.clock.now(), attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
+    (await handle(stores, RunId(run_id), command, USER)).accepted()
+
+
+async def test_a_run_that_waits_has_no_worker(settings: NatsBackendConfig) -> None:
+    async with serving(settings) as client:
+        run = (await client.get(f"/runs/{await submit(client)}")).json()
+
+    assert (run["worker_alive"], run["worker_heartbeat_at"], run["worker_tags"]) == (False, None, None)
+    assert run["stale"] is False

@@ -1,0 +1,83 @@
+"""The fleet as it is shown: who is listed, in which order, and who is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.fleet.records import WorkerRecord, WorkerState
+from pyoco_server.fleet.sight import (
+    KEEP_MOST,
+    KEEP_MOST_UNSEEN_SEC,
+    KEEP_UNSEEN_SEC,
+    Sighting,
+    WorkerQuery,
+    chosen,
+    outdated,
+)
+from support.samples import new_run_id, worker
+
+NOW = 10_000_000.0
+
+
+def sighting(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> Sighting:
+    record = replace(worker(name, last_seen_at=last_seen_at), hidden=hidden)
+    return Sighting(record=record, silent_sec=0.0, state=state)
+
+
+FLEET = [
+    sighting("stopped", WorkerState.STOPPED_GRACEFUL),
+    sighting("zeta", WorkerState.RUNNING),
+    sighting("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
+    sighting("alpha", WorkerState.IDLE),
+    sighting("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
+    sighting("hidden", WorkerState.IDLE, hidden=True),
+]
+
+
+def names(query: WorkerQuery) -> list[WorkerId]:
+    return [seen.record.worker_id for seen in chosen(FLEET, query)]
+
+
+def test_the_active_are_listed_by_name_whatever_they_do() -> None:
+    assert names(WorkerQuery()) == ["alpha", "zeta"]
+
+
+def test_behind_the_active_come_the_lost_and_the_stopped_the_latest_seen_first() -> None:
+    assert names(WorkerQuery(everybody=True)) == ["alpha", "zeta", "lost-late", "lost-early", "stopped"]
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_state_overrides_the_scope(everybody: bool) -> None:
+    query = WorkerQuery(everybody=everybody, state=WorkerState.DISCONNECTED)
+
+    assert names(query) == ["lost-late", "lost-early"]
+
+
+def test_the_hidden_are_shown_to_those_who_ask_for_them() -> None:
+    assert names(WorkerQuery(include_hidden=True)) == ["alpha", "hidden", "zeta"]
+
+
+def test_a_worker_is_as_busy_as_it_has_runs_but_never_beyond_its_slots() -> None:
+    runs = tuple(new_run_id() for _ in range(3))
+    busy = replace(FLEET[1], record=replace(worker(), slots=2, current_run_ids=runs))
+
+    assert (FLEET[1].busy, busy.busy) == (0, 2)
+
+
+def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:
+    fresh = worker("fresh", last_seen_at=NOW - KEEP_UNSEEN_SEC)
+    old = worker("old", last_seen_at=NOW - KEEP_UNSEEN_SEC - 1)
+    stopped = replace(worker("stopped", last_seen_at=old.last_seen_at), stopped_at=old.last_seen_at)
+
+    assert {record.worker_id for record in outdated([fresh, old, stopped], NOW)} == {"old", "stopped"}
+
+
+def test_no_more_are_kept_than_anybody_would_look_through() -> None:
+    records: list[WorkerRecord] = [worker(f"w-{nth}", last_seen_at=NOW - nth) for nth in range(KEEP_MOST + 2)]
+    later = NOW + KEEP_MOST_UNSEEN_SEC
+
+    assert {record.worker_id for record in outdated(records, later)} == {f"w-{KEEP_MOST}", f"w-{KEEP_MOST + 1}"}
+    assert outdated(records, NOW) == []

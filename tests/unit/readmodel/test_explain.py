@@ -1,0 +1,212 @@
+"""Why a run stands where it stands: every conclusion once, and words for it in both languages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.errors import ExecutionFailedError, FlowNotFound
+from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
+from pyoco_server.execution.state import (
+    CancelReceipt,
+    Execution,
+    Failure,
+    Holder,
+    Node,
+    NodeStatus,
+    Request,
+    Status,
+    StopHow,
+)
+from pyoco_server.fleet.queues import QueueState
+from pyoco_server.fleet.records import WorkerState
+from pyoco_server.fleet.sight import Sighting
+from pyoco_server.readmodel.explain import Evidence, Reason, Rules, explain, served_tags
+from pyoco_server.readmodel.explain_words import WORDS, worded
+from support.samples import new_run_id, worker
+
+NOW = 1_000.0
+RULES = Rules(
+    alive_within_sec=15.0,
+    run_heartbeat_sec=1.0,
+    ack_wait_sec=30.0,
+    requeue_after_sec=90.0,
+    max_attempts=20,
+    cancel_grace_sec=30.0,
+    confirm_after_grace_sec=10.0,
+)
+PENDING = Execution(
+    execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"),
+    request=Request(flow_name="train", tag="gpu"),
+    created_at=900.0,
+    updated_at=900.0,
+)
+HOLDER = Holder(attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
+STARTED = replace(PENDING, started_at=950.0, holder=HOLDER)
+ASKED = CancelReceipt(requested_at=990.0, requested_by="ann", reason="wrong data")
+CANCELLING = replace(STARTED, cancel=ASKED)
+RUN = new_run_id()
+
+
+def seen(
+    name: str = "w1", *tags: str, busy: int = 0, state: WorkerState = WorkerState.IDLE, silent: float = 1.0
+) -> Any:
+    record = replace(
+        worker(name, last_seen_at=NOW - silent), tags=tags or ("gpu",), slots=1, current_run_ids=(RUN,) * busy
+    )
+    return Sighting(record=record, silent_sec=silent, state=state)
+
+
+def evidence(*fleet: Sighting, **changed: Any) -> Evidence:
+    values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet, "rules": RULES}
+    return Evidence(**values | changed)
+
+
+def stopped(how: StopHow) -> Execution:
+    receipt = replace(ASKED, how=how, stopped_at=995.0)
+    return replace(STARTED, status=Status.CANCELED, ended_at=995.0, cancel=receipt)
+
+
+def failed(code: str, *nodes: Node, attempt: int = 1) -> Execution:
+    return replace(
+        STARTED,
+        status=Status.FAILED,
+        ended_at=990.0,
+        error=Failure(code=code, message="ZeroDivisionError: division by zero"),
+        nodes={node.node_id: node for node in nodes},
+        holder=replace(HOLDER, attempt=attempt),
+    )
+
+
+BROKEN = Node(
+    node_id=NodeId("divide"),
+    status=NodeStatus.FAILED,
+    error=Failure(code="ZeroDivisionError", message="division by zero"),
+)
+LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
+GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
+LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
+JUST = replace(PENDING, created_at=999.0)
+JUST_ASKED = replace(STARTED, cancel=replace(ASKED, requested_at=999.0))
+AGAIN = replace(STARTED, holder=replace(HOLDER, attempt=3))
+FULL = QueueState(waiting=5, in_work=200, redelivered=0, most_in_work=200)
+
+CASES: list[tuple[Execution, Evidence, list[str]]] = [
+    (PENDING, evidence(), ["no_worker_for_tag"]),
+    (PENDING, evidence(seen("w1", "cpu")), ["no_worker_for_tag"]),
+    (PENDING, evidence(seen("w1", "gpu1")), ["no_worker_for_tag", "similar_tag"]),
+    (PENDING, evidence(GONE, LOST), ["workers_for_tag_are_gone"]),
+    (PENDING, evidence(seen(busy=1), ahead=7), ["all_slots_busy"]),
+    (PENDING, evidence(seen(), queue=FULL), ["queue_at_its_limit"]),
+    (PENDING, evidence(seen(), ahead=1), ["about_to_start"]),
+    (JUST, evidence(seen()), ["about_to_start"]),
+    (PENDING, evidence(seen()), ["waits_although_free"]),
+    (STARTED, evidence(seen(busy=1)), ["running"]),
+    (replace(STARTED, holder=None), evidence(), ["running"]),
+    (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
+    (AGAIN, evidence(seen(busy=1)), ["running", "tried_again"]),
+    (STARTED, evidence(LOST, seen("w2")), ["worker_silent"]),
+    (STARTED, evidence(LOST), ["worker_silent", "workers_for_tag_are_gone"]),
+    (STARTED, evidence(LEFT, seen("w2")), ["worker_stopped"]),
+    (STARTED, evidence(seen("w2")), ["worker_restarted_or_unknown"]),
+    (JUST_ASKED, evidence(seen(busy=1)), ["cancel_on_its_way"]),
+    (CANCELLING, evidence(seen(busy=1)), ["cancel_delivered"]),
+    (CANCELLING, evidence(LOST), ["cancel_without_worker"]),
+    (failed(FlowNotFound.err_id), evidence(), ["flow_not_found"]),
+    (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
+    (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
+    *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),
+    (replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
+]
+
+
+@pytest.mark.parametrize(("execution", "known", "codes"), CASES, ids=["+".join(case[2]) for case in CASES])
+def test_every_state_has_its_reasons(execution: Execution, known: Evidence, codes: list[str]) -> None:
+    assert [reason.code for reason in explain(execution, known)] == codes
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language: str) -> None:
+    used = set()
+    for execution, known, _ in CASES:
+        for reason in explain(execution, known):
+            message, hint = worded(reason, language)
+            assert not re.search(r"[{}]|None", message + hint)
+            assert re.search("[ぁ-ん]", message + hint) is not None if language == "ja" else (message + hint).isascii()
+            used.add(reason.code)
+
+    assert used == WORDS.keys()
+
+
+def test_every_code_is_in_the_document_of_the_workers() -> None:
+    told = (Path(__file__).parents[3] / "docs" / "workers.md").read_text("utf-8")
+
+    assert {code for code in WORDS if f"`{code}`" not in told} == set()
+
+
+def test_the_words_name_what_matters() -> None:
+    (reason,) = explain(PENDING, evidence(seen("w1", "cpu", "batch")))
+
+    message, hint = worded(reason, "en")
+
+    assert message == "No worker serves the tag gpu."
+    assert "pyoco-worker --tags gpu" in hint
+    assert "batch, cpu" in hint
+
+
+@pytest.mark.parametrize(
+    ("tag", "served", "similar"),
+    [("GPU", "gpu", "gpu"), ("gpu_large", "gpu-large", "gpu-large"), ("defalt", "default", "default")],
+)
+def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> None:
+    misspelled = replace(PENDING, request=replace(PENDING.request, tag=tag))
+
+    _, slip = explain(misspelled, evidence(seen("w1", served)))
+
+    assert slip.facts["similar"] == similar
+
+
+def test_a_hidden_worker_serves_its_tags_all_the_same() -> None:
+    hidden = replace(seen(), record=replace(seen().record, hidden=True))
+
+    assert [reason.code for reason in explain(JUST, evidence(hidden))] == ["about_to_start"]
+
+
+def test_a_cancel_says_how_long_it_may_take() -> None:
+    (reason,) = explain(CANCELLING, evidence(seen(busy=1)))
+
+    assert (reason.facts["grace_left_sec"], reason.facts["at_the_latest_sec"]) == (20.0, 30.0)
+    assert (reason.facts["by"], reason.facts["reason"]) == ("ann", "wrong data")
+
+
+def test_a_failed_task_is_named_with_its_own_error() -> None:
+    (reason,) = explain(failed(ExecutionFailedError.err_id, BROKEN), evidence())
+
+    assert worded(reason, "en")[0] == "The task divide failed: ZeroDivisionError: division by zero"
+
+
+def test_a_failure_of_the_catalogue_brings_its_own_hint() -> None:
+    (reason,) = explain(failed(ExecutionFailedError.err_id), evidence())
+
+    assert worded(reason, "en")[1] == ExecutionFailedError.hint
+    assert worded(reason, "ja")[1] == ExecutionFailedError.hint_ja
+
+
+def test_what_users_wrote_is_never_taken_for_a_template() -> None:
+    hostile = Reason(code="run_failed", facts={"error": "{tag.__class__} {0}"})
+
+    assert worded(hostile, "en")[0] == "The run failed: {tag.__class__} {0}"
+
+
+def test_served_tags_count_the_living_and_are_bounded() -> None:
+    fleet = [seen("w1", "gpu", "cpu", busy=1), seen("w2", "gpu"), LOST]
+
+    assert served_tags(fleet) == [
+        {"tag": "cpu", "workers": 1, "slots": 1, "slots_busy": 1},
+        {"tag": "gpu", "workers": 2, "slots": 2, "slots_busy": 1},
+    ]
+    assert len(served_tags([seen("w1", *(f"t{nth}" for nth in range(500)))])) == 50
