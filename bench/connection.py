@@ -2,10 +2,14 @@
 
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 from bench.processes import StepFailed
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +28,9 @@ class Answer:
         return self
 
 
-def request_bytes(method: str, path: str, body: bytes = b"") -> bytes:
+def request_bytes(method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> bytes:
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if method == "POST":
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body
@@ -46,8 +51,8 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
 
-    def request(self, method: str, path: str, body: bytes = b"") -> Answer:
-        self._socket.sendall(request_bytes(method, path, body))
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+        self._socket.sendall(request_bytes(method, path, body, headers))
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             self._receive()
         head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]

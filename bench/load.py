@@ -1,4 +1,4 @@
-"""Drives POST as fast as the server answers: wrk where it is installed, else a client of our own; it never retries.
+"""Drives one request as fast as the server answers: wrk where it is installed, else our own client; it never retries.
 
 Both are run against the bare framework in every benchmark, so the reader can see that the client is not the limit."""
 
@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
@@ -41,23 +42,41 @@ def available_client() -> LoadClient:
     return "wrk" if shutil.which("wrk") else "built-in"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is sent again and again."""
+
+    path: str
+    method: str = "POST"
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask_for(client: LoadClient, port: int, request: Request, *, connections: int, seconds: float) -> Load:
+    """Sends the same request over `connections` connections for about `seconds`."""
+    if client == "wrk":
+        return _wrk(port, request, connections=connections, seconds=seconds)
+    return asyncio.run(_built_in(port, request, connections=connections, seconds=seconds, limit=None))
+
+
 def post_for(client: LoadClient, port: int, path: str, body: bytes, *, connections: int, seconds: float) -> Load:
     """Posts the same body over `connections` connections for about `seconds`."""
-    if client == "wrk":
-        return _wrk(port, path, body, connections=connections, seconds=seconds)
-    return asyncio.run(_built_in(port, path, body, connections=connections, seconds=seconds, limit=None))
+    return ask_for(client, port, Request(path=path, body=body), connections=connections, seconds=seconds)
 
 
 def post_count(port: int, path: str, body: bytes, *, connections: int, count: int) -> Load:
     """Posts exactly `count` times; wrk can only count seconds, so this is always the built-in client."""
-    return asyncio.run(_built_in(port, path, body, connections=connections, seconds=300, limit=count))
+    request = Request(path=path, body=body)
+    return asyncio.run(_built_in(port, request, connections=connections, seconds=300, limit=count))
 
 
-def _wrk(port: int, path: str, body: bytes, *, connections: int, seconds: float) -> Load:
+def _wrk(port: int, request: Request, *, connections: int, seconds: float) -> Load:
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s"]
+    for name, value in request.headers.items():
+        command += ["-H", f"{name}: {value}"]
     finished = subprocess.run(
-        [*command, "-s", str(LUA_SCRIPT), f"http://127.0.0.1:{port}{path}"],
-        env={**os.environ, "BENCH_BODY": body.decode()},
+        [*command, "-s", str(LUA_SCRIPT), f"http://127.0.0.1:{port}{request.path}"],
+        env={**os.environ, "BENCH_METHOD": request.method, "BENCH_BODY": request.body.decode()},
         capture_output=True,
         text=True,
         timeout=seconds + 30,
@@ -135,10 +154,10 @@ class _Burst:
             self.finished.set_result(None)
 
 
-async def _built_in(port: int, path: str, body: bytes, *, connections: int, seconds: float, limit: int | None) -> Load:
+async def _built_in(port: int, request: Request, *, connections: int, seconds: float, limit: int | None) -> Load:
     loop = asyncio.get_running_loop()
     started = time.monotonic()
-    payload = request_bytes("POST", path, body)
+    payload = request_bytes(request.method, request.path, request.body, request.headers)
     burst = _Burst(payload, connections=connections, until=started + seconds, limit=limit)
     async with asyncio.timeout(seconds + 30):
         for _ in range(connections):

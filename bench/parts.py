@@ -3,6 +3,7 @@
 import time
 
 from bench import limits, measures, streams
+from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.load import LoadClient
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
@@ -153,4 +154,18 @@ def _can_run(bench: Bench, stack: Stack) -> bool:
     return stack.can_run
 
 
-PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists, "sse": sse}
+def access(bench: Bench, stack: Stack) -> None:
+    """Only ours: the same gateway twice, with and without access control."""
+    if stack.name != "ours":
+        return
+    guarded, seconds = Guarded(), bench.scale.load_sec
+    with (
+        bench.journal.step("ours", "access control on and off"),
+        bench.started(stack, "interval"),
+        bench.started(guarded, "interval"),
+    ):
+        for row, share in cost_of_access(stack, guarded, bench.client, seconds=seconds).items():
+            bench.add("ours", f"access.{row}", share)
+
+
+PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists, "sse": sse, "access": access}

@@ -52,6 +52,14 @@ def at_most(key: str, value: float, unit: str) -> Budget:
     return Budget(text=f"≤ {value:g} {unit}", holds=holds)
 
 
+def at_least(key: str, value: float, unit: str) -> Budget:
+    def holds(journal: Journal) -> bool | None:
+        ours = journal.median("ours", key)
+        return None if ours is None else ours >= value
+
+    return Budget(text=f"≥ {value:g} {unit}", holds=holds)
+
+
 def times_the_peer(key: str, factor: float) -> Budget:
     def holds(journal: Journal) -> bool | None:
         ours, peer = journal.median("ours", key), journal.median("peer", key)
@@ -73,7 +81,8 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *_stream_rows(), *_footprint_rows()]
+    ours = [*_stream_rows(), *_access_rows()]
+    return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
 def limit_rows() -> list[Row]:
@@ -154,6 +163,22 @@ def _list_rows() -> list[Row]:
         )
         for size in LIST_SIZES
         for name, words in FILTER_WORDS.items()
+    ]
+
+
+def _access_rows() -> list[Row]:
+    ways = {"key": "API key", "token": "bearer token"}
+    acts = {"submit": "POST /runs", "read": "GET /runs/{id}"}
+    return [
+        Row(
+            key=f"access.{way}.{act}",
+            title=f"{path}, 64 connections, buffered: with {word} / without access control",
+            unit="×",
+            better="higher",
+            budget=at_least(f"access.{way}.{act}", 0.9, "×"),
+        )
+        for way, word in ways.items()
+        for act, path in acts.items()
     ]
 
 

@@ -148,7 +148,12 @@ class Ours(Stack):
         if worker_tags:
             command += ["--with-worker", "--worker-tags", ",".join(worker_tags), "--flow-resolver", RESOLVER]
             command += ["--worker-concurrency", str(self.concurrency)]
-        return Child("ours-up", command, cwd=self.folder, env={**_tree_first(), "PYOCO_NATS_SYNC": sync})
+        env = {**_tree_first(), "PYOCO_NATS_SYNC": sync, **self._settings()}
+        return Child("ours-up", command, cwd=self.folder, env=env)
+
+    def _settings(self) -> dict[str, str]:
+        """Settings beyond the defaults; they may name files of the folder."""
+        return {}
 
     def _launch_worker(self, tags: Sequence[str], worker_id: str) -> Child:
         command = [*program("worker"), "--data-dir", str(self.data_dir), "--tags", ",".join(tags)]

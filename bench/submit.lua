@@ -1,7 +1,9 @@
--- Every request of wrk is the same POST; the figures leave as one line of JSON, because wrk's own text is for people.
-wrk.method = "POST"
-wrk.body = os.getenv("BENCH_BODY")
-wrk.headers["Content-Type"] = "application/json"
+-- Every request of wrk is the same; the figures leave as one line of JSON, because wrk's own text is for people.
+wrk.method = os.getenv("BENCH_METHOD")
+if wrk.method == "POST" then
+  wrk.body = os.getenv("BENCH_BODY")
+  wrk.headers["Content-Type"] = "application/json"
+end
 
 function done(summary, latency, requests)
   local failed = summary.errors.status + summary.errors.connect + summary.errors.read

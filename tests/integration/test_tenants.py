@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from pyoco_server.execution.ids import RunId
 from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.callers import hand_out, showing
+from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, listed, serving, submit
 
 RUN_ROUTES = sorted(
@@ -103,6 +105,38 @@ async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:
         ):
             house.client.headers.update(who)
             await listed(house.client, expected, **query)
+
+
+async def test_pages_show_the_runs_of_the_own_tenant_only_whoever_made_the_cursor(house: House) -> None:
+    async def page(who: dict[str, str], **query: Any) -> httpx.Response:
+        return await house.client.get("/runs", params={"limit": 1, **query}, headers=who)
+
+    house.client.headers.update(house.owner)
+    other = await submit(house.client)
+    await listed(house.client, [other, house.run_id])
+    first = (await page(house.owner, cursor="")).json()
+    assert [run["run_id"] for run in first["items"]] == [other]
+
+    for query in ({"cursor": ""}, {"updated_after": 0}, {"cursor": first["next_cursor"]}, {"include": "full"}):
+        answer = await page(house.stranger, **query)
+
+        assert answer.status_code in (200, 422)
+        assert house.run_id not in answer.text
+        assert other not in answer.text
+    assert [run["run_id"] for run in (await page(house.owner, cursor=first["next_cursor"])).json()["items"]] == [
+        house.run_id
+    ]
+
+
+async def test_a_flow_file_is_submitted_for_the_own_tenant(house: House) -> None:
+    answer = await house.client.post(
+        "/runs/yaml", files={"workflow": TWO_TASKS.encode()}, data={"flow_name": "nightly"}, headers=house.owner
+    )
+    assert answer.status_code == 200, answer.text
+    run_id = answer.json()["run_id"]
+
+    assert (await house.client.get(f"/runs/{run_id}", headers=house.owner)).json()["tenant_id"] == "team-a"
+    assert (await house.client.get(f"/runs/{run_id}", headers=house.stranger)).status_code == 404
 
 
 async def test_an_administrator_sees_every_run_and_submits_for_a_tenant_of_its_own(house: House) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
-from pyoco_server.access.caller import Caller
+from pyoco_server.access.caller import Caller, is_tenant_id
 from pyoco_server.access.scopes import Scope, in_words, known_scopes
 from pyoco_server.errors import InvalidApiKey, InvalidUsage
 
@@ -33,7 +33,10 @@ _FINGERPRINT_DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is stored of a key. `pepper_id` is a fingerprint of the pepper it was made with, None: made without."""
+    """What is stored of a key, and `caller`, for whom it speaks.
+
+    `pepper_id` is a fingerprint of the pepper it was made with, None: made without.
+    """
 
     key_id: KeyId
     tenant_id: str
@@ -44,13 +47,14 @@ class ApiKey:
     name: str | None = None
     expires_at: float | None = None
     revoked_at: float | None = None
+    caller: Caller = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        caller = Caller(name=self.key_id, tenant_id=self.tenant_id, api_key_id=self.key_id, scopes=self.scopes)
+        object.__setattr__(self, "caller", caller)
 
     def is_active(self, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(name=self.key_id, tenant_id=self.tenant_id, api_key_id=self.key_id, scopes=self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,12 @@ def to_plain(record: ApiKey) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> ApiKey:
-    """The record as stored; a scope of a later version gives nothing here."""
+    """The record as stored, or ValueError; a scope of a later version gives nothing here."""
+    ends = (plain.get("expires_at"), plain.get("revoked_at"))
+    if not is_tenant_id(plain["tenant_id"]) or not isinstance(plain["digest"], str):
+        raise ValueError("a key needs a tenant and a digest")
+    if not all(end is None or isinstance(end, int | float) for end in ends):
+        raise ValueError("the ends of a key are times")
     return ApiKey(
         key_id=KeyId(plain["key_id"]),
         tenant_id=plain["tenant_id"],

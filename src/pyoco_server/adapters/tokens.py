@@ -5,7 +5,6 @@ What a token says of its own algorithm, or of where its key is to be had, is nev
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from typing import Any
 
@@ -40,14 +39,14 @@ def rules_of(config: NatsBackendConfig) -> TokenRules:
 
 
 class Tokens:
-    """Reads tokens. A token seen before costs a hash and a look at the clock."""
+    """Reads tokens. A token seen before costs a look-up and a look at the clock."""
 
     def __init__(self, keys: TokenKeys, rules: TokenRules, clock: Clock, *, most: int = MAX_REMEMBERED) -> None:
         self._keys = keys
         self._rules = rules
         self._clock = clock
         self._most = most
-        self._remembered: OrderedDict[bytes, Admitted] = OrderedDict()
+        self._remembered: OrderedDict[str, Admitted] = OrderedDict()
         self._generation = keys.generation
 
     def __len__(self) -> int:
@@ -60,14 +59,12 @@ class Tokens:
             raise InvalidToken(f"the token has more than {MAX_TOKEN_CHARS} characters", reason="too long")
         self._forget_others()
         now = self._clock.now()
-        # Not the token itself: what is remembered should be of no use to whoever gets to see it.
-        name = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        known = self._remembered.get(name)
+        known = self._remembered.get(token)
         if known is not None and now < known.until:
-            self._remembered.move_to_end(name)
+            self._remembered.move_to_end(token)
             return known.caller
         admitted = admitted_by(self._claims(token), self._rules, now)
-        self._remembered[name] = admitted
+        self._remembered[token] = admitted
         if len(self._remembered) > self._most:
             self._remembered.popitem(last=False)
         return admitted.caller

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.keyring import Keyring
-from pyoco_server.errors import CredentialsMissing, InvalidToken
+from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken, NatsUnavailable, PyocoError
+
+logger = logging.getLogger(__name__)
+
+# How often somebody who is in is looked at again, for what comes by itself: an end that was set, a key that rotated.
+AGAIN_SEC = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +42,20 @@ class Door:
         if shown.api_key is not None and self.keyring is not None:
             return await self.keyring.caller_of(shown.api_key)
         raise CredentialsMissing(reason="no credentials")
+
+    async def until_out(self, shown: Credentials, *, again_sec: float = AGAIN_SEC) -> PyocoError:
+        """Wait until credentials that were good are not good any more; returns why.
+
+        For answers that go on for hours. While nothing can be known, whoever is in stays in.
+        """
+        while True:
+            if self.keyring is not None and shown.api_key is not None:
+                await self.keyring.news(again_sec)
+            else:
+                await asyncio.sleep(again_sec)
+            try:
+                await self.admit(shown)
+            except (InvalidApiKey, InvalidToken) as refusal:
+                return refusal
+            except NatsUnavailable as away:
+                logger.debug("whoever is in stays in", extra={"reason": away.detail})

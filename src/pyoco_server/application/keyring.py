@@ -42,26 +42,40 @@ class Keyring:
         self._pepper = pepper
         self._patience_sec = patience_sec
         self._records: Mapping[KeyId, ApiKey] = {}
+        # Keys that were shown and are good, at most one for each record: the next time they cost a look-up.
+        self._good: dict[str, ApiKey] = {}
         self._position: KeysPosition | None = None
         self._fresh_until = float("-inf")
         self._begun = 0
         self._seen = 0
         self._wanted = asyncio.Event()
         self._moved = asyncio.Event()
+        self._changed = asyncio.Event()
         self._failing = False
 
     async def caller_of(self, text: str) -> Caller:
         """Whose key this is; `InvalidApiKey` when nobody's, `NatsUnavailable` when that cannot be known now."""
+        is_fresh = self._clock.monotonic() < self._fresh_until
+        if is_fresh and (record := self._good.get(text)) is not None and record.is_active(self._clock.now()):
+            return record.caller
         key_id = key_id_in(text)
         if key_id is None:
             raise InvalidApiKey(reason="not of the form of an API key")
-        if self._clock.monotonic() < self._fresh_until:
+        if is_fresh:
             try:
                 return self._check(text, key_id)
             except InvalidApiKey as refused:
                 logger.debug("a key is looked for again", extra={"key_id": key_id, "reason": refused.facts["reason"]})
         await self._next_look()
         return self._check(text, key_id)
+
+    async def news(self, timeout_sec: float) -> None:
+        """Wait until the keys have changed, or for so long."""
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._changed.wait()
+        except TimeoutError:
+            return
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -77,7 +91,11 @@ class Keyring:
             await self._until_wanted()
 
     def _check(self, text: str, key_id: KeyId) -> Caller:
-        return check(text, self._records.get(key_id), self._pepper, self._clock.now())
+        record = self._records.get(key_id)
+        caller = check(text, record, self._pepper, self._clock.now())
+        if record is not None:
+            self._good[text] = record
+        return caller
 
     async def _look(self) -> None:
         self._begun += 1
@@ -86,7 +104,10 @@ class Keyring:
         if position != self._position:
             # What is read is at least as new as the position; were it newer, the next look reads it once more.
             self._records = {record.key_id: record for record in await self._store.all()}
+            self._good.clear()
             self._position = position
+            self._changed.set()
+            self._changed = asyncio.Event()
             logger.info("API keys read", extra={"keys": len(self._records)})
         if self._failing:
             logger.info("API keys can be checked again")

@@ -122,11 +122,16 @@ class Up:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         say(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
+        shown = ""
+        if "api_key" in self.config.auth_ways:
+            shown = f" -H '{self.config.http_api_key_header}: KEY'"
+            where = f" --data-dir {self.config.data_dir}" if self.embedded else ""
+            say(f"callers need a key: pyoco-server-admin api-key create --tenant team-a{where}")
         if self.worker is not None:
             await server.until_a_worker_is_ready()
             body = '{"flow_name": "hello", "params": {"name": "world"}}'
-            say(f"try: curl -s {address}/runs -H 'Content-Type: application/json' -d '{body}'")
-            say(f"then: curl -s {address}/runs")
+            say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
+            say(f"then: curl -s {address}/runs{shown}")
         else:
             say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
 

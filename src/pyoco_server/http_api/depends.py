@@ -37,6 +37,19 @@ def origin_of(request: Request) -> Origin:
     return Origin(actor=Actor(kind="user", id=caller_of(request).name), correlation_id=request.scope.get("request_id"))
 
 
-GatewayDep = Annotated[Gateway, Depends(gateway_of)]
-OriginDep = Annotated[Origin, Depends(origin_of)]
-CallerDep = Annotated[Caller, Depends(caller_of)]
+# Coroutines, although nothing is waited for: the framework sends plain functions to a thread, each for each request.
+async def _gateway(request: Request) -> Gateway:
+    return gateway_of(request)
+
+
+async def _origin(request: Request) -> Origin:
+    return origin_of(request)
+
+
+async def _caller(request: Request) -> Caller:
+    return caller_of(request)
+
+
+GatewayDep = Annotated[Gateway, Depends(_gateway)]
+OriginDep = Annotated[Origin, Depends(_origin)]
+CallerDep = Annotated[Caller, Depends(_caller)]

@@ -6,6 +6,7 @@ somebody who is not let in. Where access is not controlled there is no guard at 
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
 from pyoco_server.access.caller import ANYONE, Caller
@@ -146,7 +147,33 @@ class Guard:
                 self._log.note(refusal, self._path, scope.get("request_id"))
             raise
         scope["caller"], scope["guard"] = caller, self
-        await self._app(scope, receive, send)
+        is_whole = False
+
+        async def receive_while_in() -> Message:
+            nonlocal is_whole
+            if is_whole:
+                return await self._gone_or_out(receive, scope)
+            message = await receive()
+            is_whole = not message.get("more_body", False)
+            return message
+
+        await self._app(scope, receive_while_in, send)
+
+    async def _gone_or_out(self, receive: Receive, scope: Connection) -> Message:
+        """Behind the body a stream waits for its reader to go; that its caller is let in no more is told so too."""
+        door: Door = scope["app"].state.gateway.door
+        gone = asyncio.ensure_future(receive())
+        out = asyncio.ensure_future(door.until_out(self._show(scope["headers"])))
+        try:
+            await asyncio.wait([gone, out], return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                return gone.result()
+            self._log.note(out.result(), self._path, scope.get("request_id"))
+            return {"type": "http.disconnect"}
+        finally:
+            for one in (gone, out):
+                one.cancel()
+            await asyncio.gather(gone, out, return_exceptions=True)
 
 
 def _guarded(route: BaseRoute, scopes: frozenset[Scope], show: Reader, log: RefusalLog) -> BaseRoute:

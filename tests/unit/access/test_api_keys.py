@@ -122,6 +122,23 @@ def test_a_record_comes_back_from_what_is_stored() -> None:
     assert from_plain(to_plain(record)) == record
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tenant_id": None},
+        {"tenant_id": ""},
+        {"tenant_id": 7},
+        {"digest": None},
+        {"expires_at": "x"},
+        {"revoked_at": []},
+    ],
+    ids=repr,
+)
+def test_a_record_that_makes_no_sense_is_none(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        from_plain(to_plain(key_record()) | changed)
+
+
 def test_a_scope_of_a_later_version_gives_nothing() -> None:
     plain = to_plain(key_record()) | {"scopes": ["runs:read", "moons:land"]}
 

@@ -38,13 +38,19 @@ def test_everybody_else_sees_their_own_tenant_only() -> None:
     assert Caller(tenant_id="team-a", scopes=EVERY_SCOPE - {Scope.ADMIN}).sees == "team-a"
 
 
+@pytest.mark.parametrize("tenant", [None, "", "a b"])
+def test_a_caller_without_a_tenant_would_see_everything_and_cannot_be_made(tenant: str | None) -> None:
+    with pytest.raises(ValueError, match="tenant"):
+        Caller(name="ann", tenant_id=tenant, scopes=frozenset({Scope.RUNS_READ}))
+
+
 def test_a_missing_scope_is_named() -> None:
     caller = Caller(name="ann", tenant_id="team-a", scopes=frozenset({Scope.RUNS_READ}))
 
-    caller.require([Scope.RUNS_READ])
-    caller.require([])
+    caller.require(frozenset({Scope.RUNS_READ}))
+    caller.require(frozenset())
     with pytest.raises(ScopeMissing, match="runs:cancel"):
-        caller.require([Scope.RUNS_READ, Scope.RUNS_CANCEL])
+        caller.require(frozenset({Scope.RUNS_READ, Scope.RUNS_CANCEL}))
 
 
 @pytest.mark.parametrize("text", ["team-a", "a", "A.b_c-9", "x" * 64])

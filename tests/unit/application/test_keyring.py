@@ -104,6 +104,19 @@ async def test_a_known_key_costs_the_store_nothing_and_an_unchanged_store_is_not
         assert store.reads == 1
 
 
+async def test_a_key_that_was_good_before_still_expires(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record(expires_at=1000.5))
+    async with looking(store, clock) as keyring:
+        for _ in range(2):
+            await keyring.caller_of(KEY)
+
+        clock.pass_time(0.5)
+
+        with pytest.raises(InvalidApiKey, match="expired"):
+            await keyring.caller_of(KEY)
+
+
 async def test_many_refusals_share_one_look(clock: ManualClock) -> None:
     store = Store()
     async with looking(store, clock) as keyring:

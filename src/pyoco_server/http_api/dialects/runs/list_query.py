@@ -71,7 +71,7 @@ class ListQuery(BaseModel):
         )
 
 
-def _given_once(request: Request) -> None:
+async def _given_once(request: Request) -> None:
     """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which."""
     for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
         if times > 1 and name not in _REPEATABLE:
