@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from pyoco_server.application.ports import CommitHeard, LiveCommits, LoadedSnapshot
@@ -112,11 +112,10 @@ class Watches:
         after: int = 0,
         since: float | None = None,
         timeout_sec: float | None = None,
-        still_allowed: Callable[[], Awaitable[bool]] | None = None,
     ) -> Watcher | None:
         """Somebody who is told of the run from behind the version `after`; None when nothing is left to be told.
 
-        `since` holds back views that are not newer; `still_allowed` is asked at every heartbeat.
+        `since` holds back views that are not newer.
         """
         channel = self._enter(run_id)
         try:
@@ -128,9 +127,7 @@ class Watches:
         except BaseException:
             self._leave(channel)
             raise
-        watcher = Watcher(
-            after=after, since=since, still_allowed=still_allowed, left=lambda gone: self._leave(channel, gone)
-        )
+        watcher = Watcher(after=after, since=since, left=lambda gone: self._leave(channel, gone))
         channel.watchers.add(watcher)
         watcher.offer(view)
         if timeout_sec is not None:
@@ -286,7 +283,6 @@ class Watches:
 
     async def _beat(self, channel: Channel) -> None:
         channel.beat_at = self._stores.clock.monotonic() + self._heartbeat_sec
-        await asyncio.gather(*(watcher.check() for watcher in channel.watchers if watcher.is_checked))
         away = not self._stores.broker.connected
         if not away:
             try:

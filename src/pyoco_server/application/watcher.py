@@ -6,7 +6,7 @@ A reader that is slow misses the views in between, not the last one: a view is t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
@@ -55,17 +55,15 @@ class Told(NamedTuple):
 class Watcher:
     """One reader. The hub offers, the reader takes; both on the same event loop."""
 
-    __slots__ = ("_after", "_beat", "_ended", "_left", "_newest", "_news", "_since", "_still_allowed", "_timer")
+    __slots__ = ("_after", "_beat", "_ended", "_left", "_newest", "_news", "_since", "_timer")
 
     def __init__(
         self,
         *,
         after: int,
         since: float | None,
-        still_allowed: Callable[[], Awaitable[bool]] | None,
         left: Callable[[Watcher], None],
     ) -> None:
-        self._still_allowed = still_allowed
         self._after = after
         self._since = since
         self._left: Callable[[Watcher], None] | None = left
@@ -87,16 +85,6 @@ class Watcher:
         if not self._ended:
             self._beat = Told(view, beat=True, away=away)
             self._news.set()
-
-    @property
-    def is_checked(self) -> bool:
-        return self._still_allowed is not None
-
-    async def check(self) -> None:
-        """Let the reader go who may no longer read."""
-        if self._still_allowed is not None and not await self._still_allowed():
-            self._newest = None
-            self.end()
 
     def end_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self.end)

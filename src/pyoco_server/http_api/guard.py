@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
@@ -61,12 +60,6 @@ def caller_of(request: Request) -> Caller:
     """Who asks, as the guard found out."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
-
-
-def still_admitted(request: Request) -> Callable[[], Awaitable[bool]] | None:
-    """A question for those who answer for long: whether the caller would be let in now; None: everybody would."""
-    guard: Guard | None = request.scope.get("guard")
-    return None if guard is None else partial(guard.still_admits, request.scope)
 
 
 def install(app: FastAPI, config: NatsBackendConfig) -> None:
@@ -126,13 +119,6 @@ class Guard:
         self._log = log
         needs(*scopes)(self)  # for whoever asks a guarded mount
 
-    async def still_admits(self, scope: Connection) -> bool:
-        """Whether the same request would be let in as the same caller; where nobody can know that now, it would."""
-        try:
-            return bool(await self._admit(scope) == scope["caller"])
-        except PyocoError as refusal:
-            return refusal.kind not in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
-
     async def _admit(self, scope: Connection) -> Caller:
         door: Door = scope["app"].state.gateway.door
         caller = await door.admit(self._show(scope["headers"]))
@@ -146,7 +132,7 @@ class Guard:
             if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
                 self._log.note(refusal, self._path, scope.get("request_id"))
             raise
-        scope["caller"], scope["guard"] = caller, self
+        scope["caller"] = caller
         is_whole = False
 
         async def receive_while_in() -> Message:

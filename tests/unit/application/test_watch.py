@@ -473,28 +473,6 @@ async def test_a_run_that_was_removed_ends_its_streams(world: World) -> None:
             await watches.open(run_id, sees=None)
 
 
-async def test_who_may_no_longer_watch_is_let_go_at_the_next_heartbeat(world: World) -> None:
-    run_id = await world.submit()
-    allowed = asyncio.Event()
-    allowed.set()
-
-    async def still_allowed() -> bool:
-        return allowed.is_set()
-
-    async with hub(world) as watches:
-        watcher = await watches.open(run_id, sees=None, still_allowed=still_allowed)
-        stays = await opened(watches, run_id)
-        assert watcher is not None
-        await told(watcher)
-        await told(stays)
-        allowed.clear()
-
-        await pass_heartbeat(world, watches)
-
-        assert await ended(watcher)
-        assert (await told(stays)).beat
-
-
 # --- resuming ---------------------------------------------------------------------------------------------------------
 
 ACTS = st.lists(st.sampled_from(["commit", "commit", "read", "cut", "hear"]), max_size=30)

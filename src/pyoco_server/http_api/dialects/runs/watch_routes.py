@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.watcher import Watcher
@@ -13,7 +13,7 @@ from pyoco_server.http_api import sse
 from pyoco_server.http_api.depends import CallerDep, GatewayDep
 from pyoco_server.http_api.dialects.runs import schemas, translate
 from pyoco_server.http_api.dialects.runs.routes import Include, RunIdPath
-from pyoco_server.http_api.guard import needs, still_admitted
+from pyoco_server.http_api.guard import needs
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -86,7 +86,6 @@ class _Events:
 @needs(Scope.RUNS_READ)
 async def watch_run(
     run_id: RunIdPath,
-    request: Request,
     gateway: GatewayDep,
     caller: CallerDep,
     include: Include = None,
@@ -107,7 +106,6 @@ async def watch_run(
         after=translate.version_of(last_event_id),
         since=since,
         timeout_sec=timeout_sec,
-        still_allowed=still_admitted(request),
     )
     if watcher is None:
         return Response(status_code=204)
