@@ -25,6 +25,9 @@ CURSOR_WAIT_SEC = 1.5
 MAX_WHOLE_BYTES = 8 * 1024 * 1024
 LOADED_AT_A_TIME = 16
 
+NOT_FILLED = "the list is being built after a start; try again in a moment"
+FAILING = "the list cannot be built at present, and this gateway's log says why; try again in a moment"
+
 Item = bytes | Mapping[str, Any]
 """A summary, as JSON, or a whole snapshot."""
 
@@ -110,7 +113,7 @@ class Lists:
         if not self.stores.broker.connected:
             raise NatsUnavailable
         if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise NatsUnavailable("the list is being built after a start; try again in a moment")
+            raise NatsUnavailable(NOT_FILLED if self.follower.failing is None else FAILING)
         await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)
 
 

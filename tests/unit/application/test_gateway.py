@@ -12,7 +12,7 @@ import pytest
 
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
-from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.indexing import Failing, IndexFollower
 from pyoco_server.application.lists import ItemPage
 from pyoco_server.application.ports import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.application.submit import submit
@@ -63,6 +63,17 @@ async def test_a_list_is_refused_while_the_index_is_being_built(world: World, mo
     gateway = gateway_of(world)
 
     with pytest.raises(NatsUnavailable, match="being built"):
+        await gateway.lists.summaries(EVERYTHING)
+
+
+async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.application.lists.FIRST_FILL_WAIT_SEC", 0.01)
+    gateway = gateway_of(world)
+    gateway.follower.failing = Failing(since=1.0, error="the disk is full")
+
+    with pytest.raises(NatsUnavailable, match="cannot be built at present"):
         await gateway.lists.summaries(EVERYTHING)
 
 
