@@ -279,3 +279,26 @@ def test_nobody_there_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert code == 1
     assert "[ERR-PYOCO-0001]" in program.out.all()[0]
     assert "pyoco-server up" in program.out.all()[1]
+
+
+def test_a_doctor_ends_with_the_broker_that_is_away(server: StandIn, tmp_path: Path) -> None:
+    server.answers["/health"] = {"status": "ok", "nats": "away"}
+
+    with client("doctor", cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert [line for line in program.out.all() if line.startswith("✗")] == [
+        "✗ nats: the gateway does not reach its NATS [ERR-PYOCO-0003]"
+    ]
+    assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
+
+
+def test_a_doctor_of_this_machine_asks_no_proxy_for_the_time(server: StandIn, tmp_path: Path) -> None:
+    with stand_in({}) as gone:
+        proxy = gone.address
+
+    with client("doctor", cwd=tmp_path, env=where(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
+        program.exit_code()
+
+    assert "✓ clock: the clocks agree" in program.out.all()

@@ -75,8 +75,10 @@ def examine(where: Where, tag: str | None) -> Iterator[Finding]:
         yield Finding(check="server", verdict="ok", detail=answers)
         yield version_of(health)
         yield clock(_server_date(client.base_url), asked_at)
-        yield broker(health)
-        yield from _asked(client, tag)
+        reached = broker(health)
+        yield reached
+        if reached.verdict == "ok":
+            yield from _asked(client, tag)
 
 
 def _asked(client: PyocoHttpClient, tag: str | None) -> Iterator[Finding]:
@@ -157,16 +159,16 @@ def broker(health: Mapping[str, Any]) -> Finding:
 def refused(question: str, error: PyocoClientError) -> Finding:
     """What the server would not tell; a list of workers that one may not see is no reason to worry."""
     status = getattr(error, "status_code", None)
-    detail = plain.line(
-        f"{question}: {error.detail} [{error.err_id}]" if error.err_id else f"{question}: {error.detail}"
-    )
+    check = "access" if status in (401, 403) and question == "runs" else question
+    told = error.detail if check == question else f"{question}: {error.detail}"
+    detail = plain.line(f"{told} [{error.err_id}]" if error.err_id else told)
     todo = error.hint
     if error.err_id == CredentialsMissing.err_id:
         more = in_words(" Or set PYOCO_API_KEY.", "環境変数 PYOCO_API_KEY でも指定できます。")
         todo = f"{todo or in_words(CredentialsMissing.hint, CredentialsMissing.hint_ja)}{more}"
     if question == "workers" and status in (403, 404):
         return Finding(check="workers", verdict="skipped", detail=detail, todo=todo)
-    return Finding(check="access" if status in (401, 403) else question, verdict="wrong", detail=detail, todo=todo)
+    return Finding(check=check, verdict="wrong", detail=detail, todo=todo)
 
 
 def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Finding]:
@@ -200,12 +202,15 @@ def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Fin
 
 def _server_date(address: str) -> str | None:
     """The time on the server, as every HTTP answer has it; the SDK shows bodies only."""
+    from pyoco_server.http_client.connection import on_this_machine
     from pyoco_server.http_client.lean_httpx import httpx
 
+    by_proxy = not on_this_machine(address)  # as the SDK does
     try:
-        date: str | None = httpx.get(f"{address}/health", timeout=PROBE_TIMEOUT_SEC).headers.get("date")
+        answer = httpx.get(f"{address}/health", timeout=PROBE_TIMEOUT_SEC, trust_env=by_proxy)
     except httpx.HTTPError:
         return None
+    date: str | None = answer.headers.get("date")
     return date
 
 

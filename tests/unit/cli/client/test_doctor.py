@@ -86,7 +86,7 @@ def test_a_refusal_is_told_with_its_hint(question: str, status: int, check: str,
     finding = refused(question, refusal("no", "ERR-PYOCO-0036", "ask for it", status))
 
     assert (finding.check, finding.verdict, finding.todo) == (check, verdict, "ask for it")
-    assert "ERR-PYOCO-0036" in finding.detail
+    assert finding.detail == ("runs: " if check != question else "") + "no [ERR-PYOCO-0036]"
 
 
 def test_a_japanese_terminal_reads_what_is_so_and_what_to_do_in_one_language(monkeypatch: pytest.MonkeyPatch) -> None:
