@@ -100,7 +100,7 @@ pyoco-client submit --flow-name report --params-file base.yaml --params '{"year"
 
 ## Completion
 
-`pyoco-client completion bash >> ~/.bashrc`, `completion zsh >> ~/.zshrc` (behind the line with `compinit`), or
+`pyoco-client completion bash >> ~/.bashrc`, `completion zsh >> ~/.zshrc`, or
 `completion fish > ~/.config/fish/completions/pyoco-client.fish`; or `pyoco-client --install-completion`, which finds
 out the shell and does it itself. Then open a new shell.
 """
