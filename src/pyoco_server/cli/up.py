@@ -127,10 +127,16 @@ class Up:
             shown = f" -H '{self.config.http_api_key_header}: KEY'"
             where = f" --data-dir {self.config.data_dir}" if self.embedded else ""
             say(f"callers need a key: pyoco-server-admin api-key create --tenant team-a{where}")
+        elif self.config.auth_ways:
+            shown = " -H 'Authorization: Bearer TOKEN'"
         if self.worker is not None:
             await server.until_a_worker_is_ready()
-            body = '{"flow_name": "hello", "params": {"name": "world"}}'
-            say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
+            if self.worker.flow_resolver is None:
+                say(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
+                say("     (no flow.yaml here? `pyoco-client init` writes a first one)")
+            else:
+                body = '{"flow_name": "hello", "params": {"name": "world"}}'
+                say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
             say(f"then: curl -s {address}/runs{shown}")
         else:
             say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")

@@ -163,7 +163,7 @@ def test_the_words_name_what_matters() -> None:
     message, hint = worded(reason, "en")
 
     assert message == "No worker serves the tag gpu."
-    assert "pyoco-worker --tags gpu" in hint
+    assert hint.endswith(" pyoco-worker --tags gpu --flow-resolver flows.py:resolve")  # as it can be copied
     assert "batch, cpu" in hint
 
 
