@@ -15,6 +15,8 @@ from pyoco_server.http_api.problems import response_for
 # Between two pieces of a body; a sender that pauses longer would only hold a connection.
 BODY_PATIENCE_SEC = 20.0
 
+# No size has more.
+MOST_DIGITS = 19
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
@@ -76,7 +78,9 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        too_large = declared.isdigit() and int(declared) > self._max_bytes
+        # By its length first: of thousands of digits, zeros in front included, Python makes no number.
+        digits = declared.lstrip(b"0")
+        too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > self._max_bytes)
         received, complete = 0, False
 
         async def receive_bounded() -> Message:

@@ -102,11 +102,20 @@ async def test_a_body_of_just_the_limit_is_taken() -> None:
     assert answer[1]["body"] == b"10"
 
 
-async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read() -> None:
+@pytest.mark.parametrize("declared", [b"11", b"0" * 5000 + b"11", b"9" * 5000])
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(declared: bytes) -> None:
     chunks = iter([b"x" * 11])
 
     with pytest.raises(RequestTooLarge, match="at most 10 bytes"):
-        await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"11")], chunks=chunks)
+        await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", declared)], chunks=chunks)
+
+
+async def test_zeros_in_front_of_a_size_are_only_zeros() -> None:
+    declared = b"0" * 5000 + b"3"
+
+    answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", declared)], chunks=[b"abc"])
+
+    assert answer[1]["body"] == b"3"
 
 
 @pytest.mark.parametrize("headers", [[], [(b"content-length", b"3")], [(b"transfer-encoding", b"chunked")]])
