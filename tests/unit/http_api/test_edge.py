@@ -171,7 +171,29 @@ async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> No
     assert b"ERR-PYOCO-0035" in body["body"]
 
 
-@pytest.mark.parametrize("headers", [[], [(b"sec-fetch-site", b"same-origin")], [(b"sec-fetch-site", b"none")]])
+@pytest.mark.parametrize(
+    "page", [b"http://evil.example", b"null", b"", b"http://gateway:80", b"https://gateway:8000.evil"]
+)
+async def test_nor_may_it_where_browsers_tell_its_origin_only(page: bytes) -> None:
+    headers = [(b"host", b"gateway:8000"), (b"origin", page)]
+
+    started, _ = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
+
+    assert started["status"] == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"sec-fetch-site", b"same-origin")],
+        [(b"sec-fetch-site", b"none")],
+        [(b"host", b"gateway:8000")],
+        [(b"host", b"Gateway:8000"), (b"origin", b"http://gateway:8000")],
+        # A proxy between them may have another name; the browser compared those that it knows.
+        [(b"host", b"inner"), (b"origin", b"https://outer"), (b"sec-fetch-site", b"same-origin")],
+    ],
+)
 async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
     started, body = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
 
