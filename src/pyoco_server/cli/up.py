@@ -28,6 +28,7 @@ from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage, NatsUnavailable
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.wire import BoundedHttp
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +182,8 @@ class _Gateway(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self._app,
+                http=BoundedHttp,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,
