@@ -44,7 +44,7 @@ def the_run(argument: str | None, option: str | None) -> str:
     if argument and option and argument != option:
         raise InvalidUsage(
             f"two different runs are named: {argument} and --run-id {option}",
-            example=corrected([word for word in sys.argv[1:] if word not in ("--run-id", option)], replace={}),
+            example=corrected([word for word in sys.argv[1:] if word not in ("--run-id", option, f"--run-id={option}")], replace={}),
         )
     run_id = argument or option
     if not run_id:
