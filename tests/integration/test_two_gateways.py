@@ -1,0 +1,86 @@
+"""Two gateways on one broker: whatever was begun at one goes on at the other, also when the first is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.streams import listening, until_status, watching
+from support.workers import at_work
+
+QUICK = {"run_heartbeat_interval_sec": 0.05, "cancel_grace_period_sec": 0.2}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def ours(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path / "ours", **QUICK)
+
+
+@pytest.fixture
+def theirs(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path / "theirs", **QUICK)
+
+
+async def test_a_run_submitted_at_one_gateway_is_listed_watched_explained_and_cancelled_at_the_other(
+    ours: NatsBackendConfig, theirs: NatsBackendConfig
+) -> None:
+    async with listening(theirs) as other:
+        async with serving(ours) as client:
+            run_id = await submit(client, tag="blue", tags=["nightly"])
+        await listed(other.client, [run_id], tag="blue", tags="nightly")
+        async with (
+            open_stores(ours, name="worker") as stores,
+            at_work(stores, ours, tags=("blue",)) as worker,
+            watching(other.client, run_id) as events,
+        ):
+            await worker.executor.begun()
+            await until_status(events, "RUNNING")
+            told = (await other.client.get(f"/runs/{run_id}/explain")).json()
+            answer = (await other.client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})).json()
+            (*_, end) = await until_status(events, "CANCELLED")
+
+    assert told["status"] == "RUNNING"
+    assert answer["status"] == "CANCELLING"
+    assert end.data["snapshot"]["cancel"]["reason"] == "wrong input"
+
+
+async def test_pages_begun_at_one_gateway_go_on_at_the_other(
+    ours: NatsBackendConfig, theirs: NatsBackendConfig
+) -> None:
+    async with serving(theirs) as other:
+        async with serving(ours) as client:
+            run_ids = [await submit(client) for _ in range(5)]
+            first = (await client.get("/runs", params={"cursor": "", "limit": 2})).json()
+        await listed(other, list(reversed(run_ids)))
+        shown, cursor = first["items"], first["next_cursor"]
+        while cursor is not None:
+            page = (await other.get("/runs", params={"cursor": cursor, "limit": 2})).json()
+            shown, cursor = shown + page["items"], page["next_cursor"]
+
+    assert sorted(item["run_id"] for item in shown) == sorted(run_ids)
+
+
+async def test_two_who_cancel_at_two_gateways_at_once_get_one_cancel(
+    ours: NatsBackendConfig, theirs: NatsBackendConfig
+) -> None:
+    async with serving(ours) as client, serving(theirs) as other:
+        run_id = await submit(client)
+
+        answers = await asyncio.gather(*(one.post(f"/runs/{run_id}/cancel") for one in (client, other)))
+        shown = [await seen(one, run_id, "CANCELLED") for one in (client, other)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert shown[0]["cancel"] == shown[1]["cancel"]
