@@ -64,6 +64,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
         door = _door(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = IndexFollower(feed, index, stores.clock)
+            connection.on_reconnect(follower.hurry)
             caretaker = Caretaker(stores, index, feed, config)
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
             watches = Watches(stores, JetStreamLiveCommits(connection, config), config)

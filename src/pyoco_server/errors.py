@@ -90,7 +90,7 @@ class OrphanRunPossible(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0004", "MSG-PYOCO-0004", Kind.UNAVAILABLE
     message_ja = "孤児runが残っている可能性があります（best-effort cleanup失敗）"
     hint = "Look the run up by its id once NATS is back; cancel it if it is there."
-    hint_ja = "NATS 復旧後に run_id を確認し、残っていれば取消してください。"
+    hint_ja = "NATS 復旧後に run_id を確認し、残っていれば取り消してください。"
 
 
 class RunNotFound(PyocoError):

@@ -119,7 +119,7 @@ class TextLines(Lines):
     """Lines for a person at a terminal; the same facts, without the places in the code."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = "".join(f" {key}={value}" for key, value in self.facts(record).items())
+        facts = "".join(f" {key}={_in_line(value)}" for key, value in self.facts(record).items())
         line = f"{self.time(record)} {record.levelname:<8} {record.name}: {record.getMessage()}{facts}"
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
@@ -147,6 +147,12 @@ class LineHandler(logging.StreamHandler[TextIO]):
             with contextlib.suppress(OSError, ValueError):
                 print(line, file=stream, flush=True)
                 return
+
+
+def _in_line(value: object) -> str:
+    """The fact without what would begin a line of its own or speak to the terminal: it may be a user's text."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)
 
 
 def _json(line: dict[str, object]) -> str:

@@ -120,6 +120,13 @@ def test_a_callable_that_the_worker_does_not_have_fails_the_run_by_name(
     assert words in run["error"]
 
 
+def test_what_is_said_to_try_works_without_a_flow_by_name(system: Program) -> None:
+    words = [line for line in system.err.all() if line.startswith("try: ")]
+
+    assert len(words) == 1
+    assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
+
+
 def test_a_flow_that_is_asked_for_by_name_is_not_found_there(client: httpx.Client) -> None:
     answer: dict[str, Any] = client.post("/runs", json={"flow_name": "from a file"}).json()
 

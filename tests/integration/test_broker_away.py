@@ -66,6 +66,24 @@ async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
     assert how == "paused" or health.json()["nats"] == "away"
 
 
+async def test_the_figures_do_not_wait_for_a_broker_that_hangs_longer_than_any_other_answer(
+    broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else ends the wait here: the connection does not find out by itself, and start-up may take hours."""
+    for patience in ("PING_SEC", "API_SEC"):
+        monkeypatch.setattr(f"pyoco_server.adapters.jetstream.connect.{patience}", 3600.0)
+    async with serving(config) as client:
+        await submit(client)
+        broker.pause()
+        try:
+            async with asyncio.timeout(20.0):
+                answer = await client.get("/metrics")
+        finally:
+            broker.resume()
+
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+
+
 async def test_a_gateway_goes_on_by_itself_when_the_broker_is_back(broker: Broker, config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         before = await submit(client)

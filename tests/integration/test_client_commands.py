@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -326,6 +327,26 @@ def test_a_shell_gets_its_completion(
 ) -> None:
     assert end(monkeypatch, "completion", shell) == 0
     assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
+def test_a_zsh_that_nobody_has_set_up_completes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert end(monkeypatch, "completion", "zsh") == 0
+    script = tmp_path / ".zshrc"
+    script.write_text(capsys.readouterr().out)
+
+    shell = subprocess.run(
+        ["zsh", "-fc", "source ./.zshrc && print ${_comps[pyoco-client]}"],
+        cwd=tmp_path,
+        env=os.environ | {"ZDOTDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (shell.stdout.strip(), shell.stderr) == ("_pyoco_client_completion", "")
 
 
 def test_commands_options_and_choices_are_completed() -> None:

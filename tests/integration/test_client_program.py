@@ -142,6 +142,23 @@ def test_a_reader_that_has_had_enough_is_no_failure(server: StandIn, tmp_path: P
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
+def test_an_output_that_cannot_be_written_is_told_in_one_line(server: StandIn, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "pyoco_server.cli.client", "list"],
+            cwd=tmp_path,
+            env=clean_environment() | where(server),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert ended.stderr.startswith("error: the output cannot be written: ")
+
+
 def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -> None:
     with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=where(server)) as program:
         code = program.exit_code()
@@ -212,7 +229,7 @@ def test_an_output_that_knows_no_japanese_still_gets_its_json(server: StandIn, t
 
 def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/runs/{RUN_ID}"] = Refusal(
-        404, "ERR-PYOCO-0005", "runが見つかりません", "run_id を確認してください。"
+        404, "ERR-PYOCO-0005", "run not found", "run_id を確認してください。", message="runが見つかりません"
     )
 
     with client("get", RUN_ID, cwd=tmp_path, env=where(server, LANG="ja_JP.UTF-8")) as program:
@@ -220,7 +237,10 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
 
     assert code == 1
     assert server.headers[0]["Accept-Language"] == "ja"
-    assert program.err.all() == ["error: runが見つかりません [ERR-PYOCO-0005]", "hint: run_id を確認してください。"]
+    assert program.err.all() == [
+        "error: runが見つかりません: run not found [ERR-PYOCO-0005]",
+        "hint: run_id を確認してください。",
+    ]
     assert program.out.all() == []
 
 
@@ -259,3 +279,26 @@ def test_nobody_there_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert code == 1
     assert "[ERR-PYOCO-0001]" in program.out.all()[0]
     assert "pyoco-server up" in program.out.all()[1]
+
+
+def test_a_doctor_ends_with_the_broker_that_is_away(server: StandIn, tmp_path: Path) -> None:
+    server.answers["/health"] = {"status": "ok", "nats": "away"}
+
+    with client("doctor", cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert [line for line in program.out.all() if line.startswith("✗")] == [
+        "✗ nats: the gateway does not reach its NATS [ERR-PYOCO-0003]"
+    ]
+    assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
+
+
+def test_a_doctor_of_this_machine_asks_no_proxy_for_the_time(server: StandIn, tmp_path: Path) -> None:
+    with stand_in({}) as gone:
+        proxy = gone.address
+
+    with client("doctor", cwd=tmp_path, env=where(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
+        program.exit_code()
+
+    assert "✓ clock: the clocks agree" in program.out.all()

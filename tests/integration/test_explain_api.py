@@ -12,6 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import DeadLetter
 from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
@@ -49,6 +50,18 @@ async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **heade
             told: dict[str, Any] = answer.json()
             if [reason["code"] for reason in told["reasons"]] == list(codes):
                 return told
+
+
+async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
+    settings: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexFollower, "_catch_up", lambda self: None)
+    async with serving(settings) as client:
+        run_id = await submit(client)
+
+        answer = await client.get(f"/runs/{run_id}/explain")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
 async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(

@@ -110,7 +110,7 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
         file.write(os.urandom(size - 8192))
 
     with closing(SqliteRunIndex.open(path)) as index:
-        with pytest.raises(NatsUnavailable):
+        with pytest.raises(NatsUnavailable, match="malformed"):
             index.run_ids(RunQuery(limit=200))
         with pytest.raises(NatsUnavailable):
             fill(index, 3000, A)

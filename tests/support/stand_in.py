@@ -29,6 +29,7 @@ class Refusal:
     err_id: str
     detail: str
     hint: str = "do something about it"
+    message: str | None = None
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._stream(there, answer)
             case Refusal():
                 body = {"detail": answer.detail, "err_id": answer.err_id, "msg_id": "", "hint": answer.hint}
+                body |= {"message": answer.message} if answer.message else {}
                 self._whole(answer.status, json.dumps(body).encode(), "application/json")
             case str():
                 self._whole(200, answer.encode(), "text/plain")

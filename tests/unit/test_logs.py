@@ -154,6 +154,17 @@ def test_text_lines_are_for_people(configure: Configure) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
+def test_a_fact_begins_no_line_of_its_own(configure: Configure, log_format: str) -> None:
+    lines = configure(log_format=log_format)
+
+    logging.getLogger("a").warning("run failed", extra={"flow_name": "x\n2026 ERROR made up\x1b[31m", "tag": "été"})
+
+    (line,) = lines()
+    assert "\x1b" not in line
+    assert "été" in line
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
 def test_secrets_of_the_configuration_are_never_written(configure: Configure, log_format: str) -> None:
     secrets: dict[str, Any] = {
         "nats_token": "t0ken-1234",

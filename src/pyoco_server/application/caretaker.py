@@ -169,7 +169,7 @@ class Caretaker:
         candidates = [
             run_id
             # Only where a worker is free: runs that wait for one are not strays, and must not hide those that are.
-            for tag in self._free_tags(await self._stores.registry.all(), now)
+            for tag in await self._free_tags(await self._stores.registry.all(), now)
             for status in ("RUNNING", "PENDING")
             for run_id in self._index.unfinished(
                 status=status, tag=tag, updated_before=now - silence_sec, limit=MOST_STRAYS
@@ -181,7 +181,7 @@ class Caretaker:
                 continue
             silent = now - loaded.heartbeat_at > silence_sec
             patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
-            if silent and patient:
+            if silent and patient and not await self._is_at_work(loaded.execution):
                 self._requeued_at[run_id] = now
                 logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
                 # The same number for all gateways that see it in the same period: the broker keeps one of their jobs.
@@ -192,16 +192,27 @@ class Caretaker:
                 )
         self._requeued_at = {run_id: at for run_id, at in self._requeued_at.items() if now - at < 2 * silence_sec}
 
-    def _free_tags(self, records: Iterable[WorkerRecord], now: float) -> set[str]:
+    async def _is_at_work(self, execution: Execution) -> bool:
+        """Asked of the holder: its signs of life bear the time of its own clock, which may be slow."""
+        holder = execution.holder
+        if not execution.is_held or holder is None or holder.instance_id is None:
+            return False
+        return await self._stores.signals.holds(holder.instance_id, execution.execution_id)
+
+    async def _free_tags(self, records: Iterable[WorkerRecord], now: float) -> set[str]:
+        free: set[str] = set()
+        for record in records:
+            matters = len(record.current_run_ids) < record.slots and not free.issuperset(record.tags)
+            if matters and await self._is_there(record, now):
+                free.update(record.tags)
+        return free
+
+    async def _is_there(self, record: WorkerRecord, now: float) -> bool:
         timeout_sec = self._config.worker_disconnect_timeout_sec
-        return {
-            tag
-            for record in records
-            if len(record.current_run_ids) < record.slots
-            and state_of(record, silent_sec=now - record.last_seen_at, disconnect_timeout_sec=timeout_sec)
-            in (WorkerState.RUNNING, WorkerState.IDLE)
-            for tag in record.tags
-        }
+        state = state_of(record, silent_sec=now - record.last_seen_at, disconnect_timeout_sec=timeout_sec)
+        if state is WorkerState.DISCONNECTED:
+            return await self._stores.signals.answers(record.instance_id)  # perhaps it is only its clock that is slow
+        return state is not WorkerState.STOPPED_GRACEFUL
 
     # --- retention ----------------------------------------------------------------------------------------------------
 

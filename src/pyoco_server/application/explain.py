@@ -53,7 +53,7 @@ async def explain_run(gateway: Gateway, run_id: RunId, *, sees: str | None) -> E
         fleet=await gateway.whole_fleet(),
         rules=_rules(gateway.config),
         queue=await gateway.stores.queue.state(execution.request.tag) if waits else None,
-        ahead=_ahead(gateway, execution) if run_status(execution) == "PENDING" else 0,
+        ahead=await _ahead(gateway, execution) if run_status(execution) == "PENDING" else 0,
     )
     letter = await _letter(gateway, run_id) if execution.status is Status.FAILED else None
     return Explanation(
@@ -79,7 +79,8 @@ def _rules(config: NatsBackendConfig) -> Rules:
     )
 
 
-def _ahead(gateway: Gateway, execution: Execution) -> int:
+async def _ahead(gateway: Gateway, execution: Execution) -> int:
+    await gateway.lists.fresh()  # an index that is being filled would say that nobody waits
     older = gateway.index.unfinished(
         status="PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MOST_AHEAD
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server.application.cancel import cancel
@@ -13,7 +14,7 @@ from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, Lists
+from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, HEAVY_LISTS, Lists
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
@@ -38,11 +39,12 @@ class Gateway:
     watches: Watches
     config: NatsBackendConfig
     door: Door | None = None
+    heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(HEAVY_LISTS))
 
     @property
     def lists(self) -> Lists:
         """Lists of runs, from the index."""
-        return Lists(stores=self.stores, index=self.index, follower=self.follower)
+        return Lists(stores=self.stores, index=self.index, follower=self.follower, heavy=self.heavy)
 
     async def submit(
         self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None

@@ -70,6 +70,7 @@ class IndexFollower:
         self._waiting = 0
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
+        self._hurried = asyncio.Event()
         self.failing: Failing | None = None
         self.failures = 0
         """How often it had to start again, for the metrics."""
@@ -136,7 +137,21 @@ class IndexFollower:
                     await self._follow(writer)
                 except Exception as trouble:  # noqa: BLE001 — one of the three outer loops: log, count, go on
                     self._note(trouble)
-                await asyncio.sleep(self._pause_sec)
+                await self._pause()
+
+    def hurry(self) -> None:
+        """The broker is back: do not sit out a pause that has grown while it was away."""
+        self._pause_sec = self._first_pause_sec
+        self._hurried.set()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._pause_sec):
+                await self._hurried.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._hurried.clear()
 
     async def _follow(self, writer: Executor) -> None:
         self._caught_up.clear()

@@ -24,6 +24,12 @@ CURSOR_WAIT_SEC = 1.5
 # array goes on with summaries.
 MAX_WHOLE_BYTES = 8 * 1024 * 1024
 LOADED_AT_A_TIME = 16
+# Lists that load whole snapshots at a time. A broker that has more than 64 MiB to send to somebody hangs up on them: a
+# few dozen lists at once would cut the gateway off.
+HEAVY_LISTS = 4
+
+NOT_FILLED = "the list is being built after a start; try again in a moment"
+FAILING = "the list cannot be built at present, and this gateway's log says why; try again in a moment"
 
 Item = bytes | Mapping[str, Any]
 """A summary, as JSON, or a whole snapshot."""
@@ -44,6 +50,7 @@ class Lists:
     stores: Stores
     index: RunIndex
     follower: IndexFollower
+    heavy: asyncio.Semaphore
 
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The runs that fit, as JSON."""
@@ -87,13 +94,14 @@ class Lists:
         """The snapshots of the first of these runs, as many as are not too heavy (but one)."""
         loaded: list[LoadedSnapshot | None] = []
         weight = 0
-        for first in range(0, len(runs), LOADED_AT_A_TIME):
-            some = [self.stores.snapshots.load(run.run_id) for run in runs[first : first + LOADED_AT_A_TIME]]
-            for snapshot in await asyncio.gather(*some):
-                weight += 0 if snapshot is None else len(snapshot.value)
-                if weight > MAX_WHOLE_BYTES and loaded:
-                    return loaded
-                loaded.append(snapshot)
+        async with self.heavy:
+            for first in range(0, len(runs), LOADED_AT_A_TIME):
+                some = [self.stores.snapshots.load(run.run_id) for run in runs[first : first + LOADED_AT_A_TIME]]
+                for snapshot in await asyncio.gather(*some):
+                    weight += 0 if snapshot is None else len(snapshot.value)
+                    if weight > MAX_WHOLE_BYTES and loaded:
+                        return loaded
+                    loaded.append(snapshot)
         return loaded
 
     async def _reach(self, mark: int) -> None:
@@ -110,7 +118,7 @@ class Lists:
         if not self.stores.broker.connected:
             raise NatsUnavailable
         if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise NatsUnavailable("the list is being built after a start; try again in a moment")
+            raise NatsUnavailable(NOT_FILLED if self.follower.failing is None else FAILING)
         await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)
 
 

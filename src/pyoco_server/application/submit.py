@@ -93,5 +93,7 @@ async def _undo(stores: Stores, run_id: RunId) -> bool:
             "a run that was not accepted could not be undone",
             extra={"run_id": run_id, "err_id": OrphanRunPossible.err_id, "msg_id": OrphanRunPossible.msg_id},
         )
-        raise OrphanRunPossible(f"run {run_id} was not accepted and may have been left behind") from error
+        raise OrphanRunPossible(
+            f"run {run_id} could not be taken back: it may have been left behind, or run all the same"
+        ) from error
     return True

@@ -144,8 +144,11 @@ class Watches:
             _end(channel.watchers)
 
     async def tick(self) -> None:
-        """Show life on the channels whose time has come, after a look at the truth."""
+        """Show life on the channels whose time has come, after a look at the truth; read again what could not be."""
         now = self._stores.clock.monotonic()
+        for channel in self._channels.values():
+            if channel.behind and channel.view is not None:
+                self._hurry(channel)
         due = iter([channel for channel in self._channels.values() if channel.view and channel.beat_at <= now])
         while batch := list(islice(due, MAX_READS)):
             await asyncio.gather(*(_survived(channel, self._beat(channel)) for channel in batch))

@@ -20,9 +20,10 @@ from pyoco_server.adapters.system import SystemClock
 from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.bootstrap import locate_broker, open_api_keys
 from pyoco_server.cli import output
+from pyoco_server.cli.broker import find_broker
 from pyoco_server.cli.output import say
 from pyoco_server.cli.times import as_utc, expiry
-from pyoco_server.config import NatsBackendConfig, names_a_broker
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage
 
 T = TypeVar("T")
@@ -115,11 +116,9 @@ def revoke(
 
 def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, data_dir: str | None) -> T:
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
-    if nats_url is None and (data_dir is not None or not names_a_broker()):
-        found = locate_broker(config)
-        if data_dir is not None and found is config:
-            raise InvalidUsage(f"no pyoco-server is up with the data folder {data_dir}; start it, or name --nats-url")
-        config = found
+    if nats_url is None and data_dir is not None and locate_broker(config) is config:
+        raise InvalidUsage(f"no pyoco-server is up with the data folder {data_dir}; start it, or name --nats-url")
+    config = find_broker(config, nats_url, data_dir)
 
     async def do() -> T:
         async with open_api_keys(config) as keys:

@@ -34,7 +34,13 @@ def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) 
     kind = type(error).__name__
     if kind == "MissingParameter" and getattr(error.param, "param_type_name", None) == "option":
         name = max(error.param.opts, key=len)
-        return [*arguments, name, _example_of(name, shlex.split(example or ""))]
+        match _strays(arguments, context):
+            case []:
+                return [*arguments, name, _example_of(name, shlex.split(example or ""))]
+            case [place]:
+                return [*arguments[:place], name, *arguments[place:]]  # its value, without its name
+            case _:
+                return None
     if kind == "BadOptionUsage" and arguments[-1:] == [error.option_name]:
         return [*arguments, _example_of(error.option_name, shlex.split(example or ""))]
     if kind == "NoSuchOption":
@@ -45,6 +51,17 @@ def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) 
         unknown = [word for word in arguments if word not in known and f"'{word}'" in error.message]
         return _renamed(arguments, unknown[0], known) if unknown else None
     return None
+
+
+def _strays(arguments: list[str], context: Any) -> list[int]:
+    """Where words stand that belong to no option of the command."""
+    valued = {name for one in context.command.params if not getattr(one, "is_flag", False) for name in one.opts}
+    start = arguments.index(context.info_name) + 1 if context.info_name in arguments else 0
+    return [
+        place
+        for place, word in enumerate(arguments)
+        if place >= start and not word.startswith("-") and arguments[place - 1] not in valued
+    ]
 
 
 def _example_of(name: str, example: list[str]) -> str:

@@ -28,6 +28,7 @@ from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage, NatsUnavailable
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.wire import BoundedHttp
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +128,16 @@ class Up:
             shown = f" -H '{self.config.http_api_key_header}: KEY'"
             where = f" --data-dir {self.config.data_dir}" if self.embedded else ""
             say(f"callers need a key: pyoco-server-admin api-key create --tenant team-a{where}")
+        elif self.config.auth_ways:
+            shown = " -H 'Authorization: Bearer TOKEN'"
         if self.worker is not None:
             await server.until_a_worker_is_ready()
-            body = '{"flow_name": "hello", "params": {"name": "world"}}'
-            say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
+            if self.worker.flow_resolver is None:
+                say(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
+                say("     (no flow.yaml here? `pyoco-client init` writes a first one)")
+            else:
+                body = '{"flow_name": "hello", "params": {"name": "world"}}'
+                say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
             say(f"then: curl -s {address}/runs{shown}")
         else:
             say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
@@ -175,6 +182,8 @@ class _Gateway(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self._app,
+                http=BoundedHttp,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,

@@ -12,11 +12,12 @@ from typing import Annotated
 
 import typer
 
-from pyoco_server.bootstrap import locate_broker, open_stores
+from pyoco_server.bootstrap import open_stores
 from pyoco_server.cli import output
+from pyoco_server.cli.broker import find_broker
 from pyoco_server.cli.loop import run
 from pyoco_server.cli.signals import StopRequest
-from pyoco_server.config import NatsBackendConfig, names_a_broker
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.logs import configure_logging
 from pyoco_server.worker.runner_pool import RunnerPool
@@ -46,8 +47,7 @@ def worker(
 ) -> int:
     """Take runs from the queue and run them."""
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
-    if nats_url is None and (data_dir is not None or not names_a_broker()):
-        config = locate_broker(config)
+    config = find_broker(config, nats_url, data_dir)
     configure_logging(service="pyoco-server:worker", config=config)
     wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]
     name = parse_worker_id(worker_id) if worker_id else default_worker_id()

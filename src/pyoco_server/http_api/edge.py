@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +15,8 @@ from pyoco_server.http_api.problems import response_for
 # Between two pieces of a body; a sender that pauses longer would only hold a connection.
 BODY_PATIENCE_SEC = 20.0
 
+# No size has more.
+MOST_DIGITS = 19
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
@@ -53,12 +55,19 @@ class OwnPagesOnly:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in _HARMLESS:
-            origin = next((value for name, value in scope["headers"] if name == b"sec-fetch-site"), b"none")
-            if origin not in (b"same-origin", b"none"):
-                await response_for(Request(scope), CrossSiteRefused())(scope, receive, send)
-                return
+        if scope["type"] == "http" and scope["method"] not in _HARMLESS and _is_of_another_site(scope["headers"]):
+            await response_for(Request(scope), CrossSiteRefused())(scope, receive, send)
+            return
         await self._app(scope, receive, send)
+
+
+def _is_of_another_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    said = {name: value for name, value in headers if name in (b"sec-fetch-site", b"origin", b"host")}
+    if b"sec-fetch-site" in said:
+        return said[b"sec-fetch-site"] not in (b"same-origin", b"none")
+    # That is sent over TLS and to the browser's own machine only; the origin also to a gateway somewhere in a network.
+    page = said.get(b"origin")
+    return page is not None and page.partition(b"://")[2].lower() != said.get(b"host", b"").lower()
 
 
 class BodyLimit:
@@ -76,7 +85,9 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        too_large = declared.isdigit() and int(declared) > self._max_bytes
+        # By its length first: of thousands of digits, zeros in front included, Python makes no number.
+        digits = declared.lstrip(b"0")
+        too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > self._max_bytes)
         received, complete = 0, False
 
         async def receive_bounded() -> Message:

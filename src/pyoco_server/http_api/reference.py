@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -52,7 +53,7 @@ def page(document: Plain) -> str:
         [
             "<!doctype html><html lang=en><head><meta charset=utf-8>",
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{escape(title)}</h1><p>{escape(info.get('description', ''))}</p>",
+            f"<h1>{escape(title)}</h1><p>{_prose(info.get('description', ''))}</p>",
             "<p>For programs: <a href=/openapi.json>openapi.json</a>.</p>",
             "<h2>Paths</h2>",
             *operations,
@@ -66,8 +67,8 @@ def page(document: Plain) -> str:
 def _operation(method: str, path: str, operation: Plain, document: Plain) -> str:
     parts = [
         f"<details><summary><code><span class=verb>{escape(method.upper())}</span>{escape(path)}</code> "
-        f"{escape(_first_line(operation))}</summary>",
-        f"<p>{escape(operation.get('description', ''))}</p>",
+        f"{_prose(_first_line(operation))}</summary>",
+        f"<p>{_prose(operation.get('description', ''))}</p>",
         *_needed(operation.get("security", ())),
         *_parameters(operation.get("parameters", ())),
         *_body(operation.get("requestBody")),
@@ -118,7 +119,7 @@ def _answers(responses: Plain, document: Plain) -> Iterator[str]:
             f"<code>{escape(kind)}</code> {_linked(c.get('schema', {}))}"
             for kind, c in answer.get("content", {}).items()
         ]
-        about = escape(answer.get("description", ""))
+        about = _prose(answer.get("description", ""))
         rows.append(f"<tr><td>{escape(status)}</td><td>{about}</td><td>{' '.join(shapes)}</td></tr>")
     yield f"<table>{''.join(rows)}</table>"
 
@@ -151,7 +152,7 @@ def _schema(name: str, schema: Plain) -> str:
         (field + ("" if field in required else " ?"), _in_words(shape), shape.get("description", ""))
         for field, shape in schema.get("properties", {}).items()
     ]
-    about = escape(schema.get("description", ""))
+    about = _prose(schema.get("description", ""))
     return f"<h3 id={_anchor(name)}>{escape(name)}</h3><p>{about}</p>{_table(('field', 'type', 'what'), rows)}"
 
 
@@ -191,8 +192,13 @@ def _in_words(schema: Plain) -> str:
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     cells = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(f"<td>{_prose(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><tr>{cells}</tr>{body}</table>"
+
+
+def _prose(text: str) -> str:
+    """What stands in backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _anchor(name: str) -> str:

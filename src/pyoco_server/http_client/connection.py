@@ -43,7 +43,12 @@ class Connection:
 
     @property
     def is_loopback(self) -> bool:
-        return urlsplit(self.base_url).hostname in _LOOPBACK
+        return on_this_machine(self.base_url)
+
+
+def on_this_machine(address: str) -> bool:
+    """Whether a gateway is reached without a network, and so without a proxy."""
+    return urlsplit(address).hostname in _LOOPBACK
 
 
 def connection(

@@ -166,7 +166,7 @@ def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     now = worker_now(holder_seen(execution, evidence), evidence.now)
     facts = {
         "worker_id": holder.worker_id if holder else None,
-        "running_sec": evidence.since(execution.started_at),
+        "running_sec": 0.0 if execution.started_at is None else max(0.0, now - execution.started_at),
         "heartbeat_sec": max(0.0, now - evidence.heartbeat_at),
         "tasks": running[:MOST_TASKS],
     }

@@ -20,9 +20,10 @@ class Words(NamedTuple):
 
 _NOTHING = ("Nothing to do.", "対応は不要です。")
 _START_ONE = (
-    "Start one: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve. Tags served now: {served_tags}.",
-    "worker を起動してください: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve。"
-    "稼働中の tag: {served_tags}。",
+    # The command comes last: no full stop is copied with it.
+    "Tags served now: {served_tags}. Start one: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve",
+    "稼働中の tag: {served_tags}。"
+    "worker を起動してください: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve",
 )
 _TAKE_OVER = (
     "A worker that serves {tag} and is free takes the run over within {takeover_sec} s; start one if there is none.",
@@ -47,7 +48,7 @@ WORDS: Mapping[str, Words] = {
         "The tag {similar} is served, and is spelled much like {tag}.",
         "よく似た tag {similar} は稼働中です（指定: {tag}）。",
         "If {tag} is a slip, cancel this run and submit it with the tag {similar}.",
-        "誤記であれば、この run を取消し、tag {similar} で再投入してください。",
+        "誤記であれば、この run を取り消し、tag {similar} で再投入してください。",
     ),
     "queue_at_its_limit": Words(
         "The queue has {in_work} jobs of the tag {tag} handed out, and hands out no more than {limit} at a time.",
@@ -84,7 +85,7 @@ WORDS: Mapping[str, Words] = {
         "The worker {worker_id} lives, but the run has shown no sign of life for {heartbeat_sec} s.",
         "worker {worker_id} は稼働中ですが、run の heartbeat が {heartbeat_sec} 秒途絶えています。",
         "Look at the worker's log and its load; cancel the run if it hangs.",
-        "worker のログと負荷を確認し、停止している場合は run を取消してください。",
+        "worker のログと負荷を確認し、停止している場合は run を取り消してください。",
     ),
     "worker_silent": Words(
         "Its worker {worker_id} has not been heard of for {silent_sec} s.",
@@ -146,29 +147,29 @@ WORDS: Mapping[str, Words] = {
     ),
     "cancelled_before_start": Words(
         "Cancelled by {by} before any worker had begun it.",
-        "worker が開始する前に {by} が取消しました。",
+        "worker が開始する前に {by} が取り消しました。",
         *_SUBMIT_AGAIN,
     ),
     "cancelled_cooperative": Words(
         "Cancelled by {by}; the flow stopped by itself after {took_sec} s.",
-        "{by} が取消し、flow は {took_sec} 秒後に自ら停止しました。",
+        "{by} が取り消し、flow は {took_sec} 秒後に自ら停止しました。",
         *_SUBMIT_AGAIN,
     ),
     "cancelled_killed": Words(
         "Cancelled by {by}; the flow did not stop by itself, and its process was killed after {took_sec} s.",
-        "{by} が取消しましたが、flow が停止しなかったため {took_sec} 秒後にプロセスを強制終了しました。",
+        "{by} が取り消しましたが、flow が停止しなかったため {took_sec} 秒後にプロセスを強制終了しました。",
         "Look at ctx.is_cancelled in long tasks to stop sooner and cleanly.",
         "長いタスクでは ctx.is_cancelled を確認してください。",
     ),
     "cancelled_abandoned": Words(
         "Cancelled by {by}; the flow did not stop within its grace and was left behind in its worker {worker_id}.",
-        "{by} が取消しましたが、flow が猶予内に停止せず、worker {worker_id} 内に残されました。",
+        "{by} が取り消しましたが、flow が猶予内に停止せず、worker {worker_id} 内に残されました。",
         "Restart that worker if the flow still does work there; look at ctx.is_cancelled in long tasks.",
         "処理が続いている場合は worker を再起動してください。長いタスクでは ctx.is_cancelled を確認してください。",
     ),
     "cancelled_unconfirmed": Words(
         "Cancelled by {by}; the worker {worker_id} never confirmed it, so the gateway ended the run.",
-        "{by} が取消しました。worker {worker_id} から確認がなかったため、Gateway が終了させました。",
+        "{by} が取り消しました。worker {worker_id} から確認がなかったため、Gateway が終了させました。",
         "The worker was probably lost; if it lives, make sure that the flow has stopped there.",
         "worker が失われた可能性があります。稼働中であれば flow が停止したか確認してください。",
     ),

@@ -84,7 +84,9 @@ def _import(task: str, callable_name: str) -> None:
         told = f"{type(error).__name__}: {error}"
         raise TaskNotLoadable(f"{what} cannot be imported on this worker: {told}") from error
     if not hasattr(module, name):
-        raise TaskNotLoadable(f"{what} does not exist: module {module_name!r} has no {name!r}")
+        # The file too: a worker may find another module of that name first.
+        where = getattr(module, "__file__", None) or "built in"
+        raise TaskNotLoadable(f"{what} does not exist: module {module_name!r} ({where}) has no {name!r}")
     found = getattr(module, name)
     if not callable(found):
         raise TaskNotLoadable(f"{what} is a {type(found).__name__}, which cannot be called")

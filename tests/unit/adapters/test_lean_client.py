@@ -58,3 +58,16 @@ async def test_what_was_not_sent_is_dropped_with_the_connection(client: LeanClie
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"later"
+
+
+async def test_a_socket_that_closed_before_anybody_noticed_takes_nothing_and_harms_nobody(client: LeanClient) -> None:
+    class Closed:
+        def write(self, data: bytes) -> None:
+            raise RuntimeError("unable to perform operation; the handler is closed")
+
+    client._transport = Closed()
+    client.write(b"lost")
+
+    client._flush_now()
+
+    assert client._pending == []

@@ -18,7 +18,7 @@ from pyoco_server.execution.state import StopHow, nothing
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.worker.intake import parse_job
 from support.samples import new_run_id, worker
-from support.world import HELLO, World
+from support.world import HELLO, OURS, World
 
 
 @pytest.fixture(autouse=True)
@@ -366,6 +366,26 @@ async def test_a_run_whose_heart_beats_is_no_stray_however_long_it_takes(world: 
     await world.caretaker.requeue_strays()
 
     assert await queued(world) == 0
+
+
+async def test_a_run_that_its_worker_has_in_hand_is_no_stray_though_the_workers_clock_is_slow(world: World) -> None:
+    run_id = await stray(world, running=True)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 0
+
+
+async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: World) -> None:
+    await stray(world, running=False)
+    await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 1
 
 
 async def test_a_run_that_finished_behind_the_indexs_back_is_no_stray(world: World) -> None:

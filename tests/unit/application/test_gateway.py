@@ -12,12 +12,13 @@ import pytest
 
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
-from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.lists import ItemPage
-from pyoco_server.application.ports import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.application.indexing import Failing, IndexFollower
+from pyoco_server.application.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
+from pyoco_server.application.ports import IndexPosition, LoadedSnapshot, RunQuery, SnapshotSeen
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
+from pyoco_server.execution.ids import RunId
 from pyoco_server.fleet.sight import WorkerQuery
 from pyoco_server.readmodel.cursors import Walk, encode
 from support.samples import new_run_id
@@ -63,6 +64,17 @@ async def test_a_list_is_refused_while_the_index_is_being_built(world: World, mo
     gateway = gateway_of(world)
 
     with pytest.raises(NatsUnavailable, match="being built"):
+        await gateway.lists.summaries(EVERYTHING)
+
+
+async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.application.lists.FIRST_FILL_WAIT_SEC", 0.01)
+    gateway = gateway_of(world)
+    gateway.follower.failing = Failing(since=1.0, error="the disk is full")
+
+    with pytest.raises(NatsUnavailable, match="cannot be built at present"):
         await gateway.lists.summaries(EVERYTHING)
 
 
@@ -176,3 +188,27 @@ async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) ->
     world.index.apply([SnapshotSeen(sequence=10_000, run_id=unknown, plain=None)], POSITION)
 
     assert gateway_of(world).runs_of("ours", among=[ours, theirs, unknown]) == {ours}
+
+
+async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
+    load, now, most = world.stores.snapshots.load, 0, 0
+
+    async def counted(run_id: RunId) -> LoadedSnapshot | None:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        await asyncio.sleep(0)
+        try:
+            return await load(run_id)
+        finally:
+            now -= 1
+
+    async with following(world) as gateway:
+        for _ in range(LOADED_AT_A_TIME):
+            await submit(world.stores, HELLO, (), USER)
+        await gateway.lists.fresh()
+        world.stores.snapshots.load = counted  # type: ignore[method-assign]
+
+        lists = await asyncio.gather(*(gateway.lists.snapshots(EVERYTHING) for _ in range(4 * HEAVY_LISTS)))
+
+    assert {len(items) for items in lists} == {LOADED_AT_A_TIME}
+    assert most == HEAVY_LISTS * LOADED_AT_A_TIME

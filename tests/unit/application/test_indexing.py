@@ -320,6 +320,19 @@ class StumblingIndex(MemoryRunIndex):
         super().apply(changes, position)
 
 
+async def test_a_pause_that_has_grown_ends_when_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.application.indexing.LONGEST_PAUSE_SEC", 3600.0)
+    feed, clock = BucketFeed(), StoppedClock()
+    feed.away = True
+    async with running(IndexFollower(feed, MemoryRunIndex(), clock, first_pause_sec=1800.0)) as follower:
+        await clock.looked_at.wait()
+        feed.away = False
+
+        follower.hurry()
+
+        assert await follower.wait_caught_up(SOON_SEC)
+
+
 async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(caplog: pytest.LogCaptureFixture) -> None:
     feed, index = BucketFeed(), StumblingIndex()
     feed.put(A)

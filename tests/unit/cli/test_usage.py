@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
 from pyoco_server.cli import admin, output, server, worker
+from pyoco_server.cli.broker import find_broker
+from pyoco_server.cli.client import program as client
+from pyoco_server.config import NatsBackendConfig
 
 SERVER, WORKER = (server.app, "pyoco-server"), (worker.app, "pyoco-worker")
-ADMIN = (admin.app, "pyoco-server-admin")
+ADMIN, CLIENT = (admin.app, "pyoco-server-admin"), (client.app, "pyoco-client")
 
 
 def end(monkeypatch: pytest.MonkeyPatch, program: tuple[typer.Typer, str], *arguments: str) -> int | str | None:
@@ -67,6 +72,38 @@ def test_a_command_line_that_cannot_be_understood_ends_with_1_and_names_the_trou
     assert "[ERR-PYOCO-0018]" in said.err
     assert "hint: " in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "correct"),
+    [
+        (["submit"], "submit --flow-name hello"),
+        (["submit", "report"], "submit --flow-name report"),
+        (["submit", "--param", "a=b", "report", "--watch"], "submit --param a=b --flow-name report --watch"),
+        (["submit-yaml", "my/flow.yaml"], "submit-yaml --workflow-file my/flow.yaml"),
+        (["--server", "http://h:1", "submit", "report"], "--server http://h:1 submit --flow-name report"),
+        (["submit", "two", "words"], "submit --flow-name hello --param name=Ann --watch"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_corrected_command_would_be_understood(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], correct: str
+) -> None:
+    assert end(monkeypatch, CLIENT, *arguments) == 1
+
+    assert f"example: pyoco-client {correct}\n" in capsys.readouterr().err
+
+
+def test_who_stands_in_another_folder_is_told_that_the_address_is_a_guess(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = NatsBackendConfig.from_env()
+
+    assert find_broker(config, None, None) is config
+    assert "no pyoco-server is up with the data folder .pyoco" in capsys.readouterr().err
+    assert find_broker(config, "nats://h:1", None) is config
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

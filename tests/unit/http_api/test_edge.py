@@ -102,11 +102,20 @@ async def test_a_body_of_just_the_limit_is_taken() -> None:
     assert answer[1]["body"] == b"10"
 
 
-async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read() -> None:
+@pytest.mark.parametrize("declared", [b"11", b"0" * 5000 + b"11", b"9" * 5000])
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(declared: bytes) -> None:
     chunks = iter([b"x" * 11])
 
     with pytest.raises(RequestTooLarge, match="at most 10 bytes"):
-        await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", b"11")], chunks=chunks)
+        await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", declared)], chunks=chunks)
+
+
+async def test_zeros_in_front_of_a_size_are_only_zeros() -> None:
+    declared = b"0" * 5000 + b"3"
+
+    answer = await call(BodyLimit(read_all, max_bytes=10), headers=[(b"content-length", declared)], chunks=[b"abc"])
+
+    assert answer[1]["body"] == b"3"
 
 
 @pytest.mark.parametrize("headers", [[], [(b"content-length", b"3")], [(b"transfer-encoding", b"chunked")]])
@@ -162,7 +171,29 @@ async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> No
     assert b"ERR-PYOCO-0035" in body["body"]
 
 
-@pytest.mark.parametrize("headers", [[], [(b"sec-fetch-site", b"same-origin")], [(b"sec-fetch-site", b"none")]])
+@pytest.mark.parametrize(
+    "page", [b"http://evil.example", b"null", b"", b"http://gateway:80", b"https://gateway:8000.evil"]
+)
+async def test_nor_may_it_where_browsers_tell_its_origin_only(page: bytes) -> None:
+    headers = [(b"host", b"gateway:8000"), (b"origin", page)]
+
+    started, _ = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
+
+    assert started["status"] == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"sec-fetch-site", b"same-origin")],
+        [(b"sec-fetch-site", b"none")],
+        [(b"host", b"gateway:8000")],
+        [(b"host", b"Gateway:8000"), (b"origin", b"http://gateway:8000")],
+        # A proxy between them may have another name; the browser compared those that it knows.
+        [(b"host", b"inner"), (b"origin", b"https://outer"), (b"sec-fetch-site", b"same-origin")],
+    ],
+)
 async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
     started, body = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
 

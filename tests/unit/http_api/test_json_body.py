@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.errors import InvalidRequest
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.json_body import MAX_DEPTH, parse
 
 WORDS = st.text(alphabet='aZ0"\\/\n\x00é夜😀', max_size=6)
@@ -89,8 +89,18 @@ def test_64_levels_are_deep_enough_and_65_are_too_deep() -> None:
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 1020, 100_000])
 def test_a_depth_that_would_break_a_parser_is_refused_even_beside_a_large_number(depth: int) -> None:
     with pytest.raises(InvalidRequest):
-        parse(b'{"large": 1e300, "deep": ' + nested(depth) + b"}")
+        parse(b'{"large": 1e300, "deep": ' + nested(depth) + b"}", most_marks=2 * depth)
 
 
 def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
     assert parse(b'{"a": 1, "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize("value", [[[]] * 10, list(range(20)), {str(number): 0 for number in range(10)}, ",:[{" * 5])
+def test_a_body_of_many_small_values_is_refused_unread(value: Any) -> None:
+    body = json.dumps(value, separators=(",", ":")).encode()
+
+    with pytest.raises(RequestTooLarge):
+        parse(body + b" no JSON", most_marks=18)
+
+    assert parse(body, most_marks=20) == value

@@ -30,6 +30,13 @@ def test_every_link_leads_somewhere_on_this_server() -> None:
     assert not re.findall(r"<script|https?://|@import|url\(", shown)
 
 
+def test_what_stands_in_backticks_is_shown_as_code() -> None:
+    shown = page(DOCUMENT)
+
+    assert "<code>X-Total-Count</code>" in shown
+    assert "`" not in shown
+
+
 def test_what_stands_in_the_document_is_shown_and_not_interpreted() -> None:
     hostile = {
         "info": {"title": "<b>t</b>", "version": "<i>", "description": "<script>alert(1)</script>"},

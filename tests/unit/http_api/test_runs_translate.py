@@ -146,3 +146,22 @@ def test_whole_runs_in_a_list_have_the_facts_and_summaries_have_not() -> None:
 
 def no_facts(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
+
+
+@pytest.mark.parametrize("body", [b'{"params":{"a":[%b[]]}}' % (b"[]," * 100_000), b"[%b1]" % (b"1," * 200_000)])
+def test_more_values_than_params_may_have_are_refused_unread(body: bytes) -> None:
+    with pytest.raises(RequestTooLarge, match="more values"):
+        translate.submit_request(body, CONFIG, ANYONE)
+
+
+def test_text_of_any_marks_is_as_good_as_other_text() -> None:
+    text, labels = ",:[{" * 30_000, [",:[{" * 32] * 64
+
+    request, told = asked(flow_name=",:[{" * 64, params={"text": text}, tags=labels)
+
+    assert (request.input, list(told)) == ({"text": text}, labels)
+
+
+def test_a_body_of_many_fields_is_not_told_of_each() -> None:
+    with pytest.raises(InvalidRequest, match="60 fields; known are flow_name, params, tag, tags"):
+        asked(**{f"field{number}": 0 for number in range(60)})

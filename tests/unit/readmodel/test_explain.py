@@ -129,6 +129,15 @@ def test_every_state_has_its_reasons(execution: Execution, known: Evidence, code
     assert [reason.code for reason in explain(execution, known)] == codes
 
 
+def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_that_is() -> None:
+    at_work = seen(busy=1)
+    slow = replace(at_work, record=replace(at_work.record, last_seen_at=NOW - 3601.0))
+
+    (reason,) = explain(replace(STARTED, started_at=NOW - 3650.0), evidence(slow, heartbeat_at=NOW - 3602.0))
+
+    assert (reason.code, reason.facts["running_sec"], reason.facts["heartbeat_sec"]) == ("running", 50.0, 2.0)
+
+
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language: str) -> None:
     used = set()
@@ -154,7 +163,7 @@ def test_the_words_name_what_matters() -> None:
     message, hint = worded(reason, "en")
 
     assert message == "No worker serves the tag gpu."
-    assert "pyoco-worker --tags gpu" in hint
+    assert hint.endswith(" pyoco-worker --tags gpu --flow-resolver flows.py:resolve")  # as it can be copied
     assert "batch, cpu" in hint
 
 

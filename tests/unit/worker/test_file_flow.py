@@ -97,7 +97,7 @@ def test_the_same_file_runs_many_times_in_one_process() -> None:
     ("callable_name", "words"),
     [
         ("no_such_module:load", "cannot be imported on this worker: ModuleNotFoundError: No module named"),
-        ("M:no_such", f"module '{MODULE}' has no 'no_such'"),
+        ("M:no_such", f"{MODULE}.py) has no 'no_such'"),
         ("M:answer", "is a int, which cannot be called"),
         ("M_broken:load", "ModuleNotFoundError: No module named 'no_such_package_at_all'"),
         ("M_leaving:load", "SystemExit: 3"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import orjson
 from nats.aio.client import Client
@@ -75,8 +76,11 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         # Straight to the socket: nats-py's own flusher is a task woken through a queue; that costs more than the write.
         self._flush_is_due = False
         if self._pending and self.is_connected:
-            self._transport.write(b"".join(self._pending))
+            pending = b"".join(self._pending)
             self.drop_unsent()
+            # Closed already, and nobody has noticed yet: those who wait hear of it when the loss is found.
+            with suppress(RuntimeError):
+                self._transport.write(pending)
 
     def drop_unsent(self) -> None:
         """Forget what is pending: nothing may be sent after a reconnect that its caller was told has failed."""

@@ -166,10 +166,12 @@ class Connection:
         """Send and collect replies up to and including one with a status."""
         return await self._ask(subject, payload, b"", timeout_sec, many=True)
 
-    async def api(self, subject: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask JetStream's API; its refusals are raised as `Refused`."""
+    async def api(
+        self, subject: str, body: dict[str, Any] | None = None, *, timeout_sec: float | None = None
+    ) -> dict[str, Any]:
+        """Ask JetStream's API; its refusals are raised as `Refused`. What a caller waits for has `REQUEST_SEC` only."""
         payload = b"" if body is None else orjson.dumps(body)
-        return answer(await self.request(subject, payload, timeout_sec=API_SEC))
+        return answer(await self.request(subject, payload, timeout_sec=timeout_sec or API_SEC))
 
     async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
         """Send without an answer; raises when it cannot be sent now."""

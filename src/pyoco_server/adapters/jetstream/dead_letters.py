@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.failures import acknowledged
 from pyoco_server.adapters.jetstream.follower import read_present
 from pyoco_server.adapters.jetstream.subjects import Subjects
@@ -42,5 +42,6 @@ class JetStreamDeadLetters:
         return messages
 
     async def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = (await self._connection.api(subjects.stream_info(self._stream)))["state"]
+        info = await self._connection.api(subjects.stream_info(self._stream), timeout_sec=REQUEST_SEC)
+        state: dict[str, Any] = info["state"]
         return state

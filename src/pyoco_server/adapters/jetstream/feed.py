@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.follower import Followed, Follower
 from pyoco_server.adapters.jetstream.messages import Message
 from pyoco_server.adapters.jetstream.reads import StreamReader
@@ -36,7 +36,7 @@ class JetStreamFeed:
         self._reader = StreamReader(connection, self._runs_stream, direct=self._runs_stream in facts.direct)
 
     async def snapshot_stream(self) -> tuple[str, int]:
-        info = await self._connection.api(subjects.stream_info(self._runs_stream))
+        info = await self._connection.api(subjects.stream_info(self._runs_stream), timeout_sec=REQUEST_SEC)
         return info["created"], info["state"]["last_seq"]
 
     async def snapshot_key_at(self, sequence: int) -> str | None:

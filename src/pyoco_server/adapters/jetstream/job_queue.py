@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
-from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
@@ -43,14 +43,18 @@ class JetStreamJobQueue:
 
     async def depth(self, tag: str) -> int:
         subject = self._subjects.work(tag)
-        info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": subject})
+        info = await self._connection.api(
+            subjects.stream_info(self._config.work_stream), {"subjects_filter": subject}, timeout_sec=REQUEST_SEC
+        )
         counts: dict[str, int] = info["state"].get("subjects") or {}
         return counts.get(subject, 0)
 
     async def state(self, tag: str) -> QueueState:
         consumer = subjects.worker_consumer(tag)
         try:
-            info = await self._connection.api(subjects.consumer_info(self._config.work_stream, consumer))
+            info = await self._connection.api(
+                subjects.consumer_info(self._config.work_stream, consumer), timeout_sec=REQUEST_SEC
+            )
         except Refused as refused:
             if refused.code != failures.CONSUMER_NOT_FOUND:
                 raise

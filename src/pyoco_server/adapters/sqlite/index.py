@@ -200,7 +200,7 @@ class SqliteRunIndex:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as broken:
             self._damaged = True
-            raise NatsUnavailable("the index of runs is damaged and will be built again") from broken
+            raise NatsUnavailable(f"the index of runs cannot be used ({broken}) and will be built again") from broken
 
 
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:

@@ -104,6 +104,10 @@ def report(error: PyocoClientError) -> None:
     request_id = getattr(error, "request_id", None)
     faulty = getattr(error, "status_code", 0) >= 500
     detail = f"{error.detail} (request {request_id})" if request_id and faulty else error.detail
+    # Details are English; the sentence before them is the server's, in the language that it was asked for.
+    message = getattr(error, "message", None)
+    if output.speaks_japanese() and message and message != error.detail:
+        detail = f"{message}: {detail}"
     output.tell(detail, error.err_id, _hint(error))
 
 

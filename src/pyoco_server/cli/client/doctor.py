@@ -71,11 +71,14 @@ def examine(where: Where, tag: str | None) -> Iterator[Finding]:
         except PyocoClientError as error:
             yield unreachable(error)
             return
-        yield Finding(check="server", verdict="ok", detail=f"{client.base_url} answers")
+        answers = in_words(f"{client.base_url} answers", f"{client.base_url} が応答しています")
+        yield Finding(check="server", verdict="ok", detail=answers)
         yield version_of(health)
         yield clock(_server_date(client.base_url), asked_at)
-        yield broker(health)
-        yield from _asked(client, tag)
+        reached = broker(health)
+        yield reached
+        if reached.verdict == "ok":
+            yield from _asked(client, tag)
 
 
 def _asked(client: PyocoHttpClient, tag: str | None) -> Iterator[Finding]:
@@ -95,7 +98,8 @@ def _asked(client: PyocoHttpClient, tag: str | None) -> Iterator[Finding]:
                 return  # whoever is not known will be told the same again
         else:
             if name == "runs":
-                yield Finding(check="access", verdict="ok", detail="runs can be read with these credentials")
+                let_in = in_words("runs can be read with these credentials", "この認証情報で run を参照できます")
+                yield Finding(check="access", verdict="ok", detail=let_in)
     if "workers" in answers:
         yield from fleet(answers["workers"], tag)
 
@@ -111,8 +115,12 @@ def version_of(health: Mapping[str, Any]) -> Finding:
     """Do client and server come from the same release? Others usually work, but that is the first thing to know."""
     theirs = health.get("version")
     if theirs == __version__:
-        return Finding(check="version", verdict="ok", detail=f"client and server are {__version__}")
-    detail = f"the client is {__version__}, the server {theirs or 'does not say its version'}"
+        same = in_words(f"client and server are {__version__}", f"クライアントとサーバーは {__version__} です")
+        return Finding(check="version", verdict="ok", detail=same)
+    detail = in_words(
+        f"the client is {__version__}, the server {theirs or 'does not say its version'}",
+        f"クライアントは {__version__}、サーバーは {theirs or '不明'} です",
+    )
     todo = in_words("Use the same version on both sides.", "クライアントとサーバーのバージョンを揃えてください。")
     return Finding(check="version", verdict="warning", detail=detail, todo=todo)
 
@@ -124,11 +132,15 @@ def clock(date: str | None, now: float) -> Finding:
     try:
         ahead_sec = parsedate_to_datetime(date or "").timestamp() - now
     except ValueError:
-        return Finding(check="clock", verdict="skipped", detail="the server does not tell the time")
+        silent = in_words("the server does not tell the time", "サーバーの時刻を取得できません")
+        return Finding(check="clock", verdict="skipped", detail=silent)
     # The header has whole seconds.
     if abs(ahead_sec) <= MAX_SKEW_SEC:
-        return Finding(check="clock", verdict="ok", detail="the clocks agree")
-    detail = f"the server's clock is {abs(ahead_sec):.0f} s {'ahead of' if ahead_sec > 0 else 'behind'} this one"
+        return Finding(check="clock", verdict="ok", detail=in_words("the clocks agree", "時刻は一致しています"))
+    detail = in_words(
+        f"the server's clock is {abs(ahead_sec):.0f} s {'ahead of' if ahead_sec > 0 else 'behind'} this one",
+        f"サーバーの時刻が {abs(ahead_sec):.0f} 秒{'進んで' if ahead_sec > 0 else '遅れて'}います",
+    )
     todo = in_words("Set both clocks by NTP.", "双方の時刻を NTP で同期してください。")
     return Finding(check="clock", verdict="warning", detail=detail, todo=todo)
 
@@ -136,24 +148,27 @@ def clock(date: str | None, now: float) -> Finding:
 def broker(health: Mapping[str, Any]) -> Finding:
     """Does the gateway reach NATS?"""
     if health.get("nats") == "connected":
-        return Finding(check="nats", verdict="ok", detail="the gateway reaches its NATS")
+        reached = in_words("the gateway reaches its NATS", "Gateway は NATS に接続しています")
+        return Finding(check="nats", verdict="ok", detail=reached)
     todo = in_words(NatsUnavailable.hint, NatsUnavailable.hint_ja)
-    detail = f"the gateway does not reach its NATS [{NatsUnavailable.err_id}]"
+    detail = in_words("the gateway does not reach its NATS", "Gateway が NATS に接続できません")
+    detail = f"{detail} [{NatsUnavailable.err_id}]"
     return Finding(check="nats", verdict="wrong", detail=detail, todo=todo)
 
 
 def refused(question: str, error: PyocoClientError) -> Finding:
     """What the server would not tell; a list of workers that one may not see is no reason to worry."""
     status = getattr(error, "status_code", None)
-    detail = plain.line(
-        f"{question}: {error.detail} [{error.err_id}]" if error.err_id else f"{question}: {error.detail}"
-    )
+    check = "access" if status in (401, 403) and question == "runs" else question
+    told = error.detail if check == question else f"{question}: {error.detail}"
+    detail = plain.line(f"{told} [{error.err_id}]" if error.err_id else told)
     todo = error.hint
     if error.err_id == CredentialsMissing.err_id:
-        todo = in_words(f"{todo or ''} Or set PYOCO_API_KEY.".strip(), todo or CredentialsMissing.hint_ja)
+        more = in_words(" Or set PYOCO_API_KEY.", "環境変数 PYOCO_API_KEY でも指定できます。")
+        todo = f"{todo or in_words(CredentialsMissing.hint, CredentialsMissing.hint_ja)}{more}"
     if question == "workers" and status in (403, 404):
         return Finding(check="workers", verdict="skipped", detail=detail, todo=todo)
-    return Finding(check="access" if status in (401, 403) else question, verdict="wrong", detail=detail, todo=todo)
+    return Finding(check=check, verdict="wrong", detail=detail, todo=todo)
 
 
 def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Finding]:
@@ -161,33 +176,41 @@ def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Fin
     start = in_words("Start one: pyoco-worker --tags {}", "worker を起動してください: pyoco-worker --tags {}")
     wanted = tag or "default"
     if not workers:
-        yield Finding(check="workers", verdict="wrong", detail="no worker is alive", todo=start.format(wanted))
+        nobody = in_words("no worker is alive", "稼働中の worker がいません")
+        yield Finding(check="workers", verdict="wrong", detail=nobody, todo=start.format(wanted))
         return
     served = sorted({str(one) for worker in workers for one in worker.get("tags") or []})
     busy = sum(worker.get("state") == "RUNNING" for worker in workers)
-    detail = f"{len(workers)} alive, {busy} busy; tags served: {', '.join(served) or 'none'}"
+    detail = in_words(
+        f"{len(workers)} alive, {busy} busy; tags served: {', '.join(served) or 'none'}",
+        f"{len(workers)} 台稼働中、うち {busy} 台が実行中。tag: {', '.join(served) or 'なし'}",
+    )
     yield Finding(check="workers", verdict="ok", detail=plain.line(detail))
     if wanted in served:
-        yield Finding(check="tag", verdict="ok", detail=plain.line(f"somebody serves {wanted}"))
+        somebody = in_words(f"somebody serves {wanted}", f"{wanted} を処理する worker がいます")
+        yield Finding(check="tag", verdict="ok", detail=plain.line(somebody))
         return
     # Which tag a server takes by default is its own setting: only a tag that was asked for is surely missed.
     verdict: Verdict = "wrong" if tag else "warning"
     yield Finding(
         check="tag",
         verdict=verdict,
-        detail=plain.line(f"nobody serves {wanted}"),
+        detail=plain.line(in_words(f"nobody serves {wanted}", f"{wanted} を処理する worker がいません")),
         todo=start.format(plain.line(wanted)),
     )
 
 
 def _server_date(address: str) -> str | None:
     """The time on the server, as every HTTP answer has it; the SDK shows bodies only."""
+    from pyoco_server.http_client.connection import on_this_machine
     from pyoco_server.http_client.lean_httpx import httpx
 
+    by_proxy = not on_this_machine(address)  # as the SDK does
     try:
-        date: str | None = httpx.get(f"{address}/health", timeout=PROBE_TIMEOUT_SEC).headers.get("date")
+        answer = httpx.get(f"{address}/health", timeout=PROBE_TIMEOUT_SEC, trust_env=by_proxy)
     except httpx.HTTPError:
         return None
+    date: str | None = answer.headers.get("date")
     return date
 
 

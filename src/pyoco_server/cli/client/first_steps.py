@@ -16,6 +16,8 @@ from pyoco_server.cli.correction import PROGRAM
 from pyoco_server.errors import InvalidUsage
 
 FILES = ("flow.yaml", "tasks.py")
+# A .zshrc that nobody has set up knows no compdef.
+ZSH_COMPLETES = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
 
 
 def init(
@@ -58,7 +60,10 @@ def completion(
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # where typer itself takes it from
 
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
-    screen.write(get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell))
+    script = get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell)
+    if shell == "zsh":
+        script = script.replace("\ncompdef ", f"\n{ZSH_COMPLETES}\ncompdef ")
+    screen.write(script)
 
 
 def version() -> None:

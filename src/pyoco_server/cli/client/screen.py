@@ -23,10 +23,13 @@ def write(text: str) -> None:
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # Whatever is still buffered goes nowhere, or the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(output.OK) from None
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(output.OK) from None
+        output.say(f"error: the output cannot be written: {error.strerror}")
+        raise typer.Exit(output.USER_CAN_MEND) from None
 
 
 def write_json(value: Any, *, lines: bool = False) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pyoco_server import __version__
@@ -84,4 +86,21 @@ def test_a_refusal_is_told_with_its_hint(question: str, status: int, check: str,
     finding = refused(question, refusal("no", "ERR-PYOCO-0036", "ask for it", status))
 
     assert (finding.check, finding.verdict, finding.todo) == (check, verdict, "ask for it")
-    assert "ERR-PYOCO-0036" in finding.detail
+    assert finding.detail == ("runs: " if check != question else "") + "no [ERR-PYOCO-0036]"
+
+
+def test_a_japanese_terminal_reads_what_is_so_and_what_to_do_in_one_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
+
+    findings = [
+        version_of({"version": "0"}),
+        clock(None, 0.0),
+        broker({"nats": "connected"}),
+        broker({}),
+        *fleet([], "gpu"),
+        *fleet([{"tags": ["cpu"]}], "gpu"),
+    ]
+
+    for finding in findings:
+        assert re.search("[ぁ-ん]", finding.detail), finding
+        assert finding.todo is None or re.search("[ぁ-ん]", finding.todo), finding

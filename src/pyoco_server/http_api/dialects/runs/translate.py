@@ -25,13 +25,14 @@ T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
+MAX_FIELDS = 32
 _EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
 def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
     """What was asked for and by whom, and its labels."""
-    asked = _validated(RunSubmitRequest, body)
+    asked = _validated(RunSubmitRequest, body, _largest_params(config) + json_body.FEW_MARKS)
     tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
     labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
     request = Request(
@@ -46,12 +47,16 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
 
 def checked_params(params: Mapping[str, Any], config: NatsBackendConfig) -> Mapping[str, Any]:
     """The params, if they are not too large."""
-    # Half of what a snapshot may have, so that the run still has room to say what became of it.
-    limit = config.max_run_snapshot_bytes // 2
+    limit = _largest_params(config)
     size = len(orjson.dumps(params))
     if size > limit:
         raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
     return params
+
+
+def _largest_params(config: NatsBackendConfig) -> int:
+    """Half of what a snapshot may have, so that the run still has room to say what became of it."""
+    return config.max_run_snapshot_bytes // 2
 
 
 def cancel_reason(body: bytes) -> str | None:
@@ -103,8 +108,12 @@ def page_out(page: ItemPage, facts_of: FactsOf) -> bytes:
     return b'{"items":' + list_out(page.items, facts_of) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
 
 
-def _validated(schema: type[T], body: bytes) -> T:
+def _validated(schema: type[T], body: bytes, most_marks: int = json_body.FEW_MARKS) -> T:
+    plain = json_body.parse(body, most_marks)
+    if isinstance(plain, dict) and len(plain) > MAX_FIELDS:
+        # Each of them would be told of, at a price.
+        raise InvalidRequest(f"the body has {len(plain)} fields; known are {', '.join(schema.model_fields)}")
     try:
-        return schema.model_validate(json_body.parse(body))
+        return schema.model_validate(plain)
     except ValidationError as error:
         raise InvalidRequest(describe(error.errors(include_url=False, include_context=False))) from error

@@ -1,0 +1,134 @@
+"""HTTP from the wire: heads that are endless or never come end their connection; all others are served as before."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import repeat
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from pyoco_server.http_api.wire import MAX_HEAD_BYTES, BoundedHttp
+
+PATIENCE_SEC = 20.0
+PIECE = 16 * 1024
+PIECES = 64 * MAX_HEAD_BYTES // PIECE
+HEAD = b"POST / HTTP/1.1\r\nHost: here\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+
+
+async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that answers, when the body is whole, with the names of the headers it was called with and its size."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    told = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
+    await send({"type": "http.response.body", "body": told})
+
+
+class Impatient(BoundedHttp):
+    head_patience_sec = 0.05
+
+
+class Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, *pieces: bytes) -> None:
+        """Send, as far as the other side still listens."""
+        try:
+            for piece in pieces:
+                self.writer.write(piece)
+                await self.writer.drain()
+        except ConnectionError:
+            return
+
+    async def answer(self) -> bytes:
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return head + await self.reader.readexactly(size)
+
+    async def is_closed(self) -> bool:
+        """Wait until the other side has closed it; what it said before is passed over."""
+        try:
+            while await self.reader.read(PIECE):
+                pass
+        except ConnectionError:
+            pass
+        return True
+
+
+@asynccontextmanager
+async def connected(protocol: type[BoundedHttp] = BoundedHttp) -> AsyncIterator[Connection]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(names_and_size, http=protocol, ws="none", lifespan="off", log_config=None)
+        server = uvicorn.Server(config)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup(sockets=[listener])
+        try:
+            async with asyncio.timeout(PATIENCE_SEC):
+                reader, writer = await asyncio.open_connection(*listener.getsockname())
+                yield Connection(reader, writer)
+                writer.close()
+        finally:
+            await server.shutdown(sockets=[listener])
+
+
+@pytest.mark.parametrize(
+    ("beginning", "piece"),
+    [
+        (b"GET /", b"a" * PIECE),
+        (HEAD + b"X-Long: ", b"a" * PIECE),
+        (HEAD, b"X-One: of many\r\n" * (PIECE // 16)),
+        (HEAD, b"a" * PIECE),
+        (CHUNKED + b"0\r\nX-Trailer: ", b"a" * PIECE),
+        (CHUNKED + b"0\r\n", b"X-One: of many\r\n" * (PIECE // 16)),
+        (CHUNKED + b"3;extension=", b"a" * PIECE),
+    ],
+    ids=["url", "value", "headers", "name", "trailer", "trailers", "extension"],
+)
+async def test_a_head_without_an_end_is_given_up(beginning: bytes, piece: bytes) -> None:
+    async with connected() as connection:
+        await connection.send(beginning, *repeat(piece, PIECES))
+
+        assert await connection.is_closed()
+
+
+async def test_a_head_that_never_comes_ends_its_connection() -> None:
+    async with connected(Impatient) as connection:
+        assert await connection.is_closed()
+
+
+async def test_half_a_head_ends_its_connection_also_behind_a_whole_request() -> None:
+    async with connected(Impatient) as connection:
+        await connection.send(HEAD + b"Content-Length: 3\r\n\r\nabc")
+        assert (await connection.answer()).endswith(b"host content-length 3")
+
+        await connection.send(HEAD)
+
+        assert await connection.is_closed()
+
+
+async def test_a_long_head_a_large_body_and_a_second_request_are_served() -> None:
+    body = b"1\r\na\r\n" * 50_000 + b"0\r\n\r\n"
+    long = b"X-Long: " + b"a" * (MAX_HEAD_BYTES - 1024) + b"\r\n"
+    async with connected() as connection:
+        await connection.send(HEAD + long + b"Transfer-Encoding: chunked\r\n\r\n" + body, HEAD + b"\r\n")
+
+        assert (await connection.answer()).endswith(b"host x-long transfer-encoding 50000")
+        assert (await connection.answer()).endswith(b"host 0")
+
+
+async def test_trailers_are_no_headers() -> None:
+    async with connected() as connection:
+        await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
+
+        assert (await connection.answer()).endswith(b"host transfer-encoding 3")

@@ -1,0 +1,38 @@
+"""Warnings of others: so many in a window, and how many were left out."""
+
+from __future__ import annotations
+
+import logging
+
+from pyoco_server.http_api.refusals import MOST_LINES, WINDOW_SEC, FewWarnings
+from pyoco_server.http_api.wire import BoundedHttp
+from support.clocks import ManualClock
+
+
+def line(level: int = logging.WARNING) -> logging.LogRecord:
+    return logging.makeLogRecord({"levelno": level, "msg": "Invalid HTTP request received."})
+
+
+def test_warnings_beyond_the_window_are_left_out_and_counted() -> None:
+    clock = ManualClock()
+    few = FewWarnings(clock)
+
+    passed = [few.filter(line()) for _ in range(MOST_LINES + 5)]
+
+    assert passed == [True] * MOST_LINES + [False] * 5
+    clock.pass_time(WINDOW_SEC)
+    next_one = line()
+    assert few.filter(next_one)
+    assert next_one.__dict__["left_out"] == 5
+
+
+def test_faults_are_never_left_out() -> None:
+    few = FewWarnings(ManualClock())
+
+    assert all(few.filter(line(logging.ERROR)) for _ in range(2 * MOST_LINES))
+
+
+def test_what_is_said_of_bad_requests_passes_it() -> None:
+    logger = logging.getLogger(BoundedHttp.__module__)
+
+    assert any(isinstance(one, FewWarnings) for one in logger.filters)
