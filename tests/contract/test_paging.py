@@ -167,3 +167,15 @@ def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
 
     assert quiet.next is None
     assert moved.next == Tail(mark=mark, after="", upto=RUNS[2])
+
+
+def test_a_run_that_changed_while_its_page_was_asked_for_stands_on_it_once() -> None:
+    bucket = Bucket(MemoryRunIndex())
+    bucket.take([(RUNS[0], {"status": "PENDING", "updated_at": 1.0})])
+    before = bucket.sequence
+    bucket.take([(RUNS[0], {"status": "RUNNING", "updated_at": 2.0})])
+
+    shown = page(bucket.followers[0], RunQuery(), Walk(mark=before))
+
+    assert [run.run_id for run, _ in shown.items] == [RUNS[0]]
+    assert shown.next is None

@@ -146,6 +146,7 @@ def test_the_version_needs_no_server(
         (["get", ""], "no run", f"pyoco-client get {RUN_ID}"),
         (["get", "../workers"], "not a run id", f"pyoco-client get {RUN_ID}"),
         (["get", "a", "--run-id", "b"], "two different", "pyoco-client get a"),
+        (["get", "--run-id=b", "a"], "two different", "pyoco-client get a"),
         (["cancel", "--run-id"], "--run-id", f"pyoco-client cancel --run-id {RUN_ID}"),
         (["cancel", "a", "--timeout-sec", "0"], "--timeout-sec", "pyoco-client cancel --run-id"),
         (["list", "--status", "DONE"], "DONE", "pyoco-client list --status FAILED"),
@@ -287,12 +288,14 @@ def test_a_key_goes_into_the_header_that_the_server_asks_for(monkeypatch: pytest
 def test_init_writes_a_flow_and_says_how_to_run_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert end(monkeypatch, "init", str(tmp_path / "first")) == 0
+    folder = tmp_path / "my first"
 
-    flow = read_flow_file((tmp_path / "first" / "flow.yaml").read_bytes())
+    assert end(monkeypatch, "init", str(folder)) == 0
+
+    flow = read_flow_file((folder / "flow.yaml").read_bytes())
     assert list(flow.tasks) == ["words", "count", "report"]
-    assert "submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
-    compile((tmp_path / "first" / "tasks.py").read_text(), "tasks.py", "exec")
+    assert f"cd '{folder}' && pyoco-client submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
+    compile((folder / "tasks.py").read_text(), "tasks.py", "exec")
 
 
 def test_init_overwrites_nothing_unless_told_to(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from support.broker import Broker
 from support.callers import hand_out, showing
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, listed, serving, submit
+from support.samples import worker
 
 RUN_ROUTES = sorted(
     (method, route.path)
@@ -126,6 +128,28 @@ async def test_pages_show_the_runs_of_the_own_tenant_only_whoever_made_the_curso
     assert [run["run_id"] for run in (await page(house.owner, cursor=first["next_cursor"])).json()["items"]] == [
         house.run_id
     ]
+
+
+async def test_a_worker_is_shown_without_the_runs_of_other_tenants_but_as_busy_as_it_is(house: House) -> None:
+    run_id = RunId(house.run_id)
+    house.client.headers.update(house.owner)
+    await listed(house.client, [house.run_id])
+    async with open_stores(house.config, name="test") as stores:
+        record = worker("busy", last_seen_at=stores.clock.now())
+        await stores.registry.put(
+            replace(record, current_run_ids=(run_id,), last_run_id=run_id, last_run_status="COMPLETED")
+        )
+
+    async def told(who: dict[str, str]) -> tuple[Any, ...]:
+        async with asyncio.timeout(20):
+            while not (found := (await house.client.get("/workers", headers=who)).json()):
+                pass
+        names = ("current_run_id", "current_run_ids", "last_run_id", "last_run_status", "slots_busy")
+        return tuple(found[0][name] for name in names)
+
+    whole = (run_id, [run_id], run_id, "COMPLETED", 1)
+    assert (await told(house.owner), await told(house.admin)) == (whole, whole)
+    assert await told(house.stranger) == (None, [], None, None, 1)
 
 
 async def test_a_flow_file_is_submitted_for_the_own_tenant(house: House) -> None:

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.access.api_keys import key_id_in
+from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.application.handle import handle
 from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_api_keys, open_stores
@@ -307,3 +308,28 @@ async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gatew
     shown = told[-1].get("snapshot")
     assert shown is not None
     assert shown["status"] == "CANCELLED"
+
+
+async def test_a_snapshot_that_makes_no_sense_breaks_neither_the_gateway_nor_the_other_streams(
+    gateway: Gateway, config: NatsBackendConfig
+) -> None:
+    odd, other = await submit(gateway.client), await submit(gateway.client)
+    async with (
+        await Connection.open(config, name="test") as connection,
+        open_stores(config, name="test") as stores,
+        watching(gateway.client, odd) as odds,
+        watching(gateway.client, other) as events,
+    ):
+        await anext(odds)
+        loaded = await stores.snapshots.load(RunId(odd))
+        assert loaded is not None
+        value = orjson.dumps({**loaded.plain, "heartbeat_at": "soon"})
+        await connection.request(f"$KV.{config.runs_kv_bucket}.{odd}", value)
+        await anext(events)
+        for _ in range(3):
+            assert (await anext(events)).name == "heartbeat"  # each after a look at all channels
+
+        await label(stores, other, "later")
+
+        assert (await anext(event async for event in events if event.name == "snapshot")).data["snapshot"]["tags"]
+        assert (await gateway.client.post("/runs", json={"flow_name": "hello"})).status_code == 200

@@ -178,10 +178,11 @@ async def test_a_limit_says_how_many_there_are_in_all(settings: NatsBackendConfi
         ("limit", "0"),
         ("limit", "501"),
         ("hidden", "true"),
+        ("scope", ["active", "all"]),
     ],
 )
 async def test_a_query_that_makes_no_sense_is_refused_by_name(
-    settings: NatsBackendConfig, parameter: str, value: str
+    settings: NatsBackendConfig, parameter: str, value: str | list[str]
 ) -> None:
     async with serving(settings) as client:
         answer = await client.get("/workers", params={parameter: value})

@@ -49,13 +49,14 @@ class Door:
         For answers that go on for hours. While nothing can be known, whoever is in stays in.
         """
         while True:
-            if self.keyring is not None and shown.api_key is not None:
-                await self.keyring.news(again_sec)
-            else:
-                await asyncio.sleep(again_sec)
+            # First, and not after the wait: they were let in a while ago, and no news of that while comes again.
             try:
                 await self.admit(shown)
             except (InvalidApiKey, InvalidToken) as refusal:
                 return refusal
             except NatsUnavailable as away:
                 logger.debug("whoever is in stays in", extra={"reason": away.detail})
+            if self.keyring is not None and shown.api_key is not None:
+                await self.keyring.news(again_sec)
+            else:
+                await asyncio.sleep(again_sec)

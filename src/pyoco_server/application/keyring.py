@@ -87,6 +87,11 @@ class Keyring:
                 if not self._failing:
                     logger.warning("API keys cannot be checked", extra={"reason": error.detail})
                 self._failing = True
+            except Exception:
+                # One of the outer loops: nobody is let in on a copy that cannot be read, but the gateway lives on.
+                if not self._failing:
+                    logger.exception("API keys cannot be read")
+                self._failing = True
             await asyncio.sleep(GAP_SEC)
             await self._until_wanted()
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import islice
+from typing import Any
 
 from pyoco_server.application.ports import CommitHeard, LiveCommits, LoadedSnapshot
 from pyoco_server.application.stores import Stores
@@ -150,7 +151,7 @@ class Watches:
                 self._hurry(channel)
         due = iter([channel for channel in self._channels.values() if channel.view and channel.beat_at <= now])
         while batch := list(islice(due, MAX_READS)):
-            await asyncio.gather(*(self._beat(channel) for channel in batch))
+            await asyncio.gather(*(_survived(channel, self._beat(channel)) for channel in batch))
 
     # --- channels come and go ---------------------------------------------------------------------------------------
 
@@ -233,7 +234,7 @@ class Watches:
         channel.timer = None
         if self._group is not None and channel.users and not channel.reading:
             channel.reading = True
-            self._group.create_task(self._refresh(channel))
+            self._group.create_task(_survived(channel, self._refresh(channel)))
 
     async def _refresh(self, channel: Channel) -> None:
         try:
@@ -313,6 +314,14 @@ class Watches:
             channel.heartbeat_at = max(channel.heartbeat_at, loaded.heartbeat_at)
         if channel.behind:
             self._hurry(channel)
+
+
+async def _survived(channel: Channel, work: Coroutine[Any, Any, None]) -> None:
+    """Outer loops both: a run that cannot be shown, for whatever reason, must not end other streams or the gateway."""
+    try:
+        await work
+    except Exception:
+        logger.exception("watching a run broke", extra={"run_id": channel.run_id})
 
 
 def _end(watchers: Iterable[Watcher]) -> None:

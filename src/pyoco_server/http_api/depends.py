@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Container, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -12,6 +13,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.stores import Origin
+from pyoco_server.errors import PyocoError
 from pyoco_server.execution.events import Actor
 from pyoco_server.http_api.guard import caller_of
 
@@ -48,6 +50,17 @@ async def _origin(request: Request) -> Origin:
 
 async def _caller(request: Request) -> Caller:
     return caller_of(request)
+
+
+def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) -> Any:
+    """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which."""
+
+    async def check(request: Request) -> None:
+        for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+            if times > 1 and name not in repeatable:
+                raise refusal(f"{name[:100]}: it is given more than once")
+
+    return Depends(check)
 
 
 GatewayDep = Annotated[Gateway, Depends(_gateway)]

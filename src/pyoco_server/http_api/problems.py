@@ -93,8 +93,8 @@ def preferred_language(request: Request) -> str:
     """`ja` when the caller would rather have Japanese than English, else `en`."""
     wish = {"ja": 0.0, "en": 0.0}
     for part in request.headers.get("accept-language", "").lower().split(","):
-        language, _, quality = part.partition(";q=")
-        name = language.strip().partition("-")[0]
+        language, _, quality = "".join(part.split()).partition(";q=")
+        name = language.partition("-")[0]
         if name in wish:
             wish[name] = max(wish[name], _number(quality))
     return "ja" if wish["ja"] > wish["en"] else "en"

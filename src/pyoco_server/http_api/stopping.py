@@ -24,14 +24,19 @@ def called_when_stopping(stopping: Callable[[], None]) -> Iterator[None]:
         yield  # signals, and their handlers, are the main thread's
         return
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number, handler in before.items():
-        if isinstance(getattr(handler, "__self__", None), uvicorn.Server) and callable(handler):
-            signal.signal(number, _both(lambda: loop.call_soon_threadsafe(stopping), handler))
+    # Others' handlers stay untouched: one that was not set from Python could not even be put back.
+    uvicorns = {
+        number: handler
+        for number in (signal.SIGTERM, signal.SIGINT)
+        if callable(handler := signal.getsignal(number))
+        and isinstance(getattr(handler, "__self__", None), uvicorn.Server)
+    }
+    for number, handler in uvicorns.items():
+        signal.signal(number, _both(lambda: loop.call_soon_threadsafe(stopping), handler))
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in uvicorns.items():
             signal.signal(number, handler)
 
 

@@ -13,7 +13,7 @@ from pyoco_server.access.caller import Caller
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.application.door import Credentials, Door
 from pyoco_server.application.keyring import Keyring
-from pyoco_server.errors import CredentialsMissing, InvalidToken
+from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken
 from support.callers import KEY, KEY_ID, SECRET, key_record
 from support.clocks import ManualClock
 
@@ -53,3 +53,18 @@ async def test_nothing_shown_is_something_missing(keyring: Keyring) -> None:
 
 def test_credentials_do_not_show_themselves() -> None:
     assert SECRET not in repr(Credentials(api_key=KEY, token=SECRET))
+
+
+async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_stay_in() -> None:
+    store = MemoryKeyStore()
+    await store.create(key_record(revoked_at=1.0))
+    keyring = Keyring(store, ManualClock(), Pepper(""))
+    task = asyncio.create_task(keyring.run())
+    await keyring.news(10)
+
+    async with asyncio.timeout(10):
+        refusal = await Door(keyring=keyring).until_out(Credentials(api_key=KEY), again_sec=3600)
+
+    assert isinstance(refusal, InvalidApiKey)
+    task.cancel()
+    await asyncio.wait([task])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ import pytest
 
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.application.fleet_view import FleetView
+from pyoco_server.application.ports import WorkerSeen
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.execution.ids import WorkerId
@@ -172,12 +173,43 @@ async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None
         assert (seen.record.hidden, seen.state, at) == (True, DISCONNECTED, scene.clock.now())
 
 
-async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
-    await scene.beat()
+@pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
+async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its_silence(
+    scene: Scene, skew_sec: float
+) -> None:
+    await scene.beat(skew_sec=skew_sec)
     async with scene.watching() as view:
-        await scene.beat()  # on its way when the wish is stored
+        scene.pass_in_touch(view, 10.0)
+
         await view.set_hidden(W1, True)
-        await scene.beat("another")
+
+        assert (state(view), silent_sec(view)) == (IDLE, 10.0)
+
+
+async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
+    class Late(MemoryRegistry):
+        """A registry whose words are long on their way."""
+
+        def __init__(self) -> None:
+            super().__init__(scene.clock.monotonic)
+            self.arrives = asyncio.Event()
+
+        async def follow(self) -> AsyncIterator[Sequence[WorkerSeen]]:
+            word = WorkerSeen(sequence=1, worker_id=W1, record=worker("w1"))
+            yield [word]
+            yield []
+            await self.arrives.wait()
+            yield [replace(word, sequence=2)]
+            yield [WorkerSeen(sequence=9, worker_id=WorkerId("another"), record=worker("another"))]
+            await asyncio.Event().wait()
+
+    scene.registry = registry = Late()
+    for _ in range(2):
+        await scene.beat()
+    async with scene.watching() as view:
+        await view.set_hidden(W1, True)
+
+        registry.arrives.set()
         await until(lambda: state(view, "another") is not None)
 
         seen = view.sight(W1)

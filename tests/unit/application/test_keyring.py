@@ -158,6 +158,49 @@ async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_
                 await keyring.caller_of(key)
 
 
+async def test_the_second_runs_from_the_question_however_late_the_answer_comes(clock: ManualClock) -> None:
+    class Slow(Store):
+        async def position(self) -> KeysPosition:
+            found = await super().position()
+            clock.pass_time(TRUST_SEC * 0.6)
+            return found
+
+    store = Slow()
+    await store.create(key_record())
+    async with looking(store, clock, patience_sec=0.01) as keyring:
+        while store.reads == 0:
+            await store.next_look()
+    clock.pass_time(TRUST_SEC * 0.5)  # and nobody looks any more
+
+    with pytest.raises(NatsUnavailable):
+        await keyring.caller_of(KEY)
+
+
+async def test_a_look_that_breaks_lets_nobody_in_and_the_next_one_mends_it(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd(Store):
+        broken = True
+
+        async def all(self) -> Sequence[ApiKey]:
+            if self.broken:
+                raise LookupError("not what a store says")
+            return await super().all()
+
+    store = Odd()
+    await store.create(key_record())
+    async with looking(store, clock) as keyring:
+        waiting = asyncio.create_task(keyring.caller_of(KEY))
+        await store.next_look()
+        await store.next_look()
+        assert not waiting.done()
+
+        store.broken = False
+
+        assert (await waiting).api_key_id == KEY_ID
+    assert caplog.text.count("API keys cannot be read") == 1
+
+
 async def test_a_caller_waits_for_a_store_that_is_soon_back(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyoco_server.application import watch
 from pyoco_server.application.handle import commit
 from pyoco_server.application.ports import CommitHeard, LiveCommits
 from pyoco_server.application.watch import Watches
@@ -297,6 +298,23 @@ async def test_without_a_broker_at_the_start_a_watch_is_refused_and_leaves_nothi
         assert (watches.open_count, world.live.listened_to) == (0, set())
 
 
+async def test_a_broker_that_hangs_under_a_watch_is_not_waited_for_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hanging(DeafLive):
+        async def listen(self, run_id: RunId, heard: Callable[[CommitHeard], None]) -> Callable[[], None]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr(watch, "PATIENCE_SEC", 0.01)
+    run_id = await world.submit()
+    async with hub(world, Hanging()) as watches, asyncio.timeout(PATIENCE_SEC):
+        with pytest.raises(NatsUnavailable, match="in time"):
+            await watches.open(run_id, sees=None)
+
+        assert watches.open_count == 0
+
+
 async def test_more_watchers_than_the_limit_are_refused_until_one_leaves() -> None:
     world = World(http_max_watchers=1)
     run_id = await world.submit()
@@ -397,6 +415,26 @@ async def test_a_silent_run_shows_life_with_the_heartbeat_of_its_worker(world: W
         beat = await told(watcher)
         assert (beat.beat, beat.away, beat.view.version) == (True, False, before.view.version)
         assert beat.view.plain["heartbeat_at"] == before.view.plain["heartbeat_at"] + 7
+
+
+async def test_a_heartbeat_from_before_the_news_is_not_told_after_them(world: World) -> None:
+    run_id = await world.submit()
+    async with hub(world) as watches:
+        slow, quick = await opened(watches, run_id), await opened(watches, run_id)
+        await told(slow)
+        await told(quick)
+        await pass_heartbeat(world, watches)
+        await told(quick)
+        await label(world, run_id, "newer")
+        news = await told(quick)  # both have been offered them
+
+        assert (await told(slow)).view is news.view
+
+        waiting = asyncio.create_task(slow.next())
+        await asyncio.sleep(0)  # one turn of the loop: what was left to tell would have been told
+        assert not waiting.done()
+        watches.close()
+        assert await waiting is None
 
 
 async def test_what_was_not_heard_is_found_at_the_next_heartbeat(world: World) -> None:

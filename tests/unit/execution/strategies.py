@@ -64,13 +64,13 @@ requests = st.builds(
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw: st.DrawFn, prompts: st.SearchStrategy[Any] = json_values) -> Graph:
     """A graph that can be run: edges lead from earlier to later nodes of a random order."""
     names = draw(st.permutations(NODE_IDS))[: draw(st.integers(1, len(NODE_IDS)))]
     pairs = [(source, target) for place, source in enumerate(names) for target in names[place + 1 :]]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=6)) if pairs else []
     waits = st.none() | st.none() | keys
-    nodes = [GraphNode(node_id=name, wait_key=draw(waits), prompt=draw(json_values)) for name in names]
+    nodes = [GraphNode(node_id=name, wait_key=draw(waits), prompt=draw(prompts)) for name in names]
     return Graph(nodes=tuple(draw(st.permutations(nodes))), edges=tuple(edges))
 
 
@@ -104,11 +104,8 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "by_execution": st.booleans(),
 }
 _SMALL = st.sampled_from([None, 0, "ok", {"rows": [1, None]}])
-# What people send may leave the attempt out, and may be wrong. Values that no rule looks at are few: drawing them is
-# what takes the time.
-_ASKED = _CONTENTS | {
-    "attempt": st.none() | st.none() | st.integers(0, 3),
-    "progress": st.sampled_from([None, 0, 12.5, 100, 101, -1, float("nan")]),
+# Values that no rule looks at are few here: drawing them is what takes the time.
+_PLAIN = _CONTENTS | {
     "request": st.sampled_from([Request(flow_name="etl", tag="cpu", input={"day": "月曜"}), Request()]),
     "error": st.just(Failure(code="E_READ", message="no such file", traceback="Traceback …")),
     "output": _SMALL,
@@ -116,6 +113,13 @@ _ASKED = _CONTENTS | {
     "message": st.sampled_from([None, "halfway"]),
     "reason": st.sampled_from([None, "wrong input"]),
     "requested_by": st.sampled_from([None, "alice"]),
+    "workflow_yaml": st.sampled_from([None, "flow: {}"]),
+    "graph": st.none() | graphs(_SMALL),
+}
+# What people send may leave the attempt out, and may be wrong.
+_ASKED = _PLAIN | {
+    "attempt": st.none() | st.none() | st.integers(0, 3),
+    "progress": st.sampled_from([None, 0, 12.5, 100, 101, -1, float("nan")]),
 }
 _steps: st.SearchStrategy[AttemptStep] = st.one_of(
     *(st.builds(kind, **{item.name: _ASKED[item.name] for item in fields(kind)}) for kind in get_args(AttemptStep))
@@ -132,14 +136,16 @@ def _commands_of(kind: type[Command]) -> st.SearchStrategy[Command]:
     return st.builds(kind, **{item.name: contents[item.name] for item in fields(kind)})
 
 
-def _events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
-    return st.builds(kind, **{item.name: _CONTENTS[item.name] for item in fields(kind)})
+def _events_of(contents: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Event]:
+    kinds = EVENT_NAMES.values()
+    return st.one_of(*(st.builds(kind, **{item.name: contents[item.name] for item in fields(kind)}) for kind in kinds))
 
 
 COMMAND_KINDS: tuple[type[Command], ...] = get_args(Command)
 creates: st.SearchStrategy[Command] = _commands_of(CreateExecution)
 commands: st.SearchStrategy[Command] = st.one_of(*map(_commands_of, COMMAND_KINDS))
-events: st.SearchStrategy[Event] = st.one_of(*map(_events_of, EVENT_NAMES.values()))
+events: st.SearchStrategy[Event] = _events_of(_CONTENTS)
+plain_events: st.SearchStrategy[Event] = _events_of(_PLAIN)
 commits: st.SearchStrategy[Commit] = st.builds(
     Commit,
     commit_id=texts.map(CommitId),

@@ -26,6 +26,7 @@ from pyoco_server.execution.commands import (
 )
 from pyoco_server.execution.decide import Refused, decide
 from pyoco_server.execution.events import (
+    Actor,
     Commit,
     Event,
     ExecutionCanceled,
@@ -42,8 +43,9 @@ from pyoco_server.execution.events import (
     StoredCommit,
 )
 from pyoco_server.execution.evolve import evolve, fold, fold_commits
+from pyoco_server.execution.ids import CommitId
 from pyoco_server.execution.state import Execution, Failure, NodeStatus, Status, nothing
-from unit.execution.strategies import NODE_IDS, RUN_ID, commands, commits, events, executions, play, scripts, thorough
+from unit.execution.strategies import NODE_IDS, RUN_ID, commands, executions, plain_events, play, scripts, thorough
 
 # Said again, these find that it is so already: no second event, and no error either.
 _REPEATABLE = (
@@ -61,6 +63,12 @@ _REPEATABLE = (
 _ENDS = {ExecutionCompleted: Status.COMPLETED, ExecutionFailed: Status.FAILED, ExecutionCanceled: Status.CANCELED}
 
 
+def _commit(events: list[Event]) -> Commit:
+    return Commit(
+        commit_id=CommitId("c"), occurred_at=1.0, command="Test", actor=Actor(kind="user"), events=tuple(events)
+    )
+
+
 @thorough
 @given(scripts())
 def test_cancel_wins_whatever_comes_after(script: list[Command]) -> None:
@@ -73,7 +81,7 @@ def test_cancel_wins_whatever_comes_after(script: list[Command]) -> None:
 
 
 @thorough
-@given(st.lists(events), st.lists(events))
+@given(st.lists(plain_events), st.lists(plain_events))
 def test_cancel_wins_in_any_log_however_odd(earlier: list[Event], later: list[Event]) -> None:
     execution = fold([*earlier, ExecutionCancelRequested(at=1.0)], nothing(RUN_ID))
 
@@ -121,7 +129,7 @@ def test_no_command_changes_the_status_or_nodes_of_a_finished_execution(
 
 
 @thorough
-@given(st.lists(events))
+@given(st.lists(plain_events))
 def test_any_log_can_be_folded(log: list[Event]) -> None:
     fold(log, nothing(RUN_ID))
 
@@ -175,7 +183,7 @@ def test_the_events_of_one_attempt_leave_the_node_in_the_highest_rank_whatever_t
 
 
 @thorough
-@given(st.lists(events), st.integers(0, 20))
+@given(st.lists(plain_events), st.integers(0, 20))
 def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> None:
     halfway = fold(log[:cut], nothing(RUN_ID))
 
@@ -183,9 +191,9 @@ def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> N
 
 
 @thorough
-@given(st.lists(commits, max_size=6), st.integers(0, 6))
-def test_folding_commits_in_two_steps_is_folding_them_in_one(log: list[Commit], cut: int) -> None:
-    stored = [StoredCommit(sequence=3 * place + 2, commit=commit) for place, commit in enumerate(log)]
+@given(st.lists(st.lists(plain_events, max_size=5), max_size=6), st.integers(0, 6))
+def test_folding_commits_in_two_steps_is_folding_them_in_one(log: list[list[Event]], cut: int) -> None:
+    stored = [StoredCommit(sequence=3 * place + 2, commit=_commit(events)) for place, events in enumerate(log)]
     halfway = fold_commits(stored[:cut], nothing(RUN_ID))
 
     whole = fold_commits(stored, nothing(RUN_ID))

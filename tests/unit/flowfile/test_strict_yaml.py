@@ -110,6 +110,7 @@ def test_what_could_be_misread_is_refused_with_its_line(text: str, line: int, wo
         ("k" * 250 * KIB + ": 1", "not YAML"),
         ("&a " * 80 * KIB, "not YAML"),
         ("!" * 256 * KIB, "tag"),
+        ("a: &x 1\nb: &x [*x]", "itself"),
         ("a: \0b", "characters"),
         ("a: \x1bb", "characters"),
         ("", "empty"),

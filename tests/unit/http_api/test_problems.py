@@ -95,6 +95,7 @@ async def test_an_error_of_the_catalogue_is_told_in_its_words() -> None:
         ("JA", True),
         ("fr, ja;q=0.8, en;q=0.5", True),
         ("en;q=0.3, ja;q=0.7", True),
+        ("en; q=0.3, ja ; q=0.7", True),
         ("en-US,en;q=0.9,ja;q=0.8", False),
         ("fr", False),
         ("", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,9 +43,10 @@ def init(
     for name in FILES:
         screen.write(f"{output.in_words('written', '作成しました')}: {folder / name}")
     screen.write(output.in_words("next:", "次のコマンド:"))
-    screen.write(f"  cd {folder} && pyoco-server up --with-worker")
+    quoted = shlex.quote(str(folder))
+    screen.write(f"  cd {quoted} && pyoco-server up --with-worker")
     screen.write(
-        f"  cd {folder} && pyoco-client submit-yaml --workflow-file flow.yaml --flow-name hello --watch   "
+        f"  cd {quoted} && pyoco-client submit-yaml --workflow-file flow.yaml --flow-name hello --watch   "
         + output.in_words("# in another terminal", "# 別の端末で")
     )
 

@@ -42,9 +42,10 @@ LabelsOption = Annotated[
 def the_run(argument: str | None, option: str | None) -> str:
     """The run that is meant, however it was named."""
     if argument and option and argument != option:
+        twice = ("--run-id", option, f"--run-id={option}")
         raise InvalidUsage(
             f"two different runs are named: {argument} and --run-id {option}",
-            example=corrected([word for word in sys.argv[1:] if word not in ("--run-id", option)], replace={}),
+            example=corrected([word for word in sys.argv[1:] if word not in twice], replace={}),
         )
     run_id = argument or option
     if not run_id:

@@ -15,7 +15,7 @@ from pyoco_server.execution.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.fleet.records import WorkerState, to_plain
 from pyoco_server.fleet.sight import Sighting, WorkerQuery
 from pyoco_server.http_api import json_body
-from pyoco_server.http_api.depends import CallerDep, GatewayDep
+from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.dialects.runs.schemas import Problem
 from pyoco_server.http_api.guard import needs
 from pyoco_server.http_api.problems import describe
@@ -94,7 +94,7 @@ _LISTED = _answers(list[Worker], 422, 503)
 _LISTED[200]["headers"] = _COUNT
 
 
-@router.get("", responses=_LISTED)
+@router.get("", responses=_LISTED, dependencies=[given_once(InvalidWorkersRequest)])
 @needs(Scope.WORKERS_READ)
 async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]) -> Response:
     """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""

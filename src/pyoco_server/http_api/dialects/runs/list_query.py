@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.errors import InvalidListQuery
+from pyoco_server.http_api.depends import given_once
 from pyoco_server.http_api.dialects.runs.schemas import IncludeWord, Label, RunStatus
 from pyoco_server.readmodel.cursors import MAX_CURSOR_CHARS
 from pyoco_server.readmodel.query import RunQuery
 
 MAX_LABELS = 8
-_REPEATABLE = frozenset({"tags", "include"})
 
 
 class ListQuery(BaseModel):
@@ -71,12 +70,5 @@ class ListQuery(BaseModel):
         )
 
 
-async def _given_once(request: Request) -> None:
-    """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which."""
-    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
-        if times > 1 and name not in _REPEATABLE:
-            raise InvalidListQuery(f"{name[:100]}: it is given more than once")
-
-
 ListQueryDep = Annotated[ListQuery, Query()]
-GIVEN_ONCE = Depends(_given_once)
+GIVEN_ONCE = given_once(InvalidListQuery, repeatable=("tags", "include"))
