@@ -146,7 +146,7 @@ def test_a_second_one_on_the_same_data_folder_is_refused_by_the_pid_of_the_first
 
         assert str(first.pid) in words
         assert "ERR-PYOCO-0032" in words
-        assert client.get("/health").json() == {"status": "ok", "nats": "connected"}
+        assert client.get("/health").json()["nats"] == "connected"
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_started(tmp_path: Path) -> None:

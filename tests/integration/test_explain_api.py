@@ -50,7 +50,7 @@ async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **heade
             told: dict[str, Any] = answer.json()
             if [reason["code"] for reason in told["reasons"]] == list(codes):
                 return told
-            await asyncio.sleep(0.01)  # an app without a socket never lets others have their turn
+            await asyncio.sleep(0.01)
 
 
 async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(

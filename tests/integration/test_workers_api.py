@@ -87,7 +87,7 @@ async def until(
             shown = await fleet(client, **query)
             if true(shown):
                 return shown
-            await asyncio.sleep(0.01)  # an app without a socket never lets others have their turn
+            await asyncio.sleep(0.01)
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

@@ -21,12 +21,20 @@ def gateway_settings(url: str, folder: Path, **changed: Any) -> NatsBackendConfi
     return NatsBackendConfig(nats_url=url, **values | changed)
 
 
+class _InTurn(httpx.ASGITransport):
+    """Lets others have their turn before each request, as a socket would: many answers wait for nothing at all."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0)
+        return await super().handle_async_request(request)
+
+
 @asynccontextmanager
 async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway with these settings; no socket in between."""
     app = create_app(config)
     async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        transport = _InTurn(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=30.0) as client:
             yield client
 
