@@ -247,7 +247,9 @@ class Connection:
         self._replies.fail_all("the connection to nats was lost")
 
     async def _on_error(self, error: Exception) -> None:
-        self._last_error = error
+        # A server that turns us away says so and hangs up; of the two, the reason is worth telling.
+        if not _is_reason(self._last_error) or _is_reason(error):
+            self._last_error = error
         # While away every attempt fails; the loss itself was logged once.
         level = logging.WARNING if self.connected else logging.DEBUG
         logger.log(level, "nats error", extra={"error": f"{type(error).__name__}: {error}"})
@@ -261,6 +263,10 @@ class Connection:
         self._back.set()
         for hook in list(self._hooks):
             hook()
+
+
+def _is_reason(error: Exception | None) -> bool:
+    return "authorization" in str(error).lower()
 
 
 def _command(subject: str, reply: bytes, headers: bytes, payload: bytes) -> bytes:
