@@ -134,6 +134,36 @@ async def test_a_run_outlives_a_broker_that_is_killed_under_it_and_nothing_of_it
     assert worker.executor.runs == 2
 
 
+async def test_a_worker_without_its_broker_says_by_their_ids_what_it_cannot_write(
+    broker: Broker, config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    hurried = replace(config, ack_progress_interval_sec=0.1)
+    async with (
+        serving(hurried) as client,
+        open_stores(hurried, name="worker") as stores,
+        at_work(stores, hurried) as worker,
+    ):
+        run_id = await submit(client)
+        runner = await worker.executor.begun()
+        await seen(client, run_id, "RUNNING")
+        broker.kill()
+        await _logged(caplog, "ERR-PYOCO-0009")
+        runner.end()
+        await _logged(caplog, "ERR-PYOCO-0008")
+        broker.start()
+
+        run = await seen(client, run_id, "COMPLETED")
+
+    assert run["attempt"] == 1
+
+
+async def _logged(caplog: pytest.LogCaptureFixture, err_id: str) -> None:
+    """Return as soon as a line of the log bears this id."""
+    async with asyncio.timeout(15.0):
+        while not any(getattr(record, "err_id", None) == err_id for record in caplog.records):  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.01)
+
+
 async def test_a_job_that_waits_behind_a_long_run_is_neither_lost_nor_begun_twice(
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
