@@ -9,6 +9,7 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -41,6 +42,26 @@ BAD_KEY_IS_FORBIDDEN = ("/runs", "/workers", "/wheels", "/metrics")
 RETRY_AFTER_SEC = "2"
 # The name of a parameter or field may be the caller's own; so much of it is told back.
 MAX_PLACE_CHARS = 200
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    detail: str
+    err_id: str = Field(examples=["ERR-PYOCO-0005"])
+    msg_id: str = Field(examples=["MSG-PYOCO-0005"])
+    message: str
+    hint: str
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route may fail, for the OpenAPI document."""
+    return {status: {"model": Problem} for status in statuses}
+
+
+def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route answers and how it may fail, for the OpenAPI document."""
+    return {200: {"model": model}, **failures(*statuses)}
 
 
 def install(app: FastAPI) -> None:

@@ -16,9 +16,8 @@ from pyoco_server.fleet.records import WorkerState, to_plain
 from pyoco_server.fleet.sight import Sighting, WorkerQuery
 from pyoco_server.http_api import json_body
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
-from pyoco_server.http_api.dialects.runs.schemas import Problem
 from pyoco_server.http_api.guard import needs
-from pyoco_server.http_api.problems import describe
+from pyoco_server.http_api.problems import answers, describe
 
 router = APIRouter(prefix="/workers", tags=["workers"])
 
@@ -85,12 +84,8 @@ class WorkerPatched(BaseModel):
     updated_at: float
 
 
-def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}, **{status: {"model": Problem} for status in problems}}
-
-
 _COUNT = {"X-Total-Count": {"description": "How many there are, whatever the limit.", "schema": {"type": "integer"}}}
-_LISTED = _answers(list[Worker], 422, 503)
+_LISTED = answers(list[Worker], 422, 503)
 _LISTED[200]["headers"] = _COUNT
 
 
@@ -107,7 +102,7 @@ async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[
 
 @router.patch(
     "/{worker_id}",
-    responses=_answers(WorkerPatched, 404, 413, 422, 503),
+    responses=answers(WorkerPatched, 404, 413, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,

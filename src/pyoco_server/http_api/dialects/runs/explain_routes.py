@@ -13,9 +13,9 @@ from pyoco_server.application.explain import Explanation, explain_run
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.http_api.depends import CallerDep, GatewayDep
 from pyoco_server.http_api.dialects.runs.routes import RunIdPath
-from pyoco_server.http_api.dialects.runs.schemas import Problem, RunStatus
+from pyoco_server.http_api.dialects.runs.schemas import RunStatus
 from pyoco_server.http_api.guard import needs
-from pyoco_server.http_api.problems import preferred_language
+from pyoco_server.http_api.problems import answers, preferred_language
 from pyoco_server.readmodel.explain_words import worded
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -78,13 +78,7 @@ class ExplanationOut(BaseModel):
     dead_letter: dict[str, Any] | None
 
 
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"model": ExplanationOut},
-    **{status: {"model": Problem} for status in (404, 422, 503)},
-}
-
-
-@router.get("/{run_id}/explain", responses=_RESPONSES)
+@router.get("/{run_id}/explain", responses=answers(ExplanationOut, 404, 422, 503))
 @needs(Scope.RUNS_READ)
 async def get_explanation(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
     """Why the run is not running, or ended so; in English, or in Japanese by `Accept-Language`."""

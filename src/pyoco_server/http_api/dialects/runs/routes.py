@@ -16,6 +16,7 @@ from pyoco_server.http_api.depends import CallerDep, GatewayDep, OriginDep, RawR
 from pyoco_server.http_api.dialects.runs import schemas, translate
 from pyoco_server.http_api.dialects.runs.list_query import GIVEN_ONCE, ListQueryDep
 from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.problems import answers
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -23,10 +24,6 @@ RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")
 Include = Annotated[
     list[schemas.IncludeWord] | None, Query(description="`records` adds task_records; `full` and `all` add all.")
 ]
-
-
-def _answers(model: Any, *problems: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}, **{status: {"model": schemas.Problem} for status in problems}}
 
 
 def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
@@ -56,14 +53,14 @@ router.add_api_route(
     submit_run,
     methods=["POST"],
     route_class_override=RawRoute,
-    responses=_answers(schemas.RunAccepted, 413, 422, 503),
+    responses=answers(schemas.RunAccepted, 413, 422, 503),
     openapi_extra=_body(schemas.RunSubmitRequest, required=True),
 )
 
 
 @router.get(
     "",
-    responses=_answers(list[schemas.RunSummary | schemas.RunSnapshot] | schemas.RunListResponse, 422, 503),
+    responses=answers(list[schemas.RunSummary | schemas.RunSnapshot] | schemas.RunListResponse, 422, 503),
     dependencies=[GIVEN_ONCE],
 )
 @needs(Scope.RUNS_READ)
@@ -82,7 +79,7 @@ async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep)
     return _json(translate.page_out(await read(query, asked.cursor or ""), gateway.fleet.facts_of))
 
 
-@router.get("/{run_id}", responses=_answers(schemas.RunSnapshot, 404, 422, 503))
+@router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))
 @needs(Scope.RUNS_READ)
 async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, include: Include = None) -> Response:
     """One run as it is now."""
@@ -90,7 +87,7 @@ async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, inc
     return _json(_shown(gateway, snapshot, records=bool(include)))
 
 
-@router.get("/{run_id}/tasks", responses=_answers(schemas.RunTasks, 404, 422, 503))
+@router.get("/{run_id}/tasks", responses=answers(schemas.RunTasks, 404, 422, 503))
 @needs(Scope.RUNS_READ)
 async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
     """The tasks of a run with their records."""
@@ -99,7 +96,7 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -
 
 @router.post(
     "/{run_id}/cancel",
-    responses=_answers(schemas.RunSnapshot, 404, 413, 422, 503),
+    responses=answers(schemas.RunSnapshot, 404, 413, 422, 503),
     openapi_extra=_body(schemas.RunCancelRequest, required=False),
 )
 @needs(Scope.RUNS_CANCEL)

@@ -148,13 +148,3 @@ class RunTasks(BaseModel):
     tasks: dict[str, TaskStatus]
     task_records: dict[str, Any]
     task_records_truncated: bool
-
-
-class Problem(BaseModel):
-    """What went wrong, and what to do about it."""
-
-    detail: str
-    err_id: str = Field(examples=["ERR-PYOCO-0005"])
-    msg_id: str = Field(examples=["MSG-PYOCO-0005"])
-    message: str
-    hint: str

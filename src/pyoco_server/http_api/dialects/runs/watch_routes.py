@@ -11,9 +11,10 @@ from pyoco_server.application.watcher import Watcher
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.http_api import sse
 from pyoco_server.http_api.depends import CallerDep, GatewayDep
-from pyoco_server.http_api.dialects.runs import schemas, translate
+from pyoco_server.http_api.dialects.runs import translate
 from pyoco_server.http_api.dialects.runs.routes import Include, RunIdPath
 from pyoco_server.http_api.guard import needs
+from pyoco_server.http_api.problems import failures
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -63,7 +64,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
     },
     204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
-    **{status: {"model": schemas.Problem} for status in (404, 422, 503)},
+    **failures(404, 422, 503),
 }
 
 

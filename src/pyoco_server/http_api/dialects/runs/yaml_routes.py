@@ -11,6 +11,7 @@ from pyoco_server.http_api.depends import RawRoute, gateway_of, origin_of
 from pyoco_server.http_api.dialects.runs import schemas, translate, yaml_translate
 from pyoco_server.http_api.guard import caller_of, needs
 from pyoco_server.http_api.multipart import FORM, declared_bytes, read_form
+from pyoco_server.http_api.problems import answers
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -33,10 +34,7 @@ router.add_api_route(
     submit_run_yaml,
     methods=["POST"],
     route_class_override=RawRoute,
-    responses={
-        200: {"model": schemas.RunAccepted},
-        **{status: {"model": schemas.Problem} for status in (413, 422, 503)},
-    },
+    responses=answers(schemas.RunAccepted, 413, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,
