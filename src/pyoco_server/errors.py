@@ -246,6 +246,33 @@ class CancelTimedOut(PyocoError):
     hint_ja = "runner は強制終了されました。長いタスクでは ctx.is_cancelled を確認してください。"
 
 
+class WheelVersionConflict(PyocoError):
+    """the same or a newer version of this package is registered"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0022", "MSG-PYOCO-0022", Kind.CONFLICT
+    message_ja = "同一または新しいバージョンの wheel が登録済みです"
+    hint = "Raise the version in the wheel and upload it again; the detail names the registered one."
+    hint_ja = "wheel のバージョンを上げて再登録してください。登録済みのバージョンは detail にあります。"
+
+
+class WheelNotFound(PyocoError):
+    """wheel not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0023", "MSG-PYOCO-0023", Kind.NOT_FOUND
+    message_ja = "wheelが見つかりません"
+    hint = "Look at the registered wheels: pyoco-client wheels."
+    hint_ja = "登録済みの wheel を確認してください（pyoco-client wheels）。"
+
+
+class WheelSyncFailed(PyocoError):
+    """wheels could not be synchronised"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0024", "MSG-PYOCO-0024", Kind.UNAVAILABLE
+    message_ja = "wheelの同期に失敗しました"
+    hint = "It is tried again at the next interval; wheel_sync of the worker (pyoco-client workers) says what failed."
+    hint_ja = "次の間隔で再試行されます。原因は worker の wheel_sync（pyoco-client workers）を確認してください。"
+
+
 class CommandRejected(PyocoError):
     """the command does not fit the present state"""
 
@@ -316,6 +343,15 @@ class TooManyWatchers(PyocoError):
     message_ja = "このGatewayで開いているストリームが多すぎます"
     hint = "Close streams that nobody reads, raise PYOCO_HTTP_MAX_WATCHERS, or ask another gateway."
     hint_ja = "不要なストリームを閉じるか、PYOCO_HTTP_MAX_WATCHERS を上げるか、別の Gateway を使ってください。"
+
+
+class WheelCorrupt(PyocoError):
+    """the stored bytes of a wheel are not those that were uploaded"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0039", "MSG-PYOCO-0039", Kind.INTERNAL
+    message_ja = "保存された wheel の内容が登録時と一致しません"
+    hint = "Delete the wheel and upload it again."
+    hint_ja = "wheel を削除して再登録してください。"
 
 
 class InternalError(PyocoError):

@@ -24,6 +24,7 @@ from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 from pyoco_server.readmodel.tallies import Tallies, Waiting
+from pyoco_server.wheelhouse.wheel import Wheel
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -304,6 +305,26 @@ class KeyStore(Protocol):
 
     async def position(self) -> KeysPosition:
         """What the store looks like now, by the word of the broker and not of a cache."""
+
+
+class WheelStore(Protocol):
+    """The wheels there are, and their bytes in pieces: no method holds a whole wheel in memory."""
+
+    async def all(self) -> Sequence[Wheel]:
+        """Every wheel that is there, by name."""
+
+    async def get(self, name: str) -> Wheel | None: ...
+    async def put(self, name: str, chunks: AsyncIterator[bytes], *, tags: Sequence[str]) -> Wheel:
+        """Store the bytes under this name, in place of what was there; what was there stays when `chunks` raises."""
+
+    def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
+        """The bytes of exactly this upload, in order; `WheelNotFound` when it was deleted or replaced meanwhile.
+
+        Ends with `WheelCorrupt` instead of the last piece when the bytes are not those that were stored.
+        """
+
+    async def delete(self, wheel: Wheel) -> bool:
+        """Remove exactly this upload; False when it was gone already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
