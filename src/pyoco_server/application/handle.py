@@ -12,9 +12,9 @@ from pyoco_server.application.ports import Stored
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.errors import AppendConflict, CommandRejected, RunNotFound
 from pyoco_server.execution.commands import Command
-from pyoco_server.execution.decide import Refused, Why, decide
+from pyoco_server.execution.decide import Refused, Why, decide_and_fold
 from pyoco_server.execution.events import Commit, Events
-from pyoco_server.execution.evolve import fold, fold_commits
+from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, changed, nothing
 
@@ -53,7 +53,7 @@ async def commit(stores: Stores, execution: Execution, command: Command, origin:
     """Decide and append, starting from an execution we know; the snapshot is left to the caller."""
     commit_id = stores.ids.commit_id()
     for _ in range(MAX_CONFLICTS):
-        verdict = decide(execution, command)
+        verdict, after = decide_and_fold(execution, command)
         if verdict and not isinstance(verdict, Refused):
             ours = Commit(
                 commit_id=commit_id,
@@ -66,8 +66,7 @@ async def commit(stores: Stores, execution: Execution, command: Command, origin:
             )
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored):
-                after = changed(fold(verdict, execution), version=appended.version)
-                return Handled(execution=after, events=verdict)
+                return Handled(execution=changed(after, version=appended.version), events=verdict)
             stores.happened.append_conflicts += 1
         newer = await stores.log.read(execution.execution_id, after=execution.version)
         if not newer:

@@ -48,7 +48,15 @@ from pyoco_server.execution.graph import problems
 from pyoco_server.execution.refusal import Refused, Verdict, Why, fenced, finished, no_progress, not_current
 from pyoco_server.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow
 
-__all__ = ["Refused", "Verdict", "Why", "decide"]
+__all__ = ["Refused", "Verdict", "Why", "decide", "decide_and_fold"]
+
+
+def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Execution]:
+    """The verdict, and the execution after its events: a report of many steps is folded while it is decided."""
+    if isinstance(command, RecordAttempt) and execution.exists:
+        return _record_attempt(execution, command)
+    verdict = decide(execution, command)
+    return verdict, execution if isinstance(verdict, Refused) else fold(verdict, execution)
 
 
 def decide(execution: Execution, command: Command) -> Verdict:
@@ -75,7 +83,7 @@ def decide(execution: Execution, command: Command) -> Verdict:
         case RemoveTag():
             return (ExecutionTagRemoved(at=command.at, tag=command.tag),) if command.tag in execution.labels else ()
         case RecordAttempt():
-            return _record_attempt(execution, command)
+            return _record_attempt(execution, command)[0]
         case _:
             refused = no_progress(execution, command)
             return refused or decide_node(execution, command)
@@ -201,11 +209,11 @@ def _add_tag(execution: Execution, command: AddTag) -> Verdict:
     return (ExecutionTagAdded(at=command.at, tag=command.tag),)
 
 
-def _record_attempt(execution: Execution, command: RecordAttempt) -> Verdict:
+def _record_attempt(execution: Execution, command: RecordAttempt) -> tuple[Verdict, Execution]:
     if execution.status.is_terminal:
-        return finished(execution)
+        return finished(execution), execution
     if refused := not_current(execution, command.attempt, command.instance_id):
-        return refused
+        return refused, execution
     events: list[Event] = []
     now = execution
     for step in command.steps:
@@ -214,7 +222,7 @@ def _record_attempt(execution: Execution, command: RecordAttempt) -> Verdict:
             continue  # too late: something stronger ended the node, or a cancel stops all progress
         events += verdict
         now = fold(verdict, now)
-    return tuple(events)
+    return tuple(events), now
 
 
 def _by_holder(step: AttemptStep, command: RecordAttempt) -> AttemptStep:

@@ -3,6 +3,7 @@
     open ─▶ borrow a runner ─▶ EXECUTION_STARTED stored ─▶ runner begins ─▶ steps recorded … ─▶ end stored ─▶ outcome
                                      │ tapped (cancel, fence) ─▶ look at the log ─▶ runner.cancel … kill after the grace
 
+While runs are short the start is stored first and a runner borrowed then, so that no runner waits for the broker.
 The end is stored — event and snapshot — before the queue hears of it. Broker trouble never ends a run: the ledger waits
 it out.
 """
@@ -44,6 +45,7 @@ from pyoco_server.execution.state import Execution, Failure, Request, Status, St
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
+from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.verdict import commands_of, failure_of
@@ -68,6 +70,14 @@ class Workplace:
     instance_id: InstanceId
     origin: Origin
     spawn: Callable[[Coroutine[Any, Any, None]], object]
+    line: StartLine
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """There is nothing to run; this is what came of the attempt."""
+
+    outcome: Outcome
 
 
 class Attempt:
@@ -103,18 +113,27 @@ class Attempt:
             if (outcome := await self._open()) is not None:
                 return outcome
             async with AsyncExitStack() as held:
-                runner = await self._borrow(held)
-                if runner is None or self.ledger.letting_go:
-                    return HandedBack()
-                if (outcome := await self._start()) is not None:
-                    return outcome
-                if self.ledger.letting_go:
-                    return HandedBack()
-                last = await self._follow(runner)
+                ready = await self._get_ready(held)
+                if isinstance(ready, Instead):
+                    self.holds = False
+                    return ready.outcome
+                last = await self._follow(ready)
             # The runner is free for the next run while this one's end is written.
             return await self._ended(last)
         except LetGo:
             return HandedBack()
+
+    async def _get_ready(self, held: AsyncExitStack) -> Runner | Instead:
+        """A runner of ours with the start stored, in whichever order is better now."""
+        started = await self._place.line.join(held)
+        if started and (outcome := await self._start()) is not None:
+            return Instead(outcome)
+        runner = await self._borrow(held)
+        if runner is None or self.ledger.letting_go:
+            return Instead(HandedBack())
+        if (outcome := await (self._still_ours() if started else self._start())) is not None:
+            return Instead(outcome)
+        return Instead(HandedBack()) if self.ledger.letting_go else runner
 
     async def _borrow(self, held: AsyncExitStack) -> Runner | None:
         """A runner, or None when the wait is so long that another worker should have the job."""
@@ -126,6 +145,16 @@ class Attempt:
         except TimeoutError:
             self.waited_in_vain = True
             return None
+
+    async def _still_ours(self) -> Outcome | None:
+        """Whether what was heard while we waited for a runner leaves anything to run."""
+        execution = self.ledger.execution
+        holder = execution.holder
+        if execution.status.is_terminal or holder is None or holder.instance_id != self._place.instance_id:
+            return Fenced()
+        if execution.cancel is not None:
+            return await self._confirm_canceled(StopHow.COOPERATIVE, delivered_at=self._now())
+        return None
 
     def hand_back(self) -> None:
         """This worker is stopping: leave the run to another one, killing what runs here."""
@@ -329,9 +358,7 @@ class Attempt:
             return HandedBack()
         if self._delivered_at is not None:
             how = self._place.executor.stopped_by_kill if isinstance(end, Died) else StopHow.COOPERATIVE
-            now = self._now()
-            confirm = ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=self._delivered_at, stopped_at=now)
-            return await self._end(await self.ledger.commit(confirm))
+            return await self._confirm_canceled(how, delivered_at=self._delivered_at)
         if isinstance(end, Died) and end.never_began:
             return HandedBack()  # not a fault of this run: nothing of it has happened
         if isinstance(end, Ended) and end.how == "completed":
@@ -340,6 +367,11 @@ class Attempt:
         not_found = isinstance(end, Ended) and end.how == "flow_not_found"
         reason = "flow_not_found" if not_found else "execution_error"
         return await self._fail(failure_of(end, self.job.flow_name), steps, reason)
+
+    async def _confirm_canceled(self, how: StopHow, *, delivered_at: float) -> Outcome:
+        now, attempt = self._now(), self.ledger.execution.attempt
+        confirm = ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=delivered_at, stopped_at=now)
+        return await self._end(await self.ledger.commit(confirm))
 
     async def _fail(self, failure: Failure, steps: tuple[Step, ...], reason: str) -> Outcome:
         verdict = FailExecution(

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, RunStatus
 
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
@@ -25,6 +24,7 @@ from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.trace import NatsKvTraceBackend, NodeBegan, NodesDeclared, Step, describe_error, encodable
 from pyoco_server.worker.file_flow import flow_from_file
 from pyoco_server.worker.outputs import storable
+from pyoco_server.worker.pooled_engine import PooledEngine
 from pyoco_server.worker.steps import Ended, RunJob
 
 Emit = Callable[[Step], None]
@@ -157,7 +157,7 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
 
     with cancel.calls(tell_engine):
         try:
-            Engine(trace_backend=trace).run(flow, dict(job.params), context)
+            PooledEngine(trace_backend=trace).run(flow, dict(job.params), context)
         except Exception as error:
             if not cancel.is_set():
                 trace.fail_open_nodes(error)

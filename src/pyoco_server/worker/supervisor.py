@@ -26,6 +26,7 @@ from pyoco_server.worker.attempt import Attempt, Workplace
 from pyoco_server.worker.executor import Executor
 from pyoco_server.worker.fleet_voice import FleetVoice
 from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.settle import Finished, HandedBack, HeldElsewhere, Outcome, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Supervisor:
         self._room = asyncio.Event()
         self._room.set()
         self._ack_wait_sec = config.consumer_ack_wait_sec
-        self._pace_sec = AHEAD_SEC
+        self._line = StartLine(slots, AHEAD_SEC)
         instance_id = stores.ids.instance_id()
         self._place = Workplace(
             stores=stores,
@@ -76,6 +77,7 @@ class Supervisor:
             instance_id=instance_id,
             origin=Origin(actor=Actor(kind="worker", id=worker_id)),
             spawn=self._spawn,
+            line=self._line,
         )
         self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running)
 
@@ -135,16 +137,16 @@ class Supervisor:
 
     def _limit(self) -> int:
         """One job per slot, and ahead of them only as many as will be begun in a moment: others may be idle."""
-        ahead = int(self.slots * AHEAD_SEC / max(self._pace_sec, 0.001))
+        ahead = int(self.slots * AHEAD_SEC / max(self._line.pace_sec, 0.001))
         return self.slots + min(ahead, MOST_AHEAD)
 
     def _note_pace(self, attempt: Attempt) -> None:
         if attempt.busy_sec is not None:
-            self._pace_sec += (attempt.busy_sec - self._pace_sec) / 8
+            self._line.note(attempt.busy_sec)
         elif attempt.waited_in_vain:
             # Nothing ahead until runs are short again: each delivery counts towards the broker's limit, and a job that
             # is passed around would be given up in silence.
-            self._pace_sec = float(self.slots)
+            self._line.pace_sec = float(self.slots)
 
     def _take(self, delivery: Delivery) -> None:
         self.hold(delivery)

@@ -43,6 +43,11 @@ class Replies:
         self.in_doubt = False
         self._heard_at = loop.time()
 
+    @property
+    def waiting(self) -> int:
+        """How many requests are on their way."""
+        return len(self._waiting)
+
     def expect(
         self, *, timeout_sec: float, many: bool, strict: bool = False
     ) -> tuple[bytes, asyncio.Future[list[Message]]]:
