@@ -132,6 +132,23 @@ def test_workers_of_containers_have_names_of_their_own_although_their_pids_are_t
     assert not OURS["worker"].keys() & {"hostname", "network_mode", "container_name"}
 
 
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_begins_where_it_may_write(path: Path) -> None:
+    # pyoco makes a folder artifacts/ there when a run begins; in a folder that is read only every run would fail.
+    unit = deployment.read_unit(path)
+
+    (folder,), (state,) = unit["WorkingDirectory"], unit["StateDirectory"]
+
+    assert folder == f"%S/{state}"
+
+
+def test_a_container_begins_where_it_may_write() -> None:
+    instructions = dict(deployment.dockerfile())
+
+    assert instructions["WORKDIR"] == instructions["VOLUME"]
+    assert [name for name, service in OURS.items() if "working_dir" in service] == []
+
+
 def test_gateways_of_containers_do_not_share_an_index() -> None:
     index = OURS["gateway"]["environment"]["PYOCO_INDEX_PATH"]
     (own_volume,) = (rest for instruction, rest in deployment.dockerfile() if instruction == "VOLUME")
