@@ -372,7 +372,7 @@ def load_dotenv(environ: MutableMapping[str, str]) -> None:
         return
     setting = BY_NAME["env_file"]
     path = Path(_read(setting, environ))
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises in a folder that may not be entered, as after `sudo -u`
         if environ.get(setting.variable, "").strip():
             raise InvalidUsage(f"{setting.variable} is {str(path)!r}; accepted: a file that exists")
         return

@@ -105,6 +105,13 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
         load_dotenv({"PYOCO_ENV_FILE": missing})
 
 
+def test_a_file_that_cannot_even_be_looked_for_is_not_there() -> None:
+    too_long = "x" * 300  # like a folder that may not be entered, and for every user alike
+
+    with pytest.raises(InvalidUsage, match="accepted: a file that exists"):
+        load_dotenv({"PYOCO_ENV_FILE": too_long})
+
+
 def test_a_file_that_was_asked_for_is_read(tmp_path: Path) -> None:
     (tmp_path / "my.env").write_text("KEY=value")
     environ = {"PYOCO_ENV_FILE": str(tmp_path / "my.env")}
