@@ -85,7 +85,7 @@ class Runner(asyncio.Protocol):
         steps: tuple[Step, ...] = ()
         async for message in self.messages():
             if not isinstance(message, tuple):
-                yield Report(steps=steps, end=message)
+                yield Report(steps=steps, end=message, last_lines=self._log.last_lines)
                 return
             steps += message
             if not self._inbox:

@@ -9,6 +9,7 @@ said by the supervisor. The main thread runs flows; a reader thread hears the su
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import queue
 import select
@@ -28,7 +29,7 @@ from pyoco_server.worker import process_tree
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.pipe import Decoder, FrameTooLarge, encode
 from pyoco_server.worker.resolver import load_resolver
-from pyoco_server.worker.steps import Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
+from pyoco_server.worker.steps import EXIT_CUT_OFF, Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
 
 STEPS_WAIT_MS = 10
 READ_BYTES = 256 * 1024
@@ -63,6 +64,7 @@ def _set_apart(control: int, log: int, parent_pid: int) -> None:
     os.closerange(CONTROL_DESCRIPTOR + 1, min(os.sysconf("SC_OPEN_MAX"), LAST_DESCRIPTOR))
     sys.stdout = sys.__stdout__ = _open_stream(1)  # type: ignore[misc]  # a process of its own has its own
     sys.stderr = sys.__stderr__ = _open_stream(2)  # type: ignore[misc]
+    faulthandler.enable(2, all_threads=False)  # a crash then says in which line of which task
 
 
 def _ignored(_signal_number: int, _frame: FrameType | None) -> None:
@@ -162,13 +164,19 @@ class RunnerProcess:
 
     def send(self, frame: bytes) -> None:
         with self._sending:
-            self._supervisor.sendall(frame)
+            try:
+                self._supervisor.sendall(frame)
+            except OSError:
+                os._exit(EXIT_CUT_OFF)  # a task has closed the socket: nobody can be told how the run ends
 
     def wake_reader(self) -> None:
         """See to it that the reader looks for steps to send; almost always it does so anyway."""
         if self._reader_sleeps:
             self._reader_sleeps = False
-            os.write(self._wake_writer, b"!")
+            try:
+                os.write(self._wake_writer, b"!")
+            except OSError:
+                os._exit(EXIT_CUT_OFF)  # closed by a task: the reader would sleep for ever
 
     def _hear_until_gone(self) -> None:
         try:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
-from pyoco_server.trace import NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded, Step
+from pyoco_server.trace import NodeBegan, NodeFailed, NodeProgressed, NodesDeclared, NodeSucceeded, Step
 
 __all__ = [
+    "EXIT_CUT_OFF",
     "Died",
     "Ended",
     "How",
     "NodeBegan",
     "NodeFailed",
+    "NodeProgressed",
     "NodeSucceeded",
     "NodesDeclared",
     "Report",
@@ -25,6 +27,9 @@ __all__ = [
     "step_from_wire",
     "step_to_wire",
 ]
+
+# sysexits.h: EX_IOERR. A runner that cannot speak to its supervisor any more leaves with this.
+EXIT_CUT_OFF = 74
 
 How = Literal["completed", "failed", "cancelled", "flow_not_found"]
 
@@ -69,10 +74,14 @@ class Died:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is known of a run at one moment: the steps since the last report and, in the last one, its end."""
+    """What is known of a run at one moment: the steps since the last report and, in the last one, its end.
+
+    `last_lines` is what the run wrote last, where somebody reads what it writes; it comes with the end.
+    """
 
     steps: tuple[Step, ...] = ()
     end: Ended | Died | None = None
+    last_lines: tuple[str, ...] = ()
 
 
 def job_to_wire(job: RunJob) -> list[Any]:
@@ -95,6 +104,8 @@ def step_to_wire(step: Step) -> list[Any]:
     match step:
         case NodeBegan():
             return ["began", step.at, step.node, step.nth]
+        case NodeProgressed():
+            return ["progressed", step.at, step.node, step.nth, step.percent, step.message]
         case NodeSucceeded():
             return ["succeeded", step.at, step.node, step.nth, step.output]
         case NodeFailed():
@@ -109,6 +120,8 @@ def step_from_wire(wire: list[Any]) -> Step:
     match wire:
         case ["began", at, node, nth]:
             return NodeBegan(at=at, node=node, nth=nth)
+        case ["progressed", at, node, nth, percent, message]:
+            return NodeProgressed(at=at, node=node, nth=nth, percent=percent, message=message)
         case ["succeeded", at, node, nth, output]:
             return NodeSucceeded(at=at, node=node, nth=nth, output=output)
         case ["failed", at, node, nth, error_type, message, traceback]:
