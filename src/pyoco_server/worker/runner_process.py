@@ -9,6 +9,7 @@ said by the supervisor. The main thread runs flows; a reader thread hears the su
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import queue
@@ -35,6 +36,7 @@ STEPS_WAIT_MS = 10
 READ_BYTES = 256 * 1024
 CONTROL_DESCRIPTOR = 3
 LAST_DESCRIPTOR = 65_536
+CLOSED_BY_A_TASK = (errno.EBADF, errno.ENOTSOCK)
 
 
 def run_forked(*, control: int, log: int, resolver: str, parent_pid: int) -> NoReturn:
@@ -181,6 +183,10 @@ class RunnerProcess:
     def _hear_until_gone(self) -> None:
         try:
             self._hear()
+        except OSError as error:
+            if error.errno in CLOSED_BY_A_TASK:
+                os._exit(EXIT_CUT_OFF)
+            raise
         finally:
             # Nobody is left to hear how it ends; tasks and the programs they started are to stop.
             process_tree.kill_group(os.getpid())

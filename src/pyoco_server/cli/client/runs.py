@@ -30,6 +30,7 @@ from pyoco_server.cli.client.render import (
     TASK_HEAD,
     Json,
     explained,
+    last_words,
     run_facts,
     task_rows,
     text,
@@ -211,3 +212,5 @@ def show_run(run: Json, form: str) -> None:
             screen.write(f"{name + ':':<11}{value}")
         if run.get("tasks"):
             screen.write_table(TASK_HEAD, task_rows(run))
+        for line in last_words(run):
+            screen.write(line)
