@@ -168,8 +168,9 @@ class RunnerProcess:
         with self._sending:
             try:
                 self._supervisor.sendall(frame)
-            except OSError:
-                os._exit(EXIT_CUT_OFF)  # a task has closed the socket: nobody can be told how the run ends
+            except OSError as error:
+                _leave_if_cut_off(error)
+                raise
 
     def wake_reader(self) -> None:
         """See to it that the reader looks for steps to send; almost always it does so anyway."""
@@ -177,15 +178,15 @@ class RunnerProcess:
             self._reader_sleeps = False
             try:
                 os.write(self._wake_writer, b"!")
-            except OSError:
-                os._exit(EXIT_CUT_OFF)  # closed by a task: the reader would sleep for ever
+            except OSError as error:
+                _leave_if_cut_off(error)
+                raise
 
     def _hear_until_gone(self) -> None:
         try:
             self._hear()
         except OSError as error:
-            if error.errno in CLOSED_BY_A_TASK:
-                os._exit(EXIT_CUT_OFF)
+            _leave_if_cut_off(error)
             raise
         finally:
             # Nobody is left to hear how it ends; tasks and the programs they started are to stop.
@@ -234,6 +235,12 @@ class RunnerProcess:
                     self._current.cancel.set()
             case _:
                 raise ValueError(f"not a word of the supervisor: {message!r:.200}")
+
+
+def _leave_if_cut_off(error: OSError) -> None:
+    """A task has closed a descriptor of ours: nobody can be told how the run ends, but this code says why."""
+    if error.errno in CLOSED_BY_A_TASK:
+        os._exit(EXIT_CUT_OFF)
 
 
 def _load(resolver_spec: str) -> tuple[Resolver, str | None]:

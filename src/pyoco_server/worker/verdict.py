@@ -31,6 +31,7 @@ from pyoco_server.worker.steps import (
 # Of a run's error and of each of its last lines: the snapshot is read by people, and often.
 MESSAGE_CHARS = 1_000
 LINE_CHARS = 300
+LAST_LINES_BYTES = 8 * 1024
 # How Python begins its report of a crash (faulthandler).
 CRASH_REPORT = "Fatal Python error: "
 
@@ -89,8 +90,15 @@ def failure_of(end: Ended | Died, flow_name: str) -> Failure:
 
 
 def last_words(lines: Iterable[str]) -> tuple[str, ...]:
-    """What a run wrote last, as a snapshot can hold it."""
-    return tuple(_cut(line, LINE_CHARS) for line in lines)
+    """What a run wrote last, as a snapshot can hold it: where it is too much, the newest stay."""
+    kept: list[str] = []
+    room = LAST_LINES_BYTES
+    for line in reversed([_cut(line, LINE_CHARS) for line in lines]):
+        room -= len(line.encode())
+        if room < 0:
+            break
+        kept.append(line)
+    return tuple(reversed(kept))
 
 
 def _cut(text: str, most: int) -> str:

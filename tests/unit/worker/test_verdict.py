@@ -15,7 +15,15 @@ from pyoco_server.worker.steps import (
     NodesDeclared,
     NodeSucceeded,
 )
-from pyoco_server.worker.verdict import LINE_CHARS, MESSAGE_CHARS, at_work, commands_of, failure_of, last_words
+from pyoco_server.worker.verdict import (
+    LAST_LINES_BYTES,
+    LINE_CHARS,
+    MESSAGE_CHARS,
+    at_work,
+    commands_of,
+    failure_of,
+    last_words,
+)
 
 WORKER = WorkerId("w-1")
 NODE = NodeId("load")
@@ -120,6 +128,8 @@ def test_errors_and_last_lines_stay_short() -> None:
 
     assert len(failure_of(failed, "nightly").message) == MESSAGE_CHARS
     assert last_words(["short", "y" * 1_000]) == ("short", "y" * (LINE_CHARS - 1) + "…")
+    assert last_words([str(n) + "夜" * 299 for n in range(40)])[-1].startswith("39夜")
+    assert sum(len(line.encode()) for line in last_words(["夜" * 299] * 40)) <= LAST_LINES_BYTES
 
 
 def test_what_was_at_work_is_told_by_what_is_recorded_and_by_what_is_not_yet() -> None:
