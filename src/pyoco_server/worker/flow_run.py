@@ -115,7 +115,6 @@ class _Telling:
         if isinstance(step, NodeBegan):
             if self._cancel.is_set():
                 raise RunCancelled
-            self._desk.begin(step.node, step.nth)
             # The engine calls the task in the thread in which it told its beginning.
             _here.run, _here.report = self.run, functools.partial(self._desk.report, step.node, step.nth)
         elif isinstance(step, NodeSucceeded | NodeFailed):

@@ -28,14 +28,15 @@ MESSAGE_CHARS = 200
 
 @dataclass(slots=True)
 class _Told:
-    """One beginning of one node: what it said last, and whether that is still to be told."""
+    """One node that has spoken: in which of its beginnings, since when, and what it said last."""
 
     nth: int
-    began: float
+    since: float
     due: float
     percent: float | None = None
     message: str | None = None
     waits: bool = False
+    has_ended: bool = False
 
 
 class ProgressDesk:
@@ -50,26 +51,14 @@ class ProgressDesk:
         self._timer: threading.Timer | None = None
         self._is_open = True
 
-    def begin(self, node: str, nth: int) -> None:
-        """The node has begun, perhaps again: a loop's rounds share their pauses."""
-        with self._lock:
-            now, before = self._monotonic(), self._nodes.get(node)
-            began, due = (now, now) if before is None else (before.began, before.due)
-            self._nodes[node] = _Told(nth=nth, began=began, due=due)
-
     def report(self, node: str, nth: int, percent: float | None, message: str | None) -> None:
         """The node says how far it is; one that has ended, or begun anew, is not listened to any more."""
         with self._lock:
-            told = self._nodes.get(node)
-            if (
-                not self._is_open
-                or told is None
-                or told.nth != nth
-                or (told.percent, told.message) == (percent, message)
-            ):
+            now = self._monotonic()
+            told = self._listen_to(node, nth, now)
+            if told is None or (told.percent, told.message) == (percent, message):
                 return
             told.percent, told.message, told.waits = percent, message, True
-            now = self._monotonic()
             if now >= told.due:
                 self._tell(node, told, now)
             elif self._timer is None:
@@ -77,12 +66,13 @@ class ProgressDesk:
 
     def end(self, node: str) -> None:
         """The node is about to be told to have ended: what it said last goes before that."""
+        if node not in self._nodes:
+            return  # most tasks never say anything, and pay nothing for it
         with self._lock:
-            told = self._nodes.get(node)
-            if told is not None:
-                if told.waits:
-                    self._tell(node, told, self._monotonic())
-                told.nth = 0
+            told = self._nodes[node]
+            if told.waits:
+                self._tell(node, told, self._monotonic())
+            told.has_ended = True
 
     def close(self) -> None:
         """The run is over: nothing is told any more."""
@@ -92,9 +82,19 @@ class ProgressDesk:
                 self._timer.cancel()
                 self._timer = None
 
+    def _listen_to(self, node: str, nth: int, now: float) -> _Told | None:
+        told = self._nodes.get(node)
+        if not self._is_open or (told is not None and (nth < told.nth or (nth == told.nth and told.has_ended))):
+            return None
+        if told is None:
+            self._nodes[node] = told = _Told(nth=nth, since=now, due=now)
+        elif nth > told.nth:  # the rounds of a loop share their pauses
+            self._nodes[node] = told = _Told(nth=nth, since=told.since, due=told.due)
+        return told
+
     def _tell(self, node: str, told: _Told, now: float) -> None:
         told.waits = False
-        told.due = now + max(SHORTEST_PAUSE_SEC, (now - told.began) / PAUSES_PER_TIME_TAKEN)
+        told.due = now + max(SHORTEST_PAUSE_SEC, (now - told.since) / PAUSES_PER_TIME_TAKEN)
         if self._left:
             self._left -= 1
             self._emit(

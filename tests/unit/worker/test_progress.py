@@ -57,9 +57,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
 
 def desk_of(clock: Clock) -> tuple[ProgressDesk, list[NodeProgressed]]:
     told: list[NodeProgressed] = []
-    desk = ProgressDesk(told.append, monotonic=clock)
-    desk.begin("load", 1)
-    return desk, told
+    return ProgressDesk(told.append, monotonic=clock), told
 
 
 def percents(told: list[NodeProgressed]) -> list[float | None]:
@@ -94,7 +92,6 @@ def test_what_a_task_said_last_goes_before_its_end_and_what_it_says_after_that_n
 
 def test_each_task_has_pauses_of_its_own(timers: list[NoTimer]) -> None:
     desk, told = desk_of(Clock())
-    desk.begin("save", 1)
 
     desk.report("load", 1, 10.0, None)
     desk.report("save", 1, 20.0, None)
@@ -129,18 +126,26 @@ def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
     desk, told = desk_of(Clock())
     desk.report("load", 1, 1.0, None)
     desk.end("load")
-    desk.begin("load", 2)
 
     desk.report("load", 2, 2.0, None)
 
     assert percents(told) == [1.0]
 
 
+def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+    desk.report("load", 2, 2.0, None)
+
+    desk.report("load", 1, 1.0, "late")
+    desk.end("load")
+
+    assert percents(told) == [2.0]
+
+
 def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
     desk, told = desk_of(Clock())
 
     for nth in range(1, MOST_REPORTS_PER_RUN + 10):
-        desk.begin("load", nth)
         desk.report("load", nth, 1.0, None)
         desk.end("load")
 
@@ -168,7 +173,6 @@ def test_a_report_that_nothing_follows_is_told_by_the_clock_alone() -> None:
             arrived.set()
 
     desk = ProgressDesk(emit)
-    desk.begin("load", 1)
 
     desk.report("load", 1, 10.0, None)
     desk.report("load", 1, 20.0, None)
