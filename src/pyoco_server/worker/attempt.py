@@ -344,7 +344,7 @@ class Attempt:
             return await self._end(await self.ledger.commit(confirm))
         if isinstance(end, Died) and end.never_began:
             return HandedBack()  # not a fault of this run: nothing of it has happened
-        if self._limit is not None and self._limit.is_reached:
+        if self._limit is not None and self._limit.has_stopped(end):
             return await self._fail_late(last, self._limit.receipt(end, self._place.executor.stopped_by_kill))
         if isinstance(end, Ended) and end.how == "completed":
             complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)

@@ -63,13 +63,14 @@ class Died:
 
     Exactly one of `exit_code` and `signal_name` is known; neither, when the fork server was lost too and nobody saw how
     the process ended. `never_began` is certain when it is true: the process had gone before it read the job, so
-    nothing of the run has happened and another runner may have it.
+    nothing of the run has happened and another runner may have it. `at` is when its death was noticed.
     """
 
     exit_code: int | None
     signal_name: str | None
     last_lines: tuple[str, ...]
     never_began: bool = False
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

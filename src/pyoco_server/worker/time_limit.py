@@ -31,9 +31,12 @@ class TimeLimit:
         self._reached_at: float | None = None
         self._killed_at: float | None = None
 
-    @property
-    def is_reached(self) -> bool:
-        return self._reached_at is not None
+    def has_stopped(self, end: Ended | Died) -> bool:
+        """Whether the run ended because of it; not one that had ended in time and was heard of late (no broker)."""
+        if self._reached_at is None:
+            return False
+        told = isinstance(end, Ended) and end.how == "cancelled"
+        return told or end.at is None or end.at >= self._reached_at
 
     def begin(self, runner: Runner, facts: Callable[[], dict[str, object]]) -> None:
         """Time runs from here."""

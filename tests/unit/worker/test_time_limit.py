@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.application.cancel import cancel
 from pyoco_server.execution.ids import NodeId, RunId
 from pyoco_server.execution.state import NodeStatus, StopHow, TimeoutReceipt
-from pyoco_server.worker.steps import Ended
+from pyoco_server.worker.steps import Ended, How
 from pyoco_server.worker.time_limit import TimeLimit, timed_out
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
@@ -79,7 +79,7 @@ async def test_a_flow_that_completes_although_its_time_was_over_has_failed(world
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         await runner.cancelled.wait()
-        runner.end("completed", declared("load"), began("load"), succeeded("load", 1))
+        runner.end("completed", declared("load"), began("load"), succeeded("load", 1), at=world.now())
         await world.until(run_id, "FAILED")
 
     run = await shown(world, run_id)
@@ -138,6 +138,24 @@ async def test_a_broker_that_is_away_keeps_nobody_from_stopping_the_runner(world
     assert (await world.told(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
 
 
+@pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
+async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_taken_too_long(
+    world: World, how: How, status: str
+) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.away = True
+        runner.say(declared("load"), began("load"))
+        runner.end(how, at=world.now())
+        await runner.cancelled.wait()
+        world.faults.away = False
+        run = await world.until(run_id, status)
+
+    assert run.get("timeout") is None
+    assert run.get("error_code") != "ERR-PYOCO-0042"
+
+
 async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> None:
     run_id = await world.submit(SHORT)
     await world.start(run_id, THEIRS)
@@ -177,5 +195,5 @@ def test_a_limit_that_was_not_reached_has_no_receipt() -> None:
 
     with pytest.raises(RuntimeError):
         limit.receipt(Ended(at=1.0, how="completed"), StopHow.KILLED)
-    assert not limit.is_reached
+    assert not limit.has_stopped(Ended(at=1.0, how="completed"))
     limit.end()
