@@ -43,6 +43,19 @@ def wait(ctx: Context, seconds: float = 30.0) -> str:
 
 
 @task
+def count(ctx: Context, seconds: float = 10.0) -> int:
+    """Says how far it is. Plain pyoco has no `ctx.progress`; with `getattr` the flow runs there too, and prints."""
+    progress = getattr(ctx, "progress", print)
+    for percent in range(100):
+        if ctx.is_cancelled:
+            return percent
+        progress(percent, f"counting: {percent}")
+        time.sleep(seconds / 100)
+    progress(100, "done")
+    return 100
+
+
+@task
 def never_ask(seconds: float = 300.0) -> str:
     """Does not care about a cancel: its runner is killed when the grace period is over."""
     time.sleep(seconds)
@@ -59,6 +72,7 @@ FLOWS = {
     "main": Flow("main") >> greet,  # the same work under the name that is used when none is given
     "pipeline": Flow("pipeline") >> numbers >> squares >> total,
     "slow": Flow("slow") >> wait,
+    "count": Flow("count") >> count,
     "stubborn": Flow("stubborn") >> never_ask,
     "fails": Flow("fails") >> fail,
 }

@@ -354,6 +354,15 @@ class WheelCorrupt(PyocoError):
     hint_ja = "wheel を削除して再登録してください。"
 
 
+class RunTimedOut(PyocoError):
+    """the run took longer than it may"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0042", "MSG-PYOCO-0042", Kind.INVALID
+    message_ja = "runが制限時間を超えました"
+    hint = "Submit it with a longer timeout_sec, or make the task that was running faster; `timeout` has the receipt."
+    hint_ja = "timeout_sec を延ばして再投入するか、実行中だった task を見直してください。詳細は timeout にあります。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -37,6 +37,17 @@ class NodeBegan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProgressed:
+    """The node says how far it is (0 to 100) and what it is doing; None is what it did not say."""
+
+    at: float
+    node: str
+    nth: int
+    percent: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSucceeded:
     """The node is done; `output` is plain JSON, bounded in size."""
 
@@ -58,7 +69,7 @@ class NodeFailed:
     traceback: str
 
 
-Step = NodesDeclared | NodeBegan | NodeSucceeded | NodeFailed
+Step = NodesDeclared | NodeBegan | NodeProgressed | NodeSucceeded | NodeFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +87,7 @@ def describe_error(error: BaseException, *, hide_frames_of: str = "") -> Failure
     lines = traceback.format_exception(type(error), error, trimmed)
     name = type(error).__name__
     try:
-        message = str(error) or name
+        message = str(error) or ("out of memory" if isinstance(error, MemoryError) else name)
     except Exception:  # noqa: BLE001  # user code: a `__str__` may raise anything
         message = f"{name} (its message cannot be shown: str() of it raised)"
     return Failure(

@@ -57,6 +57,14 @@ def wait_for_file(path: str) -> str:
     return "found"
 
 
+def count(ctx: Any, path: str) -> str:
+    """Says how far it is and waits for the file."""
+    for percent in range(1, 43):
+        ctx.progress(percent, "counting")
+    ctx.progress(42, "halfway")
+    return wait_for_file(path)
+
+
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -72,6 +80,7 @@ FLOWS = {
     "deaf": _flow("deaf", ignore),
     "crashes": _flow("crashes", crash),
     "waits": _flow("waits", wait_for_file),
+    "counts": _flow("counts", count),
 }
 
 

@@ -81,6 +81,35 @@ def test_a_run_is_watched_on_a_terminal(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"run \S+ COMPLETED in", drawn.splitlines()[-1])
 
 
+def test_how_far_a_task_is_is_seen_as_a_bar_in_tables_and_in_the_snapshot(shell: Shell, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    run_id = shell.submit("counts", "--param", f"path={go}")
+    watch = ["-m", "pyoco_server.cli.client", "watch", run_id]
+
+    with Terminal(*watch, cwd=tmp_path, env=shell.env) as terminal:
+        terminal.wait_for("42% halfway")
+        table = shell("get", run_id, "-o", "table").out
+        run = shell("get", run_id).json()
+        go.touch()
+        code, drawn = terminal.end()
+
+    assert code == 0
+    assert "████████░░░░░░░░░░░░  42% halfway" in drawn
+    assert re.search(r"count +RUNNING .*████████░░░░░░░░░░░░  42% halfway", table)
+    assert run["progress"] == {"count": 42.0}
+
+
+def test_a_run_that_outlasts_its_limit_is_stopped_and_the_command_that_waited_fails(shell: Shell) -> None:
+    waited = shell("submit", "--flow-name", "listens", "--run-timeout-sec", "0.2", "--wait")
+
+    run = json.loads(waited.out)
+    assert waited.code == 1
+    assert (run["status"], run["error_code"], run["timeout"]["how"]) == ("FAILED", "ERR-PYOCO-0042", "cooperative")
+    assert run["last_lines"] == ["waiting"]
+    explained = shell("explain", run["run_id"]).out
+    assert "longer timeout_sec" in explained
+
+
 def test_a_run_is_watched_line_by_line_and_as_json(shell: Shell) -> None:
     run_id = shell.submit("sum")
 

@@ -181,6 +181,7 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(
 ) -> None:
     server.answers["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
     options = ["--param", "a=1", "--params", '{"a": 2, "b": 2}', "--param", "b=3", "--tags", "x, y", "--tags", "z"]
+    options += ["--run-timeout-sec", "90"]
 
     code = end(monkeypatch, "submit", "--flow-name", "hello", "--tag", "gpu", *options)
 
@@ -190,6 +191,7 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(
         "params": {"a": 2, "b": 3},
         "tag": "gpu",
         "tags": ["x", "y", "z"],
+        "timeout_sec": 90.0,
     }
 
 

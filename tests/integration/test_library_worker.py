@@ -171,6 +171,21 @@ async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
     assert run["cancel"]["how"] == "abandoned"
 
 
+async def test_a_flow_that_outlasts_its_limit_is_told_to_stop_and_abandoned_after_the_grace(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows) as one:
+        async with at_work(one):
+            heard = await seen(client, await submit(client, "listens", timeout_sec=0.05), "FAILED")
+        async with at_work(one):
+            unheard = await seen(client, await submit(client, "deaf", timeout_sec=0.05), "FAILED")
+
+    assert [(run["error_code"], run["timeout"]["how"]) for run in (heard, unheard)] == [
+        ("ERR-PYOCO-0042", "cooperative"),
+        ("ERR-PYOCO-0042", "abandoned"),
+    ]
+
+
 async def test_a_call_that_is_cancelled_stops_its_flow_and_gives_the_job_to_somebody_else(
     config: NatsBackendConfig, flows: Flows
 ) -> None:

@@ -47,13 +47,13 @@ async def refused(answer: httpx.Response, status: int, err_id: str) -> str:
 
 
 async def test_an_accepted_file_is_a_pending_run_with_its_tasks_and_its_defaults(client: httpx.AsyncClient) -> None:
-    answer = await send(client, tag="gpu")
+    answer = await send(client, tag="gpu", timeout_sec="90.5")
 
     assert answer.status_code == 200
     assert answer.json().keys() == {"run_id", "status", "durability"}
     run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
     assert (run["status"], run["flow_name"], run["tag"], run["tags"]) == ("PENDING", "nightly", "gpu", ["gpu"])
-    assert run["params"] == {"day": "monday", "n": 2}
+    assert (run["params"], run["timeout_sec"]) == ({"day": "monday", "n": 2}, 90.5)
     assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
     assert run["workflow_yaml_sha256"] == sha256(TWO_TASKS.encode()).hexdigest()
     assert run["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
@@ -111,6 +111,11 @@ async def test_a_file_that_could_not_run_is_refused_and_leaves_no_run(
         ({"tag": ""}, "tag"),
         ({"tag": "x" * 65}, "tag"),
         ({"params": "{}"}, "unknown part 'params'"),
+        ({"timeout_sec": "0"}, "timeout_sec must be a number above 0"),
+        ({"timeout_sec": "nan"}, "timeout_sec must be a number above 0"),
+        ({"timeout_sec": "1e99"}, "timeout_sec must be a number above 0"),
+        ({"timeout_sec": "soon"}, "timeout_sec must be a number above 0"),
+        ({"timeout_sec": "1" * 33}, "timeout_sec must be a number above 0"),
     ],
 )
 async def test_a_bad_field_is_named(client: httpx.AsyncClient, fields: dict[str, str], words: str) -> None:

@@ -45,9 +45,14 @@ class ScriptedRunner:
         self._reports.put_nowait(Report(steps=steps))
 
     def end(
-        self, how: How = "completed", *steps: Step, error_type: str | None = None, message: str | None = None
+        self,
+        how: How = "completed",
+        *steps: Step,
+        error_type: str | None = None,
+        message: str | None = None,
+        at: float = AT,
     ) -> None:
-        end = Ended(at=AT, how=how, error_type=error_type, message=message)
+        end = Ended(at=at, how=how, error_type=error_type, message=message)
         self._reports.put_nowait(Report(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:

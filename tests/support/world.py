@@ -127,14 +127,22 @@ class World:
         assert shown.plain["status"] == run_status(told)
         return run_status(told)
 
-    async def until(self, run_id: RunId, *statuses: str, tasks: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-        """Wait until the snapshot of the run has one of these statuses (and these tasks), and return it."""
+    async def until(
+        self,
+        run_id: RunId,
+        *statuses: str,
+        tasks: Mapping[str, str] | None = None,
+        progress: Mapping[str, float] | None = None,
+    ) -> Mapping[str, Any]:
+        """Wait until the snapshot of the run has one of these statuses (and these tasks, this progress); return it."""
         async with aclosing(_generator(self.live_feed.snapshots(after=0))) as batches:
             async for batch in batches:
                 for seen in batch:
                     if seen.run_id != run_id or seen.plain is None or seen.plain["status"] not in statuses:
                         continue
-                    if tasks is None or seen.plain["tasks"] == tasks:
+                    if tasks is not None and seen.plain["tasks"] != tasks:
+                        continue
+                    if progress is None or seen.plain.get("progress") == progress:
                         return seen.plain
         raise AssertionError("the feed ended")
 

@@ -7,11 +7,12 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
@@ -23,6 +24,7 @@ from pyoco_server.worker.steps import (
     Ended,
     NodeBegan,
     NodeFailed,
+    NodeProgressed,
     NodesDeclared,
     NodeSucceeded,
     RunJob,
@@ -65,7 +67,7 @@ def play(flow: Flow, cancel: CancelSwitch | None = None, **params: Any) -> tuple
 
 def words(told: list[Step]) -> list[tuple[str, str, int]]:
     """The steps of nodes, short: (began | succeeded | failed, node, nth)."""
-    short = {NodeBegan: "began", NodeSucceeded: "succeeded", NodeFailed: "failed"}
+    short = {NodeBegan: "began", NodeProgressed: "progressed", NodeSucceeded: "succeeded", NodeFailed: "failed"}
     return [(short[type(step)], step.node, step.nth) for step in told if not isinstance(step, NodesDeclared)]
 
 
@@ -182,6 +184,76 @@ def test_an_async_task_is_awaited() -> None:
     assert ended.how == "completed"
 
 
+def progress_of(told: list[Step], node: str) -> list[tuple[float | None, str | None]]:
+    return [(step.percent, step.message) for step in told if isinstance(step, NodeProgressed) and step.node == node]
+
+
+def test_a_task_says_how_far_it_is_and_its_last_word_comes_before_its_end() -> None:
+    def load(ctx: Any) -> None:
+        ctx.progress(42, "halfway")
+        for percent in range(43, 101):
+            ctx.progress(percent, "more")
+
+    told, ended = play(flow_of(named("load", load)))
+
+    assert ended.how == "completed"
+    assert progress_of(told, "load") == [(42.0, "halfway"), (100.0, "more")]
+    assert [word for word, *_ in words(told)] == ["began", "progressed", "progressed", "succeeded"]
+
+
+def test_tasks_side_by_side_and_their_helpers_report_each_for_its_own_task() -> None:
+    together = threading.Barrier(2, timeout=5)
+
+    def work(ctx: Any, percent: float) -> None:
+        together.wait()
+        helper = threading.Thread(target=ctx.progress, args=(percent, "from a helper"))
+        helper.start()
+        helper.join()
+
+    left = named("left", lambda ctx: work(ctx, 10))
+    right = named("right", lambda ctx: work(ctx, 20))
+    told, ended = play(flow_of(named("first", lambda: 1), [left, right]))
+
+    assert ended.how == "completed"
+    assert progress_of(told, "left") == [(10.0, "from a helper")]
+    assert progress_of(told, "right") == [(20.0, "from a helper")]
+
+
+def test_a_flow_can_say_how_far_it_is_where_plain_pyoco_runs_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+    def load(ctx: Any) -> int:
+        getattr(ctx, "progress", print)(42, "halfway")
+        return 1
+
+    Engine().run(flow_of(named("load", load)), {})
+    printed = capsys.readouterr().out
+    told, _ = play(flow_of(named("load", load)))
+
+    assert "42 halfway" in printed
+    assert progress_of(told, "load") == [(42.0, "halfway")]
+
+
+def test_progress_that_is_no_number_fails_its_task_with_words() -> None:
+    told, _ = play(flow_of(named("load", lambda ctx: ctx.progress("half"))))
+
+    assert failures(told)[0].message == "progress is a number from 0 to 100, not str"
+
+
+def test_a_task_that_came_back_because_it_was_told_to_stop_has_not_succeeded() -> None:
+    cancel = CancelSwitch()
+
+    told, ended = play(flow_of(named("load", cancel.set)), cancel)
+
+    assert words(told) == [("began", "load", 1)]
+    assert ended.how == "cancelled"
+
+
+def test_an_error_without_words_about_memory_says_what_was_missing() -> None:
+    told, ended = play(flow_of(named("load", raising(MemoryError()))))
+
+    assert failures(told)[0].message == "out of memory"
+    assert (ended.error_type, ended.message) == ("MemoryError", "out of memory")
+
+
 def test_the_nodes_of_a_loop_are_numbered() -> None:
     @task
     def step(ctx: Any) -> int:
@@ -281,7 +353,7 @@ def test_a_cancel_ends_a_loop_between_its_rounds() -> None:
 
     told, ended = play(flow_of(named("round", cancel.set)[1000]), cancel)
 
-    assert words(told) == [("began", "round", 1), ("succeeded", "round", 1)]
+    assert words(told) == [("began", "round", 1)]
     assert ended.how == "cancelled"
 
 
@@ -297,12 +369,12 @@ def test_a_cancel_reaches_into_an_async_task() -> None:
     assert ended.how == "cancelled"
 
 
-class Unwilling:
+class Unwilling(list[int]):
     def __repr__(self) -> str:
         raise RuntimeError("no")
 
 
-class Wordy:
+class Wordy(list[int]):
     def __repr__(self) -> str:
         return "w" * 100_000
 
@@ -315,24 +387,64 @@ class Wordy:
         ((1, 2), [1, 2]),
         (2**64 - 1, 2**64 - 1),
         (2**64, {"repr": str(2**64), "type": "int"}),
-        ({1: "one"}, {"repr": "{1: 'one'}", "type": "dict"}),
+        ({1: "one"}, {"1": "one"}),
         (math.nan, {"repr": "nan", "type": "float"}),
         ([None, {"deep": math.inf}], {"repr": "[None, {'deep': inf}]", "type": "list"}),
         ("\ud800", {"repr": "'\\ud800'", "type": "str"}),
-        ({1, 2}, {"repr": "{1, 2}", "type": "set"}),
-        (Unwilling(), {"repr": "<Unwilling whose repr raised RuntimeError>", "type": "Unwilling"}),
-        (Wordy(), {"repr": "w" * 4096, "type": "Wordy"}),
+        ({7: 2**70}, {"repr": "{7: 1180591620717411303424}", "type": "dict"}),
+        (Unwilling([2**64]), {"repr": "<Unwilling whose repr raised RuntimeError>", "type": "Unwilling"}),
+        (Wordy([2**64]), {"repr": "w" * 4096, "type": "Wordy"}),
     ],
 )
-def test_an_output_is_stored_as_json_or_as_its_repr(value: object, stored: object) -> None:
+def test_an_output_is_stored_as_json_or_where_our_stores_cannot_hold_it_as_its_repr(
+    value: object, stored: object
+) -> None:
     assert storable(value) == stored
 
 
-def test_an_output_that_contains_itself_is_stored_as_its_repr() -> None:
-    knot: list[object] = []
-    knot.append(knot)
+def knot() -> list[object]:
+    tied: list[object] = []
+    tied.append(tied)
+    return tied
 
-    assert storable(knot) == {"repr": "[[...]]", "type": "list"}
+
+async def many() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({1, 2}, "Type is not JSON serializable: set"),
+        ({"when": object()}, "Type is not JSON serializable: object"),
+        (knot(), "Recursion limit reached"),
+        ((n for n in [1]), "the task yields instead of returning"),
+        (many(), "the task yields instead of returning"),
+    ],
+)
+def test_a_result_that_has_no_form_as_json_fails_its_task_and_the_error_says_what_to_do(
+    value: object, why: str
+) -> None:
+    told, ended = play(flow_of(named("make", lambda: value), named("never", lambda: None)))
+
+    (failed,) = failures(told)
+    assert failed.error_type == "UnserialisableResult"
+    assert why in failed.message
+    assert ("ctx.scratch" in failed.message) is not ("yields" in failed.message)
+    assert ended.how == "failed"
+
+
+def test_an_object_that_is_no_json_reaches_later_tasks_through_the_scratch() -> None:
+    def put(ctx: Any) -> None:
+        ctx.scratch["seen"] = {1, 2}
+
+    def take(ctx: Any) -> int:
+        return len(ctx.scratch["seen"])
+
+    told, ended = play(flow_of(named("put", put), named("take", take)))
+
+    assert outputs(told)["take"] == 2
+    assert ended.how == "completed"
 
 
 def test_a_large_output_is_stored_as_its_size_and_its_beginning() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.worker.output_lines import BACKLOG_CAP_BYTES, LINE_CAP_BYTES, OutputLines
+from pyoco_server.worker.output_lines import BACKLOG_CAP_BYTES, LAST_LINES, LINE_CAP_BYTES, OutputLines
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n")), max_size=8), st.integers(1, 7))
@@ -54,7 +54,7 @@ def test_the_last_lines_are_remembered_even_when_dropped() -> None:
     output.feed(b"why I died\n")
 
     assert output.last_lines[-1] == "why I died"
-    assert len(output.last_lines) == 20
+    assert len(output.last_lines) == LAST_LINES
 
 
 def test_a_line_without_end_is_cut_into_lines() -> None:

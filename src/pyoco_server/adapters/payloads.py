@@ -12,7 +12,7 @@ _LETTER_FIELDS = frozenset(field.name for field in fields(DeadLetter))
 
 
 def encode_job(job: Job) -> bytes:
-    """The message that a worker of any version understands; only a run of a flow.yaml has one more field."""
+    """The message that a worker of any version understands; a flow.yaml or a time limit is one more field."""
     plain = {
         "run_id": job.run_id,
         "flow_name": job.flow_name,
@@ -23,6 +23,8 @@ def encode_job(job: Job) -> bytes:
     }
     if job.workflow_yaml is not None:
         plain["workflow_yaml"] = job.workflow_yaml
+    if job.timeout_sec is not None:
+        plain["timeout_sec"] = job.timeout_sec
     return orjson.dumps(plain)
 
 

@@ -162,6 +162,7 @@ class Job:
     tags: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     workflow_yaml: str | None = None
+    timeout_sec: float | None = None
 
 
 class Delivery(Protocol):

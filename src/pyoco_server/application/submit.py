@@ -74,6 +74,7 @@ def job_of(execution: Execution, workflow_yaml: str | None = None) -> Job:
         params=request.input,
         submitted_at=execution.created_at or execution.updated_at,
         workflow_yaml=workflow_yaml,
+        timeout_sec=request.timeout_sec,
     )
 
 

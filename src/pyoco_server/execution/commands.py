@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,16 @@ class CompleteExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailExecution(_Command):
-    """End it without success. With `instance_id` it is the verdict of the worker that holds it."""
+    """End it without success. With `instance_id` it is the verdict of the worker that holds it.
+
+    `timeout` is the receipt of a run that was stopped because its time was over; `last_lines` is what it wrote last.
+    """
 
     error: Failure
     attempt: int | None = None
     instance_id: InstanceId | None = None
+    timeout: TimeoutReceipt | None = None
+    last_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,7 +192,8 @@ def _fail(execution: Execution, command: FailExecution) -> Verdict:
         return refused
     if execution.cancel is not None:
         return (ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at),)
-    return failed(execution, command.error, command.at)
+    *left, end = failed(execution, command.error, command.at)
+    return (*left, replace(end, timeout=command.timeout, last_lines=command.last_lines))
 
 
 def _archive(execution: Execution, command: ArchiveExecution) -> Verdict:

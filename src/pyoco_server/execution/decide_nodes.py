@@ -16,6 +16,7 @@ from pyoco_server.execution.commands import (
     SucceedNode,
 )
 from pyoco_server.execution.events import (
+    Event,
     Events,
     ExecutionCompleted,
     ExecutionFailed,
@@ -231,7 +232,7 @@ def _succeeded(execution: Execution, node: Node, output: object, at: float) -> E
     return (succeeded, *(event for successor in follow for event in ready(successor, at)))
 
 
-def failed(execution: Execution, error: Failure, at: float) -> Events:
+def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Event, ...], ExecutionFailed]:
     """EXECUTION_FAILED, with an end for whatever was still going on."""
     held = [node for node in execution.nodes.values() if node.status.is_held]
     if execution.graph is not None:

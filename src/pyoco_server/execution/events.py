@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,11 @@ class ExecutionCompleted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionFailed(_Event):
-    """It came to an end without success."""
+    """It came to an end without success; with `timeout`, because its time was over. `last_lines`: its last output."""
 
     error: Failure
+    timeout: TimeoutReceipt | None = None
+    last_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,6 @@ from pyoco_server.execution.events import (
 from pyoco_server.execution.state import (
     CancelReceipt,
     Execution,
-    Failure,
     Holder,
     Node,
     NodeStatus,
@@ -68,9 +67,9 @@ def evolve(execution: Execution, event: Event) -> Execution:
         case ExecutionCanceled():
             return _canceled(execution, event)
         case ExecutionCompleted():
-            return _ended(execution, event, Status.COMPLETED, None)
-        case ExecutionFailed(error=error):
-            return _ended(execution, event, Status.FAILED, error)
+            return _ended(execution, event, Status.COMPLETED)
+        case ExecutionFailed():
+            return _failed(execution, event)
         case ExecutionArchived():
             return execution if execution.archived_at is not None else _after(event, execution, archived_at=event.at)
         case ExecutionTagAdded(tag=tag):
@@ -143,13 +142,18 @@ def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
     )
 
 
-def _ended(execution: Execution, event: Event, status: Status, error: Failure | None) -> Execution:
+def _failed(execution: Execution, event: ExecutionFailed) -> Execution:
+    why = {"error": event.error, "timeout": event.timeout, "last_lines": event.last_lines}
+    return _ended(execution, event, Status.FAILED, **why if execution.error is None else {})
+
+
+def _ended(execution: Execution, event: Event, status: Status, **also: object) -> Execution:
     # Cancel wins: once a cancel is in the log, the verdict comes too late. Asking which came first would make the
     # answer depend on whose clock we believe.
     if execution.cancel is not None or stronger(execution.status, status) is execution.status:
         return execution
     ended_at = execution.ended_at if execution.ended_at is not None else event.at
-    return _after(event, execution, status=status, error=execution.error or error, ended_at=ended_at)
+    return _after(event, execution, status=status, ended_at=ended_at, **also)
 
 
 def _node_event(execution: Execution, event: _NodeEvent) -> Execution:

@@ -22,6 +22,7 @@ from pyoco_server.execution.state import (
     Request,
     Status,
     StopHow,
+    TimeoutReceipt,
 )
 from pyoco_server.execution.wire import graph_from_wire, graph_to_wire
 
@@ -134,6 +135,8 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         holder=_holder(holder) if holder else None,
         cancel=_receipt(cancel) if cancel else None,
         error=Failure(**state["error"]) if "error" in state else None,
+        timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
+        last_lines=tuple(snapshot.get("last_lines", ())),
         records_truncated=snapshot["task_records_truncated"],
     )
 
@@ -156,6 +159,11 @@ def _put_known(snapshot: Snapshot, execution: Execution) -> None:
         "archived_at": execution.archived_at,
     }
     snapshot.update((key, value) for key, value in optional.items() if value is not None)
+    # Small, and shown to those who did not ask for records: how far what runs now has come.
+    progress = {n.node_id: n.progress for n in execution.nodes.values() if n.progress is not None and n.status.is_held}
+    if progress:
+        snapshot["progress"] = progress
+    _put_failure(snapshot, execution)
     if execution.cancel is not None:
         receipt = execution.cancel
         snapshot["cancel_requested_at"] = receipt.requested_at
@@ -166,6 +174,21 @@ def _put_known(snapshot: Snapshot, execution: Execution) -> None:
             "delivered_at": receipt.delivered_at,
             "stopped_at": receipt.stopped_at,
             "how": receipt.how.value if receipt.how else None,
+        }
+
+
+def _put_failure(snapshot: Snapshot, execution: Execution) -> None:
+    if execution.error is not None:
+        snapshot["error_code"] = execution.error.code
+    if execution.last_lines:
+        snapshot["last_lines"] = execution.last_lines
+    if execution.timeout is not None:
+        receipt = execution.timeout
+        snapshot["timeout"] = {
+            "limit_sec": receipt.limit_sec,
+            "reached_at": receipt.reached_at,
+            "stopped_at": receipt.stopped_at,
+            "how": receipt.how.value,
         }
 
 
@@ -222,14 +245,14 @@ def _node_state(node: Node) -> list[Any]:
 
 
 def _nodes(snapshot: Mapping[str, Any], states: list[Any]) -> dict[NodeId, Node]:
-    records = snapshot["task_records"]
+    records, progress = snapshot["task_records"], snapshot.get("progress", {})
     return {
-        NodeId(name): _node(NodeId(name), state, records.get(name, {}))
+        NodeId(name): _node(NodeId(name), state, records.get(name, {}), progress.get(name))
         for name, state in zip(snapshot["tasks"], states, strict=True)
     }
 
 
-def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any]) -> Node:
+def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress: float | None) -> Node:
     known = state[2] if len(state) > 2 else {}
     failure = None
     if "error" in record:
@@ -241,7 +264,7 @@ def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any]) -> Node:
         worker_id=known.get("w"),
         started_at=record.get("started_at"),
         ended_at=record.get("ended_at"),
-        progress=record.get("progress"),
+        progress=record.get("progress", progress),
         message=record.get("message"),
         wait_key=known.get("k"),
         prompt=record.get("prompt"),
@@ -274,6 +297,10 @@ def _holder(parts: list[Any]) -> Holder:
         worker_id=WorkerId(worker_id) if worker_id is not None else None,
         instance_id=InstanceId(instance_id) if instance_id is not None else None,
     )
+
+
+def _timeout(plain: Mapping[str, Any]) -> TimeoutReceipt:
+    return TimeoutReceipt(**{**plain, "how": StopHow(plain["how"])})
 
 
 def _receipt(plain: Mapping[str, Any]) -> CancelReceipt:

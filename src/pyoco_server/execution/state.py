@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 MAX_NODES = 2_000
 MAX_LABELS = 64
+MAX_TIMEOUT_SEC = 30 * 24 * 3600.0
 
 
 class Status(Enum):
@@ -61,7 +62,7 @@ class NodeStatus(Enum):
 
 
 class StopHow(Enum):
-    """How a cancelled execution came to its end: the receipt that a cancel gives."""
+    """How an execution was stopped: the receipt that a cancel or a time limit gives."""
 
     COOPERATIVE = "cooperative"
     KILLED = "killed"
@@ -123,6 +124,16 @@ class CancelReceipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutReceipt:
+    """What is known of a time limit that was reached: which, when, and by which means the run was stopped."""
+
+    limit_sec: float
+    reached_at: float
+    stopped_at: float
+    how: StopHow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What was asked for when the execution was created; it never changes."""
 
@@ -156,6 +167,9 @@ class Execution:
     holder: Holder | None = None
     cancel: CancelReceipt | None = None
     error: Failure | None = None
+    timeout: TimeoutReceipt | None = None
+    # What a failed run wrote last, for those who want to know what it was doing.
+    last_lines: tuple[str, ...] = ()
     # Set when it was read from a snapshot that had to give up records; no event sets it, the log still has them.
     records_truncated: bool = False
 

@@ -18,7 +18,7 @@ import orjson
 from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, Event
 from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import CommitId, NodeId, RunId
-from pyoco_server.execution.state import Failure, Request, StopHow
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
 
 SCHEMA_VERSION = 1
 
@@ -180,15 +180,20 @@ def _event(item: Mapping[str, Any]) -> Event:
 _ENCODERS: dict[str, Callable[[Any], Any]] = {
     "request": _plain,
     "error": _plain,
+    "timeout": _plain,
     "graph": graph_to_wire,
     "how": lambda how: how.value,
 }
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "request": lambda plain: _build(Request, plain),
     "error": lambda plain: _build(Failure, plain),
+    "timeout": lambda plain: _build(TimeoutReceipt, plain),
     "graph": graph_from_wire,
     "how": StopHow,
     "labels": tuple,
+    "last_lines": tuple,
 }
-_FIELDS: dict[type, tuple[_Field, ...]] = {kind: _fields(kind) for kind in (Request, Failure, *EVENT_NAMES.values())}
+_FIELDS: dict[type, tuple[_Field, ...]] = {
+    kind: _fields(kind) for kind in (Request, Failure, TimeoutReceipt, *EVENT_NAMES.values())
+}
 _TYPE_NAMES: dict[type[Event], str] = {kind: name for name, kind in EVENT_NAMES.items()}

@@ -98,15 +98,23 @@ class AsyncPyocoHttpClient:
         params: Mapping[str, Any] | None = None,
         tag: str | None = None,
         tags: Iterable[str] | None = None,
+        timeout_sec: float | None = None,
     ) -> RunAccepted:
-        """Have a flow run that the workers of `tag` know. Once it is answered no kill of any process can lose it."""
-        return await self._send(calls.submit_run(flow_name, params, tag, tags))
+        """Have a flow run that the workers of `tag` know. Once it is answered no kill of any process can lose it.
+
+        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
+        """
+        return await self._send(calls.submit_run(flow_name, params, tag, tags, timeout_sec))
 
     async def submit_run_yaml(
-        self, workflow_yaml: str | bytes, tag: str | None = None, flow_name: str = "main"
+        self,
+        workflow_yaml: str | bytes,
+        tag: str | None = None,
+        flow_name: str = "main",
+        timeout_sec: float | None = None,
     ) -> RunAccepted:
         """Have the flow run that this flow.yaml describes; `workflow_yaml` is its text, not its path."""
-        return await self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name))
+        return await self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name, timeout_sec))
 
     async def get_run(self, run_id: str, include: Words = None) -> RunSnapshot:
         """The run as it is now; `include="records"` adds what each task returned."""

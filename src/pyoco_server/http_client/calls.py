@@ -51,24 +51,33 @@ def health() -> Call[Health]:
 
 
 def submit_run(
-    flow_name: str, params: Mapping[str, Any] | None, tag: str | None, tags: Iterable[str] | None
+    flow_name: str,
+    params: Mapping[str, Any] | None,
+    tag: str | None,
+    tags: Iterable[str] | None,
+    timeout_sec: float | None = None,
 ) -> Call[RunAccepted]:
     body: dict[str, Any] = {"flow_name": flow_name, "params": dict(params or {})}
     if tag is not None:
         body["tag"] = tag
     if tags is not None:
         body["tags"] = _words(tags)
+    if timeout_sec is not None:
+        body["timeout_sec"] = timeout_sec
     return Call(method="POST", path="/runs", read=_object, repeatable=False, **_json(body))
 
 
-def submit_run_yaml(workflow_yaml: str | bytes, tag: str | None, flow_name: str) -> Call[RunAccepted]:
+def submit_run_yaml(
+    workflow_yaml: str | bytes, tag: str | None, flow_name: str, timeout_sec: float | None = None
+) -> Call[RunAccepted]:
     text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
+    optional = {"tag": tag, "timeout_sec": None if timeout_sec is None else repr(timeout_sec)}
     return Call(
         method="POST",
         path="/runs/yaml",
         read=_object,
         repeatable=False,
-        fields={"flow_name": flow_name} | ({} if tag is None else {"tag": tag}),
+        fields={"flow_name": flow_name} | {name: value for name, value in optional.items() if value is not None},
         files={"workflow": ("flow.yaml", text, "application/yaml")},
     )
 

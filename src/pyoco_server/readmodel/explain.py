@@ -247,6 +247,10 @@ def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     err_id = error.code if error else None
     if err_id == FlowNotFound.err_id:
         yield Reason(code="flow_not_found", facts=facts, err_id=err_id)
+    elif execution.timeout is not None:
+        receipt = execution.timeout
+        more = {"limit_sec": receipt.limit_sec, "how": receipt.how.value}
+        yield Reason(code="timed_out", facts={**facts, **more}, err_id=err_id)
     elif broken:
         own = broken[0].error
         told = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]

@@ -139,6 +139,12 @@ WORDS: Mapping[str, Words] = {
         "See task_records of GET /runs/{run_id}?include=records for its traceback.",
         "traceback は GET /runs/{run_id}?include=records の task_records にあります。",
     ),
+    "timed_out": Words(
+        "The run was stopped ({how}) because it took longer than its timeout_sec of {limit_sec} s; running: {tasks}.",
+        "timeout_sec の {limit_sec} 秒を超えたため停止しました（{how}）。実行中: {tasks}",
+        "Submit it with a longer timeout_sec, or make the task that was running faster.",
+        "timeout_sec を延ばして再投入するか、実行中だったタスクを見直してください。",
+    ),
     "run_failed": Words(
         "The run failed: {error}",
         "run が失敗しました: {error}",

@@ -41,14 +41,15 @@ from pyoco_server.execution.commands import (
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow
+from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
-from pyoco_server.worker.verdict import commands_of, failure_of
+from pyoco_server.worker.time_limit import TimeLimit, timed_out
+from pyoco_server.worker.verdict import at_work, commands_of, failure_of, last_words
 from pyoco_server.worker.workflows import foreign_workflow, text_to_run
 
 logger = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class Attempt:
         self._workflow_yaml: str | None = None
         self._delivered_at: float | None = None
         self._kill_timer: asyncio.TimerHandle | None = None
+        self._limit: TimeLimit | None = None
         self._fenced = False
         self.holds = False
         self.has_begun = False
@@ -194,7 +196,8 @@ class Attempt:
     async def _adopt(self) -> Execution:
         """A job that a foreign producer put into the queue: its run begins with us."""
         job = self.job
-        request, workflow = Request(flow_name=job.flow_name, tag=job.tag, input=job.params), None
+        request = Request(flow_name=job.flow_name, tag=job.tag, input=job.params, timeout_sec=job.timeout_sec)
+        workflow = None
         if job.workflow_yaml is not None:
             workflow = await asyncio.to_thread(foreign_workflow, job, self._place.config)
             request = replace(request, input={**workflow.flow.defaults, **job.params})
@@ -275,6 +278,10 @@ class Attempt:
                 callable_allow=patterns_of(self._place.config.callable_allow),
             )
         )
+        self._limit = TimeLimit(
+            execution.request.timeout_sec, self._place.config.cancel_grace_period_sec, self._place.stores.clock.now
+        )
+        self._limit.begin(runner, self.facts)
         try:
             async for report in runner.reports():
                 if report.end is not None:
@@ -286,6 +293,7 @@ class Attempt:
             self._runner = None
             self.busy_sec = loop.time() - began
             showing.cancel()
+            self._limit.end()
             if self._kill_timer is not None:
                 self._kill_timer.cancel()
 
@@ -328,6 +336,8 @@ class Attempt:
             runner.kill()
         elif execution.cancel is not None and self._delivered_at is None:
             self._delivered_at = self._now()
+            if self._limit is not None:
+                self._limit.end()  # cancel wins: from here on its grace period counts
             runner.cancel()
             grace = self._place.config.cancel_grace_period_sec
             self._kill_timer = asyncio.get_running_loop().call_later(grace, self._kill_stubborn, runner)
@@ -361,26 +371,36 @@ class Attempt:
             return await self._confirm_canceled(how, delivered_at=self._delivered_at)
         if isinstance(end, Died) and end.never_began:
             return HandedBack()  # not a fault of this run: nothing of it has happened
+        if self._limit is not None and self._limit.has_stopped(end):
+            return await self._fail_late(last, self._limit.receipt(end, self._place.executor.stopped_by_kill))
         if isinstance(end, Ended) and end.how == "completed":
             complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
             return await self._end(await self._commit(steps, (complete,)))
         not_found = isinstance(end, Ended) and end.how == "flow_not_found"
         reason = "flow_not_found" if not_found else "execution_error"
-        return await self._fail(failure_of(end, self.job.flow_name), steps, reason)
+        return await self._fail(failure_of(end, self.job.flow_name), last, reason)
 
     async def _confirm_canceled(self, how: StopHow, *, delivered_at: float) -> Outcome:
         now, attempt = self._now(), self.ledger.execution.attempt
         confirm = ConfirmCanceled(at=now, how=how, attempt=attempt, delivered_at=delivered_at, stopped_at=now)
         return await self._end(await self.ledger.commit(confirm))
 
-    async def _fail(self, failure: Failure, steps: tuple[Step, ...], reason: str) -> Outcome:
+    async def _fail_late(self, last: Report, receipt: TimeoutReceipt) -> Outcome:
+        held = [node_id for node_id, node in self.ledger.execution.nodes.items() if node.status.is_held]
+        return await self._fail(timed_out(receipt, at_work(held, last.steps)), last, "execution_error", receipt)
+
+    async def _fail(
+        self, failure: Failure, last: Report, reason: str, receipt: TimeoutReceipt | None = None
+    ) -> Outcome:
         verdict = FailExecution(
             at=self._now(),
             error=failure,
+            timeout=receipt,
+            last_lines=last_words(last.last_lines),
             attempt=self.ledger.execution.attempt,
             instance_id=self._place.instance_id,
         )
-        outcome = await self._end(await self._commit(steps, (verdict,)))
+        outcome = await self._end(await self._commit(last.steps, (verdict,)))
         if not isinstance(outcome, Finished) or self.ledger.execution.status is not Status.FAILED:
             return outcome
         logger.warning("run failed", extra=self.facts() | {"reason": reason, "error": failure.message})

@@ -1,7 +1,8 @@
 """Runs one flow in one pyoco Engine and tells its steps; it knows no process, no socket and no queue.
 
 The engine leaves gaps that are closed here by a guard around each task's function: coroutines are awaited, a cancel
-also stops retries and async tasks, `sys.exit` is a failure like any other, and outputs are caught where they appear.
+also stops retries and async tasks, `sys.exit` is a failure like any other, a forked copy of the process does not go on
+as if it were the runner, tasks can say how far they are, and outputs are caught where they appear.
 """
 
 from __future__ import annotations
@@ -9,22 +10,35 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, RunStatus
 
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
 from pyoco_server.execution.state import MAX_NODES
-from pyoco_server.trace import NatsKvTraceBackend, NodeBegan, NodesDeclared, Step, describe_error, encodable
+from pyoco_server.trace import (
+    NatsKvTraceBackend,
+    NodeBegan,
+    NodeFailed,
+    NodesDeclared,
+    NodeSucceeded,
+    Step,
+    describe_error,
+    encodable,
+)
 from pyoco_server.worker.file_flow import flow_from_file
 from pyoco_server.worker.outputs import storable
 from pyoco_server.worker.pooled_engine import PooledEngine
+from pyoco_server.worker.progress import ProgressDesk, Report, TaskContext
 from pyoco_server.worker.steps import Ended, RunJob
 
 Emit = Callable[[Step], None]
@@ -77,13 +91,37 @@ class CancelSwitch:
 class _CurrentRun:
     trace: NatsKvTraceBackend
     cancel: CancelSwitch
+    pid: int
 
 
 class _Here(threading.local):
     run: _CurrentRun | None = None
+    report: Report | None = None
 
 
 _here = _Here()
+
+
+class _Telling:
+    """What the engine reports on its way out: stopped where the run is to stop, and in order with what tasks say."""
+
+    def __init__(self, emit: Emit, cancel: CancelSwitch, desk: ProgressDesk) -> None:
+        self.run: _CurrentRun | None = None
+        self._emit = emit
+        self._cancel = cancel
+        self._desk = desk
+
+    def __call__(self, step: Step) -> None:
+        if isinstance(step, NodeBegan):
+            if self._cancel.is_set():
+                raise RunCancelled
+            # The engine calls the task in the thread in which it told its beginning.
+            _here.run, _here.report = self.run, functools.partial(self._desk.report, step.node, step.nth)
+        elif isinstance(step, NodeSucceeded | NodeFailed):
+            self._desk.end(step.node)
+            if isinstance(step, NodeSucceeded) and self._cancel.is_set():
+                return  # it came back because it was told to stop: that is no success
+        self._emit(step)
 
 
 def run_job(resolver: Resolver, job: RunJob, emit: Emit, cancel: CancelSwitch) -> Ended:
@@ -138,17 +176,12 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
         if not getattr(task.func, "guarded_by_pyoco_server", False):
             task.func = _guarded(task.func)
 
-    def sink(step: Step) -> None:
-        if isinstance(step, NodeBegan):
-            if cancel.is_set():
-                raise RunCancelled
-            _here.run = current  # the engine calls the task in the thread in which it told its beginning
-        emit(step)
-
     # In a flow with loops or branches the engine has no deadlines.
     limits = {} if flow.has_control_flow() else {t.name: t.timeout_sec for t in flow.tasks if t.timeout_sec}
-    trace = NatsKvTraceBackend(sink, time_limits_sec=limits, hide_frames_of=__file__)
-    current = _CurrentRun(trace=trace, cancel=cancel)
+    desk = ProgressDesk(emit)
+    telling = _Telling(emit, cancel, desk)
+    trace = NatsKvTraceBackend(telling, time_limits_sec=limits, hide_frames_of=__file__)
+    telling.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid())
     context = RunContext(run_id=job.run_id)
 
     def tell_engine() -> None:
@@ -162,6 +195,8 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
             if not cancel.is_set():
                 trace.fail_open_nodes(error)
             raise
+        finally:
+            desk.close()
 
 
 def _names_in_order(flow: Flow) -> tuple[str, ...]:
@@ -192,9 +227,7 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
         if run.cancel.is_set():
             raise RunCancelled
         try:
-            result = func(*args, **kwargs)
-            if inspect.isawaitable(result):
-                result = asyncio.run(_awaited(result, run.cancel))
+            result = _called(func, args, kwargs, run)
             run.trace.keep_output(storable(result))
         except (Exception, RunCancelled):
             raise
@@ -211,6 +244,32 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
     except (TypeError, ValueError):
         return guarded  # a builtin without a signature: pyoco reports that at the call
     return guarded
+
+
+def _called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], run: _CurrentRun) -> Any:
+    if isinstance(context := kwargs.get("ctx"), Context) and _here.report is not None:
+        kwargs["ctx"] = TaskContext.seen_by(context, _here.report)
+    try:
+        result = func(*args, **kwargs)
+        return asyncio.run(_awaited(result, run.cancel)) if inspect.isawaitable(result) else result
+    finally:
+        if os.getpid() != run.pid:
+            _leave_copy(sys.exc_info()[1])
+
+
+def _leave_copy(error: BaseException | None) -> NoReturn:
+    """A task has forked and this is the child: it must not go on with a run that is its parent's."""
+    code = 0
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        traceback.print_exception(error)
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code & 0xFF)
 
 
 async def _awaited(awaitable: Awaitable[Any], cancel: CancelSwitch) -> Any:

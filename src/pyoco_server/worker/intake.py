@@ -10,7 +10,7 @@ import orjson
 from pyoco_server.application.ports import Job
 from pyoco_server.errors import InvalidJob, PyocoError, RunNotFound
 from pyoco_server.execution.ids import RunId, parse_label, parse_run_id, parse_tag
-from pyoco_server.execution.state import MAX_LABELS
+from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
 
 # As over HTTP: a name that long is no name, and it would stand in every event, snapshot and letter of the run.
 MAX_FLOW_NAME_CHARS = 256
@@ -53,7 +53,16 @@ def _job(plain: dict[str, Any]) -> Job:
         params=params,
         submitted_at=float(submitted_at),
         workflow_yaml=workflow_yaml,
+        timeout_sec=_timeout_sec(plain.get("timeout_sec")),
     )
+
+
+def _timeout_sec(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIMEOUT_SEC:
+        raise InvalidJob(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
+    return float(value)
 
 
 def _text(plain: dict[str, Any], key: str) -> str:

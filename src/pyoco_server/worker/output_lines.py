@@ -6,7 +6,7 @@ from collections import deque
 
 BACKLOG_CAP_BYTES = 4 * 1024 * 1024
 LINE_CAP_BYTES = 64 * 1024
-LAST_LINES = 20
+LAST_LINES = 40  # a report of a crash takes half of them
 
 
 class OutputLines:

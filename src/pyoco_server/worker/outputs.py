@@ -1,8 +1,14 @@
-"""Makes what a task returned fit to be stored: plain JSON of bounded size; it never fails because of the value."""
+"""Makes what a task returned fit to be stored: plain JSON of bounded size.
+
+What Python's own `json` has no form for is refused, because nobody could read it later. What JSON could hold and our
+stores cannot (NaN, integers beyond 64 bits, much of it) is stored as a marker that describes it: no reason to fail.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
 import math
 
 import orjson
@@ -14,13 +20,19 @@ PREVIEW_BYTES = 1024
 REPR_CAP_BYTES = 4 * 1024
 
 
+class UnserialisableResult(TypeError):
+    """a task returned something that has no form as JSON"""
+
+
 def storable(value: object) -> object:
-    """A copy of the value as JSON has it; a marker in its place when JSON cannot hold it or it is too large."""
+    """A copy of the value as JSON has it, or a marker in its place; UnserialisableResult when it has no such form."""
     if value is None or value is True or value is False:
         return value
     try:
-        data = orjson.dumps(value)
-    except TypeError:  # orjson.JSONEncodeError is one
+        data = _encoded(value)
+    except TypeError as error:  # orjson.JSONEncodeError is one
+        if not _is_json(value):
+            raise UnserialisableResult(_refusal(value, error)) from None
         return _described(value)
     if len(data) > OUTPUT_CAP_BYTES:
         preview = data[:PREVIEW_BYTES].decode("utf-8", "ignore")
@@ -29,6 +41,32 @@ def storable(value: object) -> object:
     if b"null" in data and _has_non_finite_number(value):
         return _described(value)
     return orjson.loads(data)
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)  # {1: "one"}; slower, so only when it is needed
+
+
+def _is_json(value: object) -> bool:
+    """Whether Python's own encoder, which knows no limits, has a form for it."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refusal(value: object, error: TypeError) -> str:
+    if inspect.isasyncgen(value) or inspect.isgenerator(value):
+        return "the task yields instead of returning: collect what it yields in a list and return that"
+    why = encodable(str(error), REPR_CAP_BYTES)
+    return (
+        f"the result of the task cannot be stored as JSON: {why}. Return plain data (dict, list, str, numbers, None);"
+        " an object that only later tasks need can be handed on in ctx.scratch"
+    )
 
 
 def _described(value: object) -> dict[str, str]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -85,7 +86,7 @@ class Runner(asyncio.Protocol):
         steps: tuple[Step, ...] = ()
         async for message in self.messages():
             if not isinstance(message, tuple):
-                yield Report(steps=steps, end=message)
+                yield Report(steps=steps, end=message, last_lines=self._log.last_lines)
                 return
             steps += message
             if not self._inbox:
@@ -104,7 +105,7 @@ class Runner(asyncio.Protocol):
             self.is_alive = False
             self.close()
             self._link.forget(self.pid)
-        self._died = replace(_died(status, self._log.last_lines), never_began=self._job_lay_unread)
+        self._died = replace(_died(status, self._log.last_lines), never_began=self._job_lay_unread, at=time.time())
         self._wake()
         return self._died
 

@@ -9,6 +9,8 @@ said by the supervisor. The main thread runs flows; a reader thread hears the su
 
 from __future__ import annotations
 
+import errno
+import faulthandler
 import os
 import queue
 import select
@@ -28,12 +30,13 @@ from pyoco_server.worker import process_tree
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.pipe import Decoder, FrameTooLarge, encode
 from pyoco_server.worker.resolver import load_resolver
-from pyoco_server.worker.steps import Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
+from pyoco_server.worker.steps import EXIT_CUT_OFF, Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
 
 STEPS_WAIT_MS = 10
 READ_BYTES = 256 * 1024
 CONTROL_DESCRIPTOR = 3
 LAST_DESCRIPTOR = 65_536
+CLOSED_BY_A_TASK = (errno.EBADF, errno.ENOTSOCK)
 
 
 def run_forked(*, control: int, log: int, resolver: str, parent_pid: int) -> NoReturn:
@@ -63,6 +66,7 @@ def _set_apart(control: int, log: int, parent_pid: int) -> None:
     os.closerange(CONTROL_DESCRIPTOR + 1, min(os.sysconf("SC_OPEN_MAX"), LAST_DESCRIPTOR))
     sys.stdout = sys.__stdout__ = _open_stream(1)  # type: ignore[misc]  # a process of its own has its own
     sys.stderr = sys.__stderr__ = _open_stream(2)  # type: ignore[misc]
+    faulthandler.enable(2, all_threads=False)  # a crash then says in which line of which task
 
 
 def _ignored(_signal_number: int, _frame: FrameType | None) -> None:
@@ -162,17 +166,28 @@ class RunnerProcess:
 
     def send(self, frame: bytes) -> None:
         with self._sending:
-            self._supervisor.sendall(frame)
+            try:
+                self._supervisor.sendall(frame)
+            except OSError as error:
+                _leave_if_cut_off(error)
+                raise
 
     def wake_reader(self) -> None:
         """See to it that the reader looks for steps to send; almost always it does so anyway."""
         if self._reader_sleeps:
             self._reader_sleeps = False
-            os.write(self._wake_writer, b"!")
+            try:
+                os.write(self._wake_writer, b"!")
+            except OSError as error:
+                _leave_if_cut_off(error)
+                raise
 
     def _hear_until_gone(self) -> None:
         try:
             self._hear()
+        except OSError as error:
+            _leave_if_cut_off(error)
+            raise
         finally:
             # Nobody is left to hear how it ends; tasks and the programs they started are to stop.
             process_tree.kill_group(os.getpid())
@@ -220,6 +235,12 @@ class RunnerProcess:
                     self._current.cancel.set()
             case _:
                 raise ValueError(f"not a word of the supervisor: {message!r:.200}")
+
+
+def _leave_if_cut_off(error: OSError) -> None:
+    """A task has closed a descriptor of ours: nobody can be told how the run ends, but this code says why."""
+    if error.errno in CLOSED_BY_A_TASK:
+        os._exit(EXIT_CUT_OFF)
 
 
 def _load(resolver_spec: str) -> tuple[Resolver, str | None]:

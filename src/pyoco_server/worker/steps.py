@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from pyoco_server.trace import NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded, Step
+from pyoco_server.trace import NodeBegan, NodeFailed, NodeProgressed, NodesDeclared, NodeSucceeded, Step
 
 __all__ = [
+    "EXIT_CUT_OFF",
     "Died",
     "Ended",
     "How",
     "NodeBegan",
     "NodeFailed",
+    "NodeProgressed",
     "NodeSucceeded",
     "NodesDeclared",
     "Report",
@@ -25,6 +27,9 @@ __all__ = [
     "step_from_wire",
     "step_to_wire",
 ]
+
+# sysexits.h: EX_IOERR. A runner that cannot speak to its supervisor any more leaves with this.
+EXIT_CUT_OFF = 74
 
 How = Literal["completed", "failed", "cancelled", "flow_not_found"]
 
@@ -58,21 +63,26 @@ class Died:
 
     Exactly one of `exit_code` and `signal_name` is known; neither, when the fork server was lost too and nobody saw how
     the process ended. `never_began` is certain when it is true: the process had gone before it read the job, so
-    nothing of the run has happened and another runner may have it.
+    nothing of the run has happened and another runner may have it. `at` is when its death was noticed.
     """
 
     exit_code: int | None
     signal_name: str | None
     last_lines: tuple[str, ...]
     never_began: bool = False
+    at: float | None = field(default=None, compare=False)  # what became of it is the same at any moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is known of a run at one moment: the steps since the last report and, in the last one, its end."""
+    """What is known of a run at one moment: the steps since the last report and, in the last one, its end.
+
+    `last_lines` is what the run wrote last, where somebody reads what it writes; it comes with the end.
+    """
 
     steps: tuple[Step, ...] = ()
     end: Ended | Died | None = None
+    last_lines: tuple[str, ...] = ()
 
 
 def job_to_wire(job: RunJob) -> list[Any]:
@@ -95,6 +105,8 @@ def step_to_wire(step: Step) -> list[Any]:
     match step:
         case NodeBegan():
             return ["began", step.at, step.node, step.nth]
+        case NodeProgressed():
+            return ["progressed", step.at, step.node, step.nth, step.percent, step.message]
         case NodeSucceeded():
             return ["succeeded", step.at, step.node, step.nth, step.output]
         case NodeFailed():
@@ -109,6 +121,8 @@ def step_from_wire(wire: list[Any]) -> Step:
     match wire:
         case ["began", at, node, nth]:
             return NodeBegan(at=at, node=node, nth=nth)
+        case ["progressed", at, node, nth, percent, message]:
+            return NodeProgressed(at=at, node=node, nth=nth, percent=percent, message=message)
         case ["succeeded", at, node, nth, output]:
             return NodeSucceeded(at=at, node=node, nth=nth, output=output)
         case ["failed", at, node, nth, error_type, message, traceback]:

@@ -26,7 +26,7 @@ from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, Event
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Failure, NodeStatus, Request, StopHow, nothing
+from pyoco_server.execution.state import Execution, Failure, NodeStatus, Request, StopHow, TimeoutReceipt, nothing
 
 RUN_ID = RunId("0190b8a0-7c00-7000-8000-000000000001")
 # Few names, so that commands meet: out of a large vocabulary nearly everything would be refused.
@@ -90,6 +90,15 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "delivered_at": st.none() | moments,
     "stopped_at": st.none() | moments,
     "error": failures,
+    "timeout": st.none()
+    | st.builds(
+        TimeoutReceipt,
+        limit_sec=st.floats(0.001, 1e6),
+        reached_at=moments,
+        stopped_at=moments,
+        how=st.sampled_from(StopHow),
+    ),
+    "last_lines": st.lists(texts, max_size=2).map(tuple),
     "tag": labels,
     "node_id": node_ids,
     "node_ids": st.lists(node_ids, max_size=3).map(tuple),
@@ -108,6 +117,10 @@ _SMALL = st.sampled_from([None, 0, "ok", {"rows": [1, None]}])
 _PLAIN = _CONTENTS | {
     "request": st.sampled_from([Request(flow_name="etl", tag="cpu", input={"day": "月曜"}), Request()]),
     "error": st.just(Failure(code="E_READ", message="no such file", traceback="Traceback …")),
+    "timeout": st.sampled_from(
+        [None, TimeoutReceipt(limit_sec=5.0, reached_at=6.0, stopped_at=6.5, how=StopHow.COOPERATIVE)]
+    ),
+    "last_lines": st.sampled_from([(), ("loading", "saving")]),
     "output": _SMALL,
     "prompt": _SMALL,
     "message": st.sampled_from([None, "halfway"]),

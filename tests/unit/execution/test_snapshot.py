@@ -15,7 +15,9 @@ from pyoco_server.execution.commands import (
     CompleteExecution,
     ConfirmCanceled,
     CreateExecution,
+    FailExecution,
     FailNode,
+    ReportNodeProgress,
     StartExecution,
     StartNode,
     SucceedNode,
@@ -33,7 +35,16 @@ from pyoco_server.execution.snapshot import (
     run_status,
     to_snapshot,
 )
-from pyoco_server.execution.state import Execution, Failure, NodeStatus, Request, Status, StopHow, nothing
+from pyoco_server.execution.state import (
+    Execution,
+    Failure,
+    NodeStatus,
+    Request,
+    Status,
+    StopHow,
+    TimeoutReceipt,
+    nothing,
+)
 from unit.execution.strategies import RUN_ID, after, commands, events, executions, play, thorough
 
 NODE = NodeId("extract")
@@ -103,6 +114,49 @@ def test_a_snapshot_keeps_its_tasks_and_stays_within_its_bound_as_far_as_records
     assert _public_size(bounded) <= max(limit, _public_size(bare))
     if _public_size(whole) <= limit:
         assert bounded == whole
+
+
+HALFWAY = (
+    CREATE,
+    START,
+    StartNode(at=3.0, node_id=NODE),
+    ReportNodeProgress(at=4.0, node_id=NODE, progress=42, message="halfway"),
+    ReportNodeProgress(at=4.5, node_id=NODE, message="further"),
+)
+
+
+def test_how_far_a_running_task_is_stands_at_the_top_and_in_its_record() -> None:
+    snapshot = _stored(after(*HALFWAY))
+
+    assert snapshot["progress"] == {NODE: 42}
+    assert (snapshot["task_records"][NODE]["progress"], snapshot["task_records"][NODE]["message"]) == (42, "further")
+
+
+def test_the_progress_of_a_task_that_is_over_stands_in_its_record_alone() -> None:
+    snapshot = _stored(after(*HALFWAY, SucceedNode(at=5.0, node_id=NODE)))
+
+    assert "progress" not in snapshot
+    assert snapshot["task_records"][NODE]["progress"] == 42
+
+
+def test_progress_outlives_the_records_that_were_given_up() -> None:
+    truncated = _stored(after(*HALFWAY), max_public_bytes=0)
+
+    assert truncated["task_records"] == {}
+    assert from_snapshot(truncated).nodes[NODE].progress == 42
+
+
+def test_a_run_that_failed_by_its_limit_shows_receipt_code_and_last_lines() -> None:
+    receipt = TimeoutReceipt(limit_sec=5.0, reached_at=7.0, stopped_at=7.5, how=StopHow.KILLED)
+    error = Failure(code="ERR-PYOCO-0042", message="too long")
+    snapshot = _stored(after(CREATE, START, FailExecution(at=8.0, error=error, timeout=receipt, last_lines=("a", "b"))))
+
+    assert snapshot["timeout"] == {"limit_sec": 5.0, "reached_at": 7.0, "stopped_at": 7.5, "how": "killed"}
+    assert (snapshot["error"], snapshot["error_code"], snapshot["last_lines"]) == (
+        "too long",
+        "ERR-PYOCO-0042",
+        ["a", "b"],
+    )
 
 
 def test_a_snapshot_without_records_does_not_claim_to_have_given_any_up() -> None:

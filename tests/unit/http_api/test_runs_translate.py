@@ -13,7 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.execution.state import Execution, Request
+from pyoco_server.execution.state import MAX_TIMEOUT_SEC, Execution, Request
 from pyoco_server.http_api.dialects.runs import translate
 
 CONFIG = NatsBackendConfig(default_tag="somewhere")
@@ -43,6 +43,11 @@ def test_no_labels_means_no_labels() -> None:
     assert asked(flow_name="hello", tags=[])[1] == ()
 
 
+def test_a_run_may_have_a_limit() -> None:
+    assert asked(flow_name="hello", timeout_sec=90)[0].timeout_sec == 90.0
+    assert asked(flow_name="hello", timeout_sec=None)[0].timeout_sec is None
+
+
 def test_params_pass_through_as_they_are() -> None:
     params = {"深い": [{"n": 2**63 - 1, "x": None}], "": 0.1}
 
@@ -68,6 +73,11 @@ def test_params_pass_through_as_they_are() -> None:
         ({"flow_name": "f", "tags": ["x" * 129]}, "tags"),
         ({"flow_name": "f", "tags": [str(n) for n in range(65)]}, "tags"),
         ({"flow_name": "f", "flow": "f"}, "flow"),
+        ({"flow_name": "f", "timeout_sec": 0}, "timeout_sec"),
+        ({"flow_name": "f", "timeout_sec": -1}, "timeout_sec"),
+        ({"flow_name": "f", "timeout_sec": "60"}, "timeout_sec"),
+        ({"flow_name": "f", "timeout_sec": True}, "timeout_sec"),
+        ({"flow_name": "f", "timeout_sec": MAX_TIMEOUT_SEC + 1}, "timeout_sec"),
     ],
 )
 def test_a_bad_field_is_refused_by_name(body: dict[str, Any], told: str) -> None:

@@ -61,6 +61,11 @@ def test_a_submit_carries_tag_labels_and_any_text() -> None:
     assert json.loads(call.content or b"") == body
 
 
+def test_a_submit_carries_the_limit_of_the_run() -> None:
+    assert json.loads(calls.submit_run("hello", None, None, None, 90.5).content or b"")["timeout_sec"] == 90.5
+    assert calls.submit_run_yaml("version: 1\n", None, "main", 90).fields == {"flow_name": "main", "timeout_sec": "90"}
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), "\ud800"])
 def test_params_that_are_not_json_are_refused_before_they_are_sent(value: object) -> None:
     with pytest.raises((ValueError, TypeError)):

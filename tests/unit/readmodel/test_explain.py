@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.errors import ExecutionFailedError, FlowNotFound
+from pyoco_server.errors import ExecutionFailedError, FlowNotFound, RunTimedOut
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.state import (
     CancelReceipt,
@@ -21,6 +21,7 @@ from pyoco_server.execution.state import (
     Request,
     Status,
     StopHow,
+    TimeoutReceipt,
 )
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.records import WorkerState
@@ -87,6 +88,7 @@ BROKEN = Node(
     status=NodeStatus.FAILED,
     error=Failure(code="ZeroDivisionError", message="division by zero"),
 )
+LATE = TimeoutReceipt(limit_sec=30.0, reached_at=980.0, stopped_at=990.0, how=StopHow.KILLED)
 LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
 GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
 LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
@@ -119,6 +121,7 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (failed(FlowNotFound.err_id), evidence(), ["flow_not_found"]),
     (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
     (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
+    (replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
     *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),
     (replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
 ]

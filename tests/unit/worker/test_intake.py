@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyoco_server.application.ports import Job
 from pyoco_server.errors import InvalidJob
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import MAX_LABELS
+from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
 from pyoco_server.worker.intake import parse_job
 
 RUN_ID = "0190a5b2-7c4e-7abc-8def-0123456789ab"
@@ -42,6 +42,16 @@ def test_a_job_may_have_labels_params_and_fields_that_we_do_not_know() -> None:
 
     assert read.tags == ("nightly", "夜間")
     assert read.params == {"n": 1}
+
+
+def test_a_job_may_have_a_time_limit() -> None:
+    assert parse_job(job(timeout_sec=90)).timeout_sec == 90.0
+    assert parse_job(job(timeout_sec=0.5)).timeout_sec == 0.5
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "60", [], 1e300, MAX_TIMEOUT_SEC + 1])
+def test_a_time_limit_that_is_none_is_refused(value: object) -> None:
+    assert "timeout_sec must be a number above 0" in refusal(job(timeout_sec=value)).detail
 
 
 def test_null_means_absent() -> None:

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from pyoco_server.execution.commands import DeclareNodes, FailNode, StartNode, SucceedNode
+from pyoco_server.execution.commands import DeclareNodes, FailNode, ReportNodeProgress, StartNode, SucceedNode
 from pyoco_server.execution.ids import NodeId, WorkerId
 from pyoco_server.execution.state import Failure
-from pyoco_server.worker.steps import Died, Ended, NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded
-from pyoco_server.worker.verdict import commands_of, failure_of
+from pyoco_server.worker.steps import (
+    EXIT_CUT_OFF,
+    Died,
+    Ended,
+    NodeBegan,
+    NodeFailed,
+    NodeProgressed,
+    NodesDeclared,
+    NodeSucceeded,
+)
+from pyoco_server.worker.verdict import (
+    LAST_LINES_BYTES,
+    LINE_CHARS,
+    MESSAGE_CHARS,
+    at_work,
+    commands_of,
+    failure_of,
+    last_words,
+)
 
 WORKER = WorkerId("w-1")
 NODE = NodeId("load")
@@ -74,7 +91,62 @@ def test_a_killed_runner_is_told_by_its_signal_and_its_last_line() -> None:
     failure = failure_of(died, "nightly")
 
     assert failure.message == "the runner process was ended by SIGSEGV; its last line was: about to divide"
-    assert failure.traceback == "loading\nabout to divide"
+    assert failure.traceback is None
+
+
+def test_a_runner_that_was_killed_from_outside_is_told_what_that_may_mean() -> None:
+    failure = failure_of(Died(exit_code=None, signal_name="SIGKILL", last_lines=()), "nightly")
+
+    assert failure.message == (
+        "the runner process was ended by SIGKILL, and not by its worker:"
+        " most likely the system ran out of memory, or somebody killed it"
+    )
+
+
+def test_the_last_line_of_a_crashed_flow_is_its_own_and_not_pythons_report() -> None:
+    lines = (
+        "about to divide",
+        "",
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Current thread 0x7f (most recent call",
+    )
+
+    failure = failure_of(Died(exit_code=None, signal_name="SIGSEGV", last_lines=lines), "nightly")
+
+    assert failure.message.endswith("; its last line was: about to divide")
+
+
+def test_a_runner_that_was_cut_off_is_told_by_the_likely_cause() -> None:
+    failure = failure_of(Died(exit_code=EXIT_CUT_OFF, signal_name=None, last_lines=()), "nightly")
+
+    assert "a task has closed file descriptors not its own" in failure.message
+
+
+def test_errors_and_last_lines_stay_short() -> None:
+    failed = Ended(at=1.0, how="failed", error_type="ValueError", message="x" * 100_000)
+
+    assert len(failure_of(failed, "nightly").message) == MESSAGE_CHARS
+    assert last_words(["short", "y" * 1_000]) == ("short", "y" * (LINE_CHARS - 1) + "…")
+    assert last_words([str(n) + "夜" * 299 for n in range(40)])[-1].startswith("39夜")
+    assert sum(len(line.encode()) for line in last_words(["夜" * 299] * 40)) <= LAST_LINES_BYTES
+
+
+def test_what_was_at_work_is_told_by_what_is_recorded_and_by_what_is_not_yet() -> None:
+    steps = (
+        NodeSucceeded(at=2.0, node="load", nth=1, output=None),
+        NodeBegan(at=3.0, node="save", nth=1),
+    )
+
+    assert at_work(["load", "watch"], steps) == ["watch", "save"]
+
+
+def test_progress_is_told_of_the_attempt_it_belongs_to() -> None:
+    (command,) = commands_of(
+        (NodeProgressed(at=2.0, node="load", nth=2, percent=42.0, message="halfway"),), {NODE: 3}, WORKER
+    )
+
+    assert command == ReportNodeProgress(at=2.0, node_id=NODE, attempt=5, progress=42.0, message="halfway")
 
 
 def test_a_runner_that_exited_is_told_by_its_exit_code() -> None:

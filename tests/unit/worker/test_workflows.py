@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from pyoco_server.adapters.payloads import encode_job
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.application.submit import job_of
 from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.state import Execution, Request
 from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.steps import RunJob, job_from_wire, job_to_wire
 from support.flow_files import TWO_TASKS, workflow
@@ -166,3 +168,11 @@ def test_a_runner_hears_the_job_as_it_was_said() -> None:
     job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
 
     assert job_from_wire(orjson.loads(orjson.dumps(job_to_wire(job)))) == job
+
+
+def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_none() -> None:
+    created = Execution(execution_id=new_run_id(), created_at=1.0, request=Request(flow_name="f", tag="default"))
+    limited = replace(created, request=replace(created.request, timeout_sec=90.5))
+
+    assert "timeout_sec" not in orjson.loads(encode_job(job_of(created)))
+    assert parse_job(encode_job(job_of(limited))).timeout_sec == 90.5

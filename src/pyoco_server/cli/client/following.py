@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client import screen
-from pyoco_server.cli.client.render import TERMINAL, Json, changes, summary
+from pyoco_server.cli.client.render import TERMINAL, Json, changes, last_words, summary
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
@@ -72,8 +72,7 @@ def _as_lines(events: Iterator[Any]) -> Json:
         for line in changes(run, newer):
             screen.write(line)
         run = newer
-    if run.get("status") in TERMINAL:
-        screen.write(summary(run))
+    _tell_the_end(run)
     return run
 
 
@@ -85,6 +84,11 @@ def _live(events: Iterator[Any]) -> Json:
         for event in events:
             run = _newer(run, event)
             show(run, event.get("ts"))
-    if run.get("status") in TERMINAL:
-        screen.write(summary(run))
+    _tell_the_end(run)
     return run
+
+
+def _tell_the_end(run: Json) -> None:
+    if run.get("status") in TERMINAL:
+        for line in (*last_words(run), summary(run)):
+            screen.write(line)

@@ -30,6 +30,12 @@ TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; 
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout-sec", min=0.001, help="Wait no longer than this; the run goes on.")
 ]
+RunTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--run-timeout-sec", min=0.001, help="Stop the run when it takes longer; it is then FAILED.", show_default=False
+    ),
+]
 RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
 ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
 TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]

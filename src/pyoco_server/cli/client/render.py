@@ -95,7 +95,7 @@ def worker_row(worker: Json) -> Row:
 
 def run_facts(run: Json) -> list[tuple[str, str]]:
     """What is worth knowing of one run, as name and value; what it does not say is left out."""
-    cancel = run.get("cancel") or {}
+    cancel, timeout = run.get("cancel") or {}, run.get("timeout") or {}
     facts = [
         ("run", text(run.get("run_id"))),
         ("status", text(run.get("status"))),
@@ -108,10 +108,20 @@ def run_facts(run: Json) -> list[tuple[str, str]]:
         ("started", moment(run.get("start_time"))),
         ("ended", moment(run.get("end_time"))),
         ("took", duration(took_sec(run))),
+        ("limit", duration(run.get("timeout_sec"))),
         ("error", text(run.get("error"))),
+        ("stopped", text(timeout.get("how"))),
         ("cancel", text(" ".join(str(cancel[key]) for key in ("how", "reason") if cancel.get(key)))),
     ]
     return [(name, value) for name, value in facts if value != "-"]
+
+
+def last_words(run: Json) -> list[str]:
+    """What a failed run wrote last, under a heading; nothing where there is nothing."""
+    lines = run.get("last_lines")
+    if not isinstance(lines, list) or not lines:
+        return []
+    return ["last lines:", *(f"  {line(one)}" for one in lines)]
 
 
 def took_sec(run: Json, now: float | None = None) -> float | None:

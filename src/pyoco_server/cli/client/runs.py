@@ -18,6 +18,7 @@ from pyoco_server.cli.client.options import (
     RunIdArgument,
     RunIdOption,
     RunOutput,
+    RunTimeoutOption,
     TagOption,
     TextOutput,
     TimeoutOption,
@@ -29,6 +30,7 @@ from pyoco_server.cli.client.render import (
     TASK_HEAD,
     Json,
     explained,
+    last_words,
     run_facts,
     task_rows,
     text,
@@ -57,6 +59,7 @@ def submit(
     param: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="One param; the value is JSON or plain text.")
     ] = None,
+    run_timeout_sec: RunTimeoutOption = None,
     wait: WaitOption = False,
     watch: WatchOption = False,
     timeout_sec: TimeoutOption = None,
@@ -67,7 +70,7 @@ def submit(
     sources = {"params_file": params_file or [], "params": params or [], "param": param or []}
     gathered = given_params.merged(ctx.meta["order"], sources)
     with connected(where) as client:
-        accepted = client.submit_run(flow_name, gathered, tag=tag, tags=labels(tags))
+        accepted = client.submit_run(flow_name, gathered, tag=tag, tags=labels(tags), timeout_sec=run_timeout_sec)
         return _after_submit(client, accepted, wait, watch, timeout_sec, form)
 
 
@@ -79,6 +82,7 @@ def submit_yaml(
     ],
     flow_name: Annotated[str, typer.Option("--flow-name", help="What the run is called.")] = "main",
     tag: TagOption = None,
+    run_timeout_sec: RunTimeoutOption = None,
     wait: WaitOption = False,
     watch: WatchOption = False,
     timeout_sec: TimeoutOption = None,
@@ -94,7 +98,7 @@ def submit_yaml(
             example="pyoco-client init && pyoco-client submit-yaml --workflow-file flow.yaml --flow-name hello",
         ) from error
     with connected(where) as client:
-        accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name)
+        accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec)
         return _after_submit(client, accepted, wait, watch, timeout_sec, form)
 
 
@@ -208,3 +212,5 @@ def show_run(run: Json, form: str) -> None:
             screen.write(f"{name + ':':<11}{value}")
         if run.get("tasks"):
             screen.write_table(TASK_HEAD, task_rows(run))
+        for line in last_words(run):
+            screen.write(line)

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from pyoco_server.cli.client import render
-from pyoco_server.cli.client.render import bar, changes, duration, explained, fitting, run_row, summary, task_rows
+from pyoco_server.cli.client.render import (
+    bar,
+    changes,
+    duration,
+    explained,
+    fitting,
+    last_words,
+    run_facts,
+    run_row,
+    summary,
+    task_rows,
+)
 
 RUN: dict[str, Any] = {
     "run_id": "r-1",
@@ -91,6 +102,16 @@ def test_the_end_of_a_run_is_told_after_the_end_of_its_tasks() -> None:
         ["task", "clean", "FAILED", "boom", "bang"],
         ["run", "FAILED", "on", "w-1"],
     ]
+
+
+def test_a_failed_run_shows_its_limit_how_it_was_stopped_and_its_last_lines() -> None:
+    failed = RUN | {"timeout_sec": 90, "timeout": {"how": "killed"}, "last_lines": ["loading", "bad\x1b[2J"]}
+
+    facts = dict(run_facts(failed))
+
+    assert (facts["limit"], facts["stopped"]) == ("1m30s", "killed")
+    assert last_words(failed) == ["last lines:", "  loading", "  bad\ufffd[2J"]
+    assert last_words(RUN) == []
 
 
 def test_progress_is_told_in_steps_of_ten() -> None:

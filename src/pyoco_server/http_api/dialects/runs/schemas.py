@@ -6,10 +6,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pyoco_server.execution.state import MAX_TIMEOUT_SEC
+
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 IncludeWord = Literal["records", "full", "all"]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
+TimeoutSec = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=MAX_TIMEOUT_SEC,
+        strict=True,
+        allow_inf_nan=False,
+        description="How long an attempt at the run may take; then it is stopped and FAILED (ERR-PYOCO-0042).",
+        examples=[3600],
+    ),
+]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -22,6 +35,7 @@ class RunSubmitRequest(BaseModel):
     params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
+    timeout_sec: TimeoutSec = None
 
 
 class RunSubmitYamlRequest(BaseModel):
@@ -36,6 +50,7 @@ class RunSubmitYamlRequest(BaseModel):
     )
     flow_name: str = Field(min_length=1, max_length=256, examples=["hello"])
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    timeout_sec: TimeoutSec = None
 
 
 class RunCancelRequest(BaseModel):
@@ -63,6 +78,15 @@ class CancelReceipt(BaseModel):
     delivered_at: float | None
     stopped_at: float | None
     how: str | None
+
+
+class TimeoutReceipt(BaseModel):
+    """What is known of a time limit that was reached."""
+
+    limit_sec: float
+    reached_at: float
+    stopped_at: float
+    how: str
 
 
 class RunSummary(BaseModel):
@@ -104,6 +128,11 @@ class RunSnapshot(BaseModel):
     worker_id: str | None = None
     attempt: int | None = None
     error: str | None = None
+    error_code: str | None = None
+    last_lines: list[str] | None = None
+    progress: dict[str, float] | None = None
+    timeout_sec: float | None = None
+    timeout: TimeoutReceipt | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None

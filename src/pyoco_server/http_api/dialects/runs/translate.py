@@ -41,6 +41,7 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
         input=checked_params(asked.params, config),
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
+        timeout_sec=asked.timeout_sec,
     )
     return request, labels
 

@@ -9,7 +9,7 @@ from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
 from pyoco_server.execution.ids import parse_tag
-from pyoco_server.execution.state import Request
+from pyoco_server.execution.state import MAX_TIMEOUT_SEC, Request
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.flowfile.document import read_flow_file
 from pyoco_server.http_api.dialects.runs.translate import checked_params
@@ -18,6 +18,7 @@ from pyoco_server.http_api.multipart import MAX_FRAME_BYTES, Limit
 MAX_FLOW_NAME_CHARS = 256
 MAX_FLOW_NAME_BYTES = 4 * MAX_FLOW_NAME_CHARS
 MAX_TAG_BYTES = 64
+MAX_NUMBER_BYTES = 32
 
 
 def limits(config: NatsBackendConfig) -> dict[str, Limit]:
@@ -26,6 +27,7 @@ def limits(config: NatsBackendConfig) -> dict[str, Limit]:
         "workflow": Limit(config.workflow_yaml_max_bytes, lambda: too_large(config)),
         "flow_name": Limit(MAX_FLOW_NAME_BYTES, _bad_flow_name),
         "tag": Limit(MAX_TAG_BYTES, lambda: InvalidRequest(f"tag has more than {MAX_TAG_BYTES} characters")),
+        "timeout_sec": Limit(MAX_NUMBER_BYTES, _bad_timeout),
     }
 
 
@@ -60,8 +62,25 @@ def submit_request(
         input=checked_params(workflow.flow.defaults, config),
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
+        timeout_sec=_timeout_sec(form),
     )
     return request, (tag,)
+
+
+def _timeout_sec(form: Mapping[str, bytes]) -> float | None:
+    if "timeout_sec" not in form:
+        return None
+    try:
+        seconds = float(_text(form, "timeout_sec"))
+    except ValueError as error:
+        raise _bad_timeout() from error
+    if not 0 < seconds <= MAX_TIMEOUT_SEC:
+        raise _bad_timeout()
+    return seconds
+
+
+def _bad_timeout() -> InvalidRequest:
+    return InvalidRequest(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
 
 
 def _flow_name(form: Mapping[str, bytes]) -> str:

@@ -1,0 +1,188 @@
+"""However a flow ends, its run ends too: real runner processes, stores in memory, and the next run is fine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.application.cancel import cancel
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.supervisor import Supervisor
+from support.world import HELLO, USER, World
+
+FLOWS = f"{Path(__file__).with_name('crash_flows.py')}:resolve"
+PATIENCE_SEC = 30.0
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is not kept elsewhere")
+
+
+@pytest.fixture
+def world() -> World:
+    return World(clock=SystemClock(), run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
+
+
+@pytest.fixture
+async def written(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
+    """A worker with one runner that serves these flows; what its runs write."""
+    monkeypatch.chdir(tmp_path)
+    lines: list[str] = []
+    pool = RunnerPool(FLOWS, 1, lambda _run_id, line: lines.append(line))
+    supervisor = Supervisor(world.stores, pool, world.config, WorkerId("w-1"), ("default",), 1)
+    stop, at_once = asyncio.Event(), asyncio.Event()
+    async with asyncio.timeout(PATIENCE_SEC):
+        await pool.start()
+        working = asyncio.create_task(supervisor.run(stop, at_once=at_once))
+        try:
+            yield lines
+        finally:
+            stop.set()
+            at_once.set()
+            await working
+            await pool.close()
+
+
+async def play(world: World, flow_name: str, *statuses: str, timeout_sec: float | None = None) -> Mapping[str, Any]:
+    run_id = await world.submit(replace(HELLO, flow_name=flow_name, input={}, timeout_sec=timeout_sec))
+    return await world.until(run_id, *statuses or ("COMPLETED",))
+
+
+async def is_well(world: World) -> None:
+    shown = await play(world, "fine")
+    assert (shown["task_records"]["fine"]["output"], shown["error"]) == ("fine", None)
+
+
+BAD = {
+    "leaves": "TaskExited: the task called sys.exit(3)",
+    "vanishes": "the runner process exited with code 3 in the middle of the run; its last line was: about to go wrong",
+    "segfaults": "the runner process was ended by SIGSEGV; its last line was: about to go wrong",
+    "aborts": "the runner process was ended by SIGABRT; its last line was: about to go wrong",
+    "is_killed": "most likely the system ran out of memory, or somebody killed it; its last line was: about to",
+    "kills_its_group": "the runner process was ended by SIGKILL",
+    "terminates_its_group": "the runner process was ended by SIGTERM",
+    "wants_too_much": "MemoryError: out of memory",
+    "recurses": "RecursionError: maximum recursion depth exceeded",
+    "returns_a_set": "cannot be stored as JSON: Type is not JSON serializable: set. Return plain data",
+    "closes_descriptors": "a task has closed file descriptors not its own",
+    "closes_the_standard_ones": "ValueError: still there",
+    "says_much": "ValueError: xxx",
+    "is_speechless": "RuntimeError: no words",
+    "speaks_in_halves": "ValueError: half a character: \\ud800",
+    "raises_many": "ExceptionGroup: several (2 sub-exceptions)",
+    "many": "the task yields instead of returning: collect what it yields in a list and return that",
+    "raises_later": "ValueError: after a while",
+    "gives_up_by_itself": "TaskExited: the task raised CancelledError",
+    "goes_wrong_in_the_child_too": "ValueError: twice",
+}
+
+
+@pytest.mark.parametrize("flow_name", BAD)
+async def test_a_flow_that_goes_wrong_is_failed_with_words_and_last_lines_and_the_next_run_is_fine(
+    world: World, written: list[str], flow_name: str
+) -> None:
+    shown = await play(world, flow_name, "FAILED")
+
+    assert BAD[flow_name] in shown["error"]
+    assert len(shown["error"]) <= 1_000
+    assert shown["error_code"] == "ERR-PYOCO-0007"
+    assert "about to go wrong" in shown["last_lines"]
+    await is_well(world)
+
+
+@needs_linux
+async def test_a_flow_that_hits_the_limit_of_its_memory_is_failed(world: World, written: list[str]) -> None:
+    shown = await play(world, "is_limited", "FAILED")
+
+    assert shown["error"] == "MemoryError: out of memory"
+
+
+async def test_a_crash_says_in_which_line_of_the_flow(world: World, written: list[str]) -> None:
+    shown = await play(world, "segfaults", "FAILED")
+
+    report = "\n".join(shown["last_lines"])
+    assert "Fatal Python error: Segmentation fault" in report
+    assert "in segfaults" in report
+
+
+GOOD = {
+    "forks": "child ended with 0",
+    "forks_and_exits": "child ended with 7",
+    "leaves_a_thread": None,
+    "leaves_a_program": None,
+    "leaves_tasks": "left",
+    "large": {"truncated": True, "bytes": 2_000_002, "preview": '"' + "x" * 1023},
+}
+
+
+@pytest.mark.parametrize("flow_name", GOOD)
+async def test_a_flow_that_only_looks_like_a_disaster_completes_and_the_next_run_is_fine(
+    world: World, written: list[str], flow_name: str
+) -> None:
+    shown = await play(world, flow_name)
+
+    assert shown["task_records"][flow_name].get("output") == GOOD[flow_name]
+    await is_well(world)
+    assert "Traceback" not in "\n".join(written)
+
+
+async def pid_in(written: list[str]) -> int:
+    """What is written comes on another way than what is told of tasks, perhaps later."""
+    while True:
+        for line in written:
+            if line.startswith("pid "):
+                return int(line.removeprefix("pid "))
+        await asyncio.sleep(0.01)
+
+
+async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world: World, written: list[str]) -> None:
+    run_id = await world.submit(replace(HELLO, flow_name="stuck", input={}))
+    await world.until(run_id, "RUNNING", tasks={"say_so": "SUCCEEDED", "stuck": "RUNNING"})
+
+    os.kill(await pid_in(written), signal.SIGKILL)
+
+    shown = await world.until(run_id, "FAILED")
+    assert "ended by SIGKILL, and not by its worker" in shown["error"]
+    assert shown["task_records"]["stuck"]["state"] == "FAILED"
+    await is_well(world)
+
+
+# --- limits and cancels -----------------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world: World, written: list[str]) -> None:
+    shown = await play(world, "stuck", "FAILED", timeout_sec=0.3)
+
+    assert (shown["error_code"], shown["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
+    assert "while running stuck; its process was killed" in shown["error"]
+    assert shown["last_lines"][0] == "about to go wrong"
+    await is_well(world)
+
+
+async def test_an_async_task_hears_that_its_time_is_over(world: World, written: list[str]) -> None:
+    shown = await play(world, "waits_for_ever", "FAILED", timeout_sec=0.3)
+
+    assert shown["timeout"]["how"] == "cooperative"
+    assert shown["tasks"] == {"say_so": "SUCCEEDED", "waits_for_ever": "FAILED"}
+    assert shown["task_records"]["waits_for_ever"]["progress"] == 42.0
+    await is_well(world)
+
+
+async def test_an_async_task_hears_a_cancel_and_its_progress_is_seen_before(world: World, written: list[str]) -> None:
+    run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
+    await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})
+
+    await cancel(world.truth, run_id, None, None, USER)
+
+    shown = await world.until(run_id, "CANCELLED")
+    assert shown["cancel"]["how"] == "cooperative"
+    assert shown["task_records"]["waits_for_ever"]["message"] == "halfway"
+    assert "progress" not in shown

@@ -1,0 +1,231 @@
+"""What tasks say of how far they are: from any thread, at any rate, and little of it goes on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoco.core.context import Context
+
+from pyoco_server.trace import NodeProgressed
+from pyoco_server.worker.progress import (
+    MESSAGE_CHARS,
+    MOST_REPORTS_PER_RUN,
+    PAUSES_PER_TIME_TAKEN,
+    SHORTEST_PAUSE_SEC,
+    ProgressDesk,
+    TaskContext,
+)
+
+PATIENCE_SEC = 10.0
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class NoTimer:
+    """In place of a timer: a test says itself when it goes off."""
+
+    waiting: list[NoTimer]
+
+    def __init__(self, seconds: float, call: Any) -> None:
+        self.seconds, self.call, self.daemon = seconds, call, False
+
+    def start(self) -> None:
+        self.waiting.append(self)
+
+    def cancel(self) -> None:
+        self.waiting.remove(self)
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
+    waiting: list[NoTimer] = []
+    monkeypatch.setattr(NoTimer, "waiting", waiting, raising=False)
+    monkeypatch.setattr(threading, "Timer", NoTimer)
+    return waiting
+
+
+def desk_of(clock: Clock) -> tuple[ProgressDesk, list[NodeProgressed]]:
+    told: list[NodeProgressed] = []
+    return ProgressDesk(told.append, monotonic=clock), told
+
+
+def percents(told: list[NodeProgressed]) -> list[float | None]:
+    return [step.percent for step in told]
+
+
+def test_the_first_report_goes_on_at_once_and_the_latest_of_the_rest_after_a_pause(timers: list[NoTimer]) -> None:
+    clock = Clock()
+    desk, told = desk_of(clock)
+
+    for percent in range(100):
+        desk.report("load", 1, float(percent), None)
+
+    assert percents(told) == [0.0]
+    (timer,) = timers
+    assert timer.seconds == SHORTEST_PAUSE_SEC
+    clock.now = SHORTEST_PAUSE_SEC
+    timer.call()
+    assert percents(told) == [0.0, 99.0]
+
+
+def test_what_a_task_said_last_goes_before_its_end_and_what_it_says_after_that_nowhere(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+    desk.report("load", 1, 1.0, None)
+    desk.report("load", 1, 100.0, "done")
+
+    desk.end("load")
+    desk.report("load", 1, 50.0, "from a thread that was left behind")
+
+    assert [(step.percent, step.message) for step in told] == [(1.0, None), (100.0, "done")]
+
+
+def test_each_task_has_pauses_of_its_own(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+
+    desk.report("load", 1, 10.0, None)
+    desk.report("save", 1, 20.0, None)
+
+    assert [(step.node, step.percent) for step in told] == [("load", 10.0), ("save", 20.0)]
+
+
+def test_a_word_said_twice_is_told_once(timers: list[NoTimer]) -> None:
+    clock = Clock()
+    desk, told = desk_of(clock)
+    desk.report("load", 1, 10.0, None)
+    clock.now = 10.0
+
+    desk.report("load", 1, 10.0, None)
+
+    assert percents(told) == [10.0]
+
+
+def test_a_day_of_reports_leaves_a_few_thousand(timers: list[NoTimer]) -> None:
+    clock = Clock()
+    desk, told = desk_of(clock)
+
+    for tenth in range(10 * 24 * 3600):
+        clock.now = tenth / 10
+        desk.report("load", 1, tenth / 10_000, str(tenth))
+
+    assert 2_000 < len(told) < 3_500
+    assert told[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_TIME_TAKEN)
+
+
+def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+    desk.report("load", 1, 1.0, None)
+    desk.end("load")
+
+    desk.report("load", 2, 2.0, None)
+
+    assert percents(told) == [1.0]
+
+
+def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+    desk.report("load", 2, 2.0, None)
+
+    desk.report("load", 1, 1.0, "late")
+    desk.end("load")
+
+    assert percents(told) == [2.0]
+
+
+def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+
+    for nth in range(1, MOST_REPORTS_PER_RUN + 10):
+        desk.report("load", nth, 1.0, None)
+        desk.end("load")
+
+    assert len(told) == MOST_REPORTS_PER_RUN
+
+
+def test_nothing_is_told_when_the_run_is_over(timers: list[NoTimer]) -> None:
+    desk, told = desk_of(Clock())
+    desk.report("load", 1, 1.0, None)
+    desk.report("load", 1, 2.0, None)
+
+    desk.close()
+    desk.report("load", 1, 3.0, None)
+
+    assert timers == []
+    assert percents(told) == [1.0]
+
+
+def test_a_report_that_nothing_follows_is_told_by_the_clock_alone() -> None:
+    arrived, told = threading.Event(), []
+
+    def emit(step: NodeProgressed) -> None:
+        told.append(step)
+        if step.percent == 20.0:
+            arrived.set()
+
+    desk = ProgressDesk(emit)
+
+    desk.report("load", 1, 10.0, None)
+    desk.report("load", 1, 20.0, None)
+
+    assert arrived.wait(PATIENCE_SEC)
+    desk.close()
+    assert percents(told) == [10.0, 20.0]
+
+
+# --- what a task has in its hands -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(params={"n": 1}, artifact_dir=str(tmp_path))
+
+
+def said(context: Context, *args: Any, **named: Any) -> tuple[float | None, str | None]:
+    heard: list[tuple[float | None, str | None]] = []
+    TaskContext.seen_by(context, lambda percent, message: heard.append((percent, message))).progress(*args, **named)
+    return heard[0]
+
+
+@pytest.mark.parametrize(
+    ("percent", "heard"),
+    [(42, 42.0), (0, 0.0), (100.0000001, 100.0), (-3, 0.0), (float("inf"), 100.0), (float("nan"), None), (None, None)],
+)
+def test_progress_is_brought_into_its_bounds_and_never_fails_a_task(
+    context: Context, percent: float | None, heard: float | None
+) -> None:
+    assert said(context, percent) == (heard, None)
+
+
+@pytest.mark.parametrize("percent", ["42", True, [42]])
+def test_progress_that_is_no_number_is_a_mistake(context: Context, percent: Any) -> None:
+    with pytest.raises(TypeError, match="a number from 0 to 100"):
+        said(context, percent)
+
+
+def test_a_message_is_one_line_of_bounded_length(context: Context) -> None:
+    assert said(context, 1, "two\nlines")[1] == "two lines"
+    assert said(context, message="\ud800 " + "x" * 10_000) == (None, "\\ud800 " + "x" * (MESSAGE_CHARS - 7))
+
+
+def test_the_context_of_a_task_is_the_context_of_the_run(context: Context) -> None:
+    view = TaskContext.seen_by(context, lambda _percent, _message: None)
+
+    view.scratch["a"] = 1
+    view.colour = "blue"
+    view.set_result("load", 7)
+
+    assert isinstance(view, Context)
+    assert (context.scratch, context.colour, context.get_result("load")) == ({"a": 1}, "blue", 7)
+    assert not hasattr(context, "progress")
+    assert view.params is context.params
+    assert view.is_cancelled is False

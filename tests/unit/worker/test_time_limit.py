@@ -1,0 +1,199 @@
+"""Runs that take longer than they may: told to stop, killed after the grace, FAILED with a receipt."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from pyoco_server.application.cancel import cancel
+from pyoco_server.execution.ids import NodeId, RunId
+from pyoco_server.execution.state import NodeStatus, StopHow, TimeoutReceipt
+from pyoco_server.worker.steps import Ended, How
+from pyoco_server.worker.time_limit import TimeLimit, timed_out
+from support.runners import began, declared, succeeded
+from support.samples import new_run_id
+from support.world import HELLO, THEIRS, USER, World
+from unit.worker.conftest import working
+from unit.worker.test_attempt import letters
+from unit.worker.test_attempt_claims import put_into_queue
+
+SHORT = replace(HELLO, timeout_sec=0.02)
+
+
+async def shown(world: World, run_id: RunId) -> dict[str, Any]:
+    found = await world.shown(run_id)
+    assert found is not None
+    plain: dict[str, Any] = found.plain
+    return plain
+
+
+async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(world: World) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared("load", "save"), began("load"))
+        await runner.cancelled.wait()
+        runner.end("cancelled")
+        await world.faults.done("delivery.ack")
+
+    run = await shown(world, run_id)
+    assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
+    assert run["error"] == (
+        "the run took longer than it may: more than 0.02 s (timeout_sec) while running load;"
+        " it stopped when it was told to"
+    )
+    assert run["timeout"]["limit_sec"] == 0.02
+    assert run["timeout"]["how"] == "cooperative"
+    assert run["timeout"]["reached_at"] - run["start_time"] >= 0.019
+    assert run["timeout"]["stopped_at"] >= run["timeout"]["reached_at"]
+    assert run["tasks"] == {"load": "FAILED", "save": "PENDING"}
+    assert run["task_records"]["load"]["error_code"] == "ERR-PYOCO-0042"
+    assert "cancel" not in run
+    assert await letters(world) == [("execution_error", run_id)]
+
+
+async def test_a_flow_that_does_not_hear_it_is_killed_after_the_grace(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit(SHORT)
+    with caplog.at_level(logging.WARNING):
+        async with working(world) as at_work:
+            runner = await at_work.executor.begun()
+            runner.say(declared("load"), began("load"))
+            await world.until(run_id, "FAILED")
+            assert runner.killed.is_set()
+
+    run = await shown(world, run_id)
+    assert run["timeout"]["how"] == "killed"
+    assert run["timeout"]["stopped_at"] - run["timeout"]["reached_at"] >= 0.049
+    assert run["error"].endswith("while running load; its process was killed")
+    assert "ERR-PYOCO-0042" in [record.__dict__.get("err_id") for record in caplog.records]
+
+
+async def test_a_flow_that_completes_although_its_time_was_over_has_failed(world: World) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await runner.cancelled.wait()
+        runner.end("completed", declared("load"), began("load"), succeeded("load", 1), at=world.now())
+        await world.until(run_id, "FAILED")
+
+    run = await shown(world, run_id)
+    assert run["error_code"] == "ERR-PYOCO-0042"
+    assert run["tasks"] == {"load": "SUCCEEDED"}
+
+
+async def test_a_flow_that_is_done_in_time_is_left_alone(world: World) -> None:
+    run_id = await world.submit(replace(HELLO, timeout_sec=60.0))
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.end("completed")
+        run = await world.until(run_id, "COMPLETED")
+
+    assert not runner.cancelled.is_set()
+    assert (run["timeout_sec"], run.get("timeout")) == (60.0, None)
+
+
+async def test_a_cancel_that_comes_while_it_stops_wins(world: World) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await runner.cancelled.wait()
+        await cancel(world.truth, run_id, "never mind", "alice", USER)
+        await world.until(run_id, "CANCELLED")
+        assert runner.killed.is_set()
+
+    run = await shown(world, run_id)
+    assert (run["status"], run["cancel"]["how"], run["error"]) == ("CANCELLED", "killed", None)
+    assert await letters(world) == []
+
+
+async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(world: World) -> None:
+    run_id = await world.submit(replace(HELLO, timeout_sec=0.03))
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await cancel(world.truth, run_id, None, None, USER)
+        await runner.cancelled.wait()
+        await world.until(run_id, "CANCELLED")
+
+    run = await shown(world, run_id)
+    assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
+
+
+async def test_a_broker_that_is_away_keeps_nobody_from_stopping_the_runner(world: World) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.away = True
+        runner.say(declared("load"), began("load"))
+        await runner.killed.wait()
+        world.faults.away = False
+        await world.until(run_id, "FAILED")
+
+    assert (await shown(world, run_id))["timeout"]["how"] == "killed"
+    assert (await world.told(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
+
+
+@pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
+async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_taken_too_long(
+    world: World, how: How, status: str
+) -> None:
+    run_id = await world.submit(SHORT)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.away = True
+        runner.say(declared("load"), began("load"))
+        runner.end(how, at=world.now())
+        await runner.cancelled.wait()
+        world.faults.away = False
+        run = await world.until(run_id, status)
+
+    assert run.get("timeout") is None
+    assert run.get("error_code") != "ERR-PYOCO-0042"
+
+
+async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> None:
+    run_id = await world.submit(SHORT)
+    await world.start(run_id, THEIRS)
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await runner.cancelled.wait()
+        runner.end("cancelled")
+        run = await world.until(run_id, "FAILED")
+
+    assert run["attempt"] == 2
+    assert run["timeout"]["limit_sec"] == 0.02
+
+
+async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> None:
+    run_id = new_run_id()
+    plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 5.5, "timeout_sec": 0.02}
+    await put_into_queue(world, orjson.dumps(plain))
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        await runner.cancelled.wait()
+        runner.end("cancelled")
+        run = await world.until(run_id, "FAILED")
+
+    assert (run["timeout_sec"], run["error_code"]) == (0.02, "ERR-PYOCO-0042")
+
+
+def test_many_tasks_at_work_are_counted_and_not_all_named() -> None:
+    receipt = TimeoutReceipt(limit_sec=1.5, reached_at=1.0, stopped_at=2.0, how=StopHow.ABANDONED)
+
+    message = timed_out(receipt, [f"t{n}" for n in range(8)]).message
+
+    assert "more than 1.5 s (timeout_sec) while running t0, t1, t2, t3, t4 and 3 more; its thread" in message
+
+
+def test_a_limit_that_was_not_reached_has_no_receipt() -> None:
+    limit = TimeLimit(5.0, 1.0, lambda: 0.0)
+
+    with pytest.raises(RuntimeError):
+        limit.receipt(Ended(at=1.0, how="completed"), StopHow.KILLED)
+    assert not limit.has_stopped(Ended(at=1.0, how="completed"))
+    limit.end()
