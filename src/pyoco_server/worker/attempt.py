@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyoco_server.application.dead_letters import MAX_DELIVER
 from pyoco_server.application.handle import Handled, handle
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
@@ -196,7 +197,7 @@ class Attempt:
         )
         command = FailExecution(at=self._now(), error=failure)
         await handle(self._place.stores, self.run_id, command, self._place.origin)
-        return GivenUp(letter=self._letter("execution_error", failure))
+        return GivenUp(letter=self._letter(MAX_DELIVER, failure))
 
     async def _start(self) -> Outcome | None:
         self.holds = True
@@ -206,6 +207,7 @@ class Attempt:
                 attempt=self.ledger.execution.attempt + 1,
                 worker_id=self._place.worker_id,
                 instance_id=self._place.instance_id,
+                return_to=self.delivery.return_to,
             )
             handled = await self.ledger.commit(command)
             if handled.events:
