@@ -267,12 +267,34 @@ class DeadLetter:
     subject: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiledLetter:
+    """A letter and the number under which it is kept."""
+
+    seq: int
+    letter: DeadLetter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterStretch:
+    """The letters of a bounded stretch, newest first; older ones are behind `before` (None: there are none)."""
+
+    letters: tuple[FiledLetter, ...]
+    before: int | None
+
+
 class DeadLetters(Protocol):
     """Where jobs that went wrong are told of. The truth about a run is in its log, not here."""
 
     async def publish(self, letter: DeadLetter) -> None: ...
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         """The last letters, newest first."""
+
+    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> LetterStretch:
+        """The letters (of a tag) of the next stretch that is older than the number `before` (None: the newest)."""
+
+    async def get(self, seq: int) -> DeadLetter | None:
+        """One letter; None when there is none, or none any more."""
 
     async def count(self) -> int:
         """How many are kept; none is read for it."""

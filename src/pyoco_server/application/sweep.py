@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.application.dead_letters import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import handle
+from pyoco_server.application.letter_box import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.ports import DeadLetter, RunIndex, StoredJob
 from pyoco_server.application.stores import GATEWAY, Stores
 from pyoco_server.errors import ExecutionFailedError, NatsUnavailable, RunNotFound

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pyoco_server.application.dead_letters import INVALID_JOB, bury
 from pyoco_server.application.handle import handle
+from pyoco_server.application.letter_box import INVALID_JOB, bury
 from pyoco_server.application.ports import DeadLetter, Delivery
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound

@@ -16,8 +16,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyoco_server.application.dead_letters import MAX_DELIVER
 from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.letter_box import MAX_DELIVER
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import create_command
