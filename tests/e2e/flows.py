@@ -57,6 +57,13 @@ def wait_for_file(path: str) -> str:
     return "found"
 
 
+def note_and_wait(path: str, witness: str) -> str:
+    """The same, and leaves a line that it has begun."""
+    with Path(witness).open("a") as file:
+        file.write("begun\n")
+    return wait_for_file(path)
+
+
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -72,6 +79,7 @@ FLOWS = {
     "deaf": _flow("deaf", ignore),
     "crashes": _flow("crashes", crash),
     "waits": _flow("waits", wait_for_file),
+    "notes": _flow("notes", note_and_wait),
 }
 
 

@@ -319,6 +319,9 @@ class WorkerRegistry(Protocol):
     async def put(self, record: WorkerRecord) -> None:
         """Store the worker's own word; `hidden`, which is an operator's, is kept as it is stored."""
 
+    async def succeed(self, other: WorkerRecord | None, record: WorkerRecord) -> bool:
+        """Store a worker's first word in place of that one; False when there is another by now: of two, one gets in."""
+
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
     async def all(self) -> Sequence[WorkerRecord]: ...
     async def set_hidden(self, worker_id: WorkerId, hidden: bool, *, at: float) -> WorkerSeen | None:

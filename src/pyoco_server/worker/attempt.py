@@ -318,6 +318,9 @@ class Attempt:
             await self.ledger.show()
         except LetGo:
             logger.info("snapshot left to the next holder", extra=self.facts())
+        except SnapshotTooLarge as error:
+            ids = {"err_id": error.err_id, "msg_id": error.msg_id}
+            logger.warning(error.message(), extra=self.facts() | ids | {"error": error.detail})
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
