@@ -121,6 +121,17 @@ async def test_jobs_that_wait_or_are_in_hand_are_left_alone(sweep: Sweep, world:
     assert await depth(world) == 2
 
 
+async def test_what_waits_behind_a_job_that_was_given_up_goes_on_waiting(sweep: Sweep, world: World) -> None:
+    lost = await world.submit()
+    await given_up(world)
+    waits = await world.submit()
+
+    await twice(sweep, world)
+
+    assert [await world.status(run_id) for run_id in (lost, waits)] == ["FAILED", "PENDING"]
+    assert await depth(world) == 1
+
+
 async def test_a_given_up_job_of_a_cancelled_run_waits_for_the_cancel(sweep: Sweep, world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
