@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -204,3 +205,19 @@ def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path:
 
     assert (ended["attempt"], untouched["attempt"]) == (1, 1)
     assert witness.read_text() == "begun\n"
+
+
+def test_a_worker_whose_log_cannot_be_written_says_so_and_works_on(tmp_path: Path) -> None:
+    arguments = f"--data-dir data --worker-id mute --flow-resolver {FLOWS}:resolve"
+    command = f"exec {sys.executable} -m pyoco_server.cli.worker {arguments} > /dev/full"
+    with (
+        up(tmp_path, env=QUICK) as program,
+        httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+        Program("-c", f"import os; os.execv('/bin/sh', ['sh', '-c', {command!r}])", cwd=tmp_path, env=QUICK) as mute,
+    ):
+        mute.err.wait_for("ERR-PYOCO-0013")
+        run_id = client.post("/runs", json={"flow_name": "hello"}).json()["run_id"]
+
+        ended = until(lambda: client.get(f"/runs/{run_id}").json(), lambda run: run["status"] == "COMPLETED")
+
+    assert ended["worker_id"] == "mute"

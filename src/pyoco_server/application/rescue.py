@@ -29,13 +29,20 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY_SEC = 0.5
 MISSED_HEARTBEATS = 5
 # What was given back may go to another dead one, whose open requests the broker still knows: it is asked for once more
-# soon, some times, and then as seldom as everything else (perhaps nobody is free).
+# soon, some times, and then as seldom as everything else (perhaps nobody is free). But not for ever: each delivery
+# counts towards the broker's limit, and somebody may have it in hand by now and wait for a free slot.
 AGAIN_SEC = 2.0
 SOON_AGAIN = 3
+MOST_TIMES = 5
 # Longer than a look that comes late. Who was stopped or cut off for longer has heard nobody, which proves nothing.
 AWAY_AFTER_SEC = 3.0
 # More than a fleet has at work at a time; what is beyond comes back after AckWait, as everything does in the end.
 MOST_RUNS = 10_000
+
+
+class _GivenBack(NamedTuple):
+    attempt: int
+    times: int
 
 
 class _Heard(NamedTuple):
@@ -51,7 +58,7 @@ class Rescue:
         self._index = index
         self._silence_sec = MISSED_HEARTBEATS * config.run_heartbeat_interval_sec
         self._heard: dict[RunId, _Heard] = {}
-        self._given_back: dict[RunId, int] = {}
+        self._given_back: dict[RunId, _GivenBack] = {}
         self._looked_at = stores.clock.monotonic()
 
     async def run(self) -> None:
@@ -85,10 +92,11 @@ class Rescue:
             run_id: known if (known := before.get(run_id)) and known.revision == revision else _Heard(revision, now)
             for run_id, revision in shown.items()
         }
-        self._given_back = {run_id: times for run_id, times in self._given_back.items() if run_id in shown}
+        self._given_back = {run_id: past for run_id, past in self._given_back.items() if run_id in shown}
 
     def _patience(self, run_id: RunId) -> float:
-        soon = 0 < self._given_back.get(run_id, 0) <= SOON_AGAIN
+        past = self._given_back.get(run_id)
+        soon = past is not None and past.times <= SOON_AGAIN
         return min(AGAIN_SEC, self._silence_sec) if soon else self._silence_sec
 
     async def _look_after(self, silent: Mapping[RunId, int]) -> None:
@@ -117,10 +125,14 @@ class Rescue:
                 await self._give_back(loaded)
 
     async def _give_back(self, loaded: LoadedSnapshot) -> None:
-        execution, holder = loaded.execution, loaded.execution.holder
-        if holder is None or holder.return_to is None or not await self._stores.snapshots.claim(loaded):
+        run_id, holder = loaded.execution.execution_id, loaded.execution.holder
+        if holder is None or holder.return_to is None:
             return
-        self._given_back[execution.execution_id] = self._given_back.get(execution.execution_id, 0) + 1
+        past = self._given_back.get(run_id)
+        times = past.times if past is not None and past.attempt == holder.attempt else 0
+        if times >= MOST_TIMES or not await self._stores.snapshots.claim(loaded):
+            return
+        self._given_back[run_id] = _GivenBack(holder.attempt, times + 1)
         await self._stores.queue.give_back(holder.return_to)
-        facts = {"run_id": execution.execution_id, "worker_id": holder.worker_id, "attempt": holder.attempt}
+        facts = {"run_id": run_id, "worker_id": holder.worker_id, "attempt": holder.attempt}
         logger.warning("gave back the job of a worker that was lost", extra=facts)

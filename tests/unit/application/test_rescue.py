@@ -122,7 +122,7 @@ async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World
     assert given_back(world) == 1
 
 
-async def test_what_is_not_taken_is_given_back_soon_again_and_then_seldom(scene: Scene, world: World) -> None:
+async def test_what_is_not_taken_is_given_back_soon_again_then_seldom_then_no_more(scene: Scene, world: World) -> None:
     await scene.begun()
     await scene.silence(5)
     counts = [given_back(world)]
@@ -132,6 +132,9 @@ async def test_what_is_not_taken_is_given_back_soon_again_and_then_seldom(scene:
         counts.append(given_back(world))
 
     assert counts == [1, 2, 3, 4, 4]
+
+    await scene.silence(60)
+    assert given_back(world) == 5
 
 
 async def test_what_was_given_back_in_vain_is_given_back_again_later(scene: Scene, world: World) -> None:
