@@ -199,6 +199,7 @@ SEEN_ON_THE_WAY = (
     "requests without an answer",
     "processes that ended by themselves",
     "processes that did not stop when asked",
+    "worker ids in use twice",
     "orphan processes",
 )
 INVARIANTS = (*CHECKS, *SEEN_ON_THE_WAY)

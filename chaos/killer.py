@@ -17,6 +17,11 @@ from chaos.processes import STOP_SEC, Broker, Identity, Member, family_of, ident
 from pyoco_server.worker.process_tree import children_of
 
 LONGEST_DOWN_SEC = 3.0
+# Long enough for every patience of the program to end, and everybody to be busy with trying again.
+AWAY_SEC = (10.0, 15.0)
+# A second worker under a living one's name says no as soon as it has asked.
+TWIN_SEC = 20.0
+REFUSED = 1
 # A worker is halted for longer than its jobs are reserved for it, so that another one takes them over; the others for
 # less than a client waits for its answer.
 WORKER_PAUSE_SEC = (5.0, 10.0)
@@ -60,6 +65,8 @@ class Killer:
         elif kind.endswith("_pause"):
             seconds = self._rng.uniform(*(WORKER_PAUSE_SEC if kind == "worker_pause" else PAUSE_SEC))
             group.create_task(self._pause(kind, victim, seconds))
+        elif kind == "worker_twin" and isinstance(victim, Member):
+            group.create_task(self._twin(kind, victim))
         elif kind in ("runner", "fork_server"):
             self._kill_below(group, kind, victim.name, victim.pid or 0)
         else:
@@ -73,12 +80,13 @@ class Killer:
         elif not kind.startswith("nats"):
             members = self._fleet.workers
         up = [member for member in members if member.pid is not None and member.name not in self._paused]
-        needs_ready = kind not in ("worker", "gateway", "nats")
+        needs_ready = kind not in ("worker", "gateway", "nats", "nats_away")
         return [member for member in up if not needs_ready or member.is_ready]
 
     def _kill(self, group: asyncio.TaskGroup, kind: Kind, victim: Broker | Member) -> None:
         family = family_of(victim.pid or 0)
-        self._note(kind, victim.name, victim.end(signal.SIGKILL, self._rng.uniform(0, LONGEST_DOWN_SEC)))
+        down_sec = self._rng.uniform(*(AWAY_SEC if kind == "nats_away" else (0, LONGEST_DOWN_SEC)))
+        self._note(kind, victim.name, victim.end(signal.SIGKILL, down_sec))
         group.create_task(self._until_gone(victim.name, family))
         if kind == "gateway" and self._rng.random() < LOST_INDEXES:
             self._fleet.lose_index(victim.name)
@@ -111,6 +119,26 @@ class Killer:
         finally:
             victim.signal(signal.SIGCONT)
             self._paused.discard(victim.name)
+
+    async def _twin(self, kind: Kind, living: Member) -> None:
+        """Start a second worker under the name of one that lives: while that one lives, it must be refused."""
+        since, process = time.time(), identity_of(living.pid or 0)
+        twin = await living.twin()
+        self._note(kind, living.name, twin.pid)
+        try:
+            async with asyncio.timeout(TWIN_SEC):
+                await twin.wait()
+        except TimeoutError:
+            twin.kill()
+            await twin.wait()
+        lived = process is not None and process.is_alive() and living.name not in self._paused
+        if lived and twin.returncode != REFUSED and not self._was_disturbed(living.name, since):
+            self._journal.note_fault("worker ids in use twice", living.name, f"a twin ended with {twin.returncode}")
+
+    def _was_disturbed(self, name: str, since: float) -> bool:
+        """Whether the worker or the broker was hit lately, so that a twin may have asked in vain."""
+        hits = (kill for kill in self._journal.kills if kill.kind != "worker_twin" and kill.target in (name, "nats"))
+        return any(kill.at > since - AWAY_SEC[1] for kill in hits)
 
     def _note(self, kind: Kind, target: str, pid: int | None) -> None:
         if pid is not None:

@@ -25,11 +25,13 @@ Kind = Literal[
     "worker_pause",
     "gateway_pause",
     "nats_pause",
+    "nats_away",
+    "worker_twin",
 ]
 
 # How often each kind is chosen, in proportion. What is stopped is asked to end, as by a deployment. What is paused is
 # halted for a while and then goes on, not knowing that time has passed: a worker comes back as a zombie whose runs were
-# taken over, a broker leaves everybody waiting.
+# taken over, a broker leaves everybody waiting. A twin is a second worker under the name of one that lives.
 KINDS: Mapping[Kind, int] = {
     "worker": 4,
     "gateway": 2,
@@ -41,6 +43,8 @@ KINDS: Mapping[Kind, int] = {
     "worker_pause": 2,
     "gateway_pause": 1,
     "nats_pause": 1,
+    "nats_away": 1,
+    "worker_twin": 1,
 }
 
 FLOWS = Path(__file__).with_name("flows.py")

@@ -172,6 +172,19 @@ class Member:
         """The pid it was sent to; None when there is nobody to send it to."""
         return _signal(self.pid, number)
 
+    async def twin(self) -> asyncio.subprocess.Process:
+        """A second process with the very same command line."""
+        with (self._folder / f"{self.name}.twin.log").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(self._env),
+                cwd=self._folder,
+                start_new_session=True,
+            )
+
     async def stop(self) -> bool:
         """Ask it to end, and see to it that it does; False when it had to be killed."""
         self._stopping = True

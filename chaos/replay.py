@@ -87,7 +87,11 @@ def command_of(execution: Execution, commit: Commit) -> Command | None:
             return CreateExecution(at=event.at, request=event.request, labels=event.labels, graph=event.graph)
         case (ExecutionStarted() as event, *_):
             return StartExecution(
-                at=event.at, attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id
+                at=event.at,
+                attempt=event.attempt,
+                worker_id=event.worker_id,
+                instance_id=event.instance_id,
+                return_to=event.return_to,
             )
         case (ExecutionCancelRequested() as event,):
             return CancelExecution(at=event.at, reason=event.reason, requested_by=event.requested_by)

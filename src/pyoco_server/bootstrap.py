@@ -35,7 +35,9 @@ from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.keyring import Keyring
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
 from pyoco_server.application.ports import Clock
+from pyoco_server.application.rescue import Rescue
 from pyoco_server.application.stores import Stores
+from pyoco_server.application.sweep import Sweep
 from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 
@@ -72,7 +74,9 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                 unasked = [
                     group.create_task(follower.run()),
                     group.create_task(fleet.run()),
-                    group.create_task(_look_after(follower, caretaker)),
+                    group.create_task(
+                        _look_after(follower, caretaker, Rescue(stores, index, config), Sweep(stores, index, fleet))
+                    ),
                     group.create_task(watches.run()),
                 ]
                 if door is not None and door.keyring is not None:
@@ -114,10 +118,12 @@ def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock
     return Door(keyring=keyring, read_token=tokens) if config.auth_ways else None
 
 
-async def _look_after(follower: IndexFollower, caretaker: Caretaker) -> None:
+async def _look_after(follower: IndexFollower, *carers: Caretaker | Rescue | Sweep) -> None:
     """The care begins when the index is filled: until then everything would look as if it were behind."""
     await follower.caught_up()
-    await caretaker.run()
+    async with asyncio.TaskGroup() as group:
+        for carer in carers:
+            group.create_task(carer.run())
 
 
 @asynccontextmanager

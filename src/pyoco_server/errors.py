@@ -363,6 +363,26 @@ class RunTimedOut(PyocoError):
     hint_ja = "timeout_sec を延ばして再投入するか、実行中だった task を見直してください。詳細は timeout にあります。"
 
 
+class DeadLetterNotFound(PyocoError):
+    """dead letter not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0040", "MSG-PYOCO-0040", Kind.NOT_FOUND
+    message_ja = "dead letter が見つかりません"
+    hint = "See GET /dlq (pyoco-client dlq) for the letters there are; each is kept for PYOCO_DLQ_MAX_AGE_SEC."
+    hint_ja = (
+        "現在の dead letter は GET /dlq（pyoco-client dlq）で確認できます。保持期間は PYOCO_DLQ_MAX_AGE_SEC です。"
+    )
+
+
+class DeadLetterNotReplayable(PyocoError):
+    """the dead letter cannot be replayed"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0041", "MSG-PYOCO-0041", Kind.CONFLICT
+    message_ja = "この dead letter は再実行できません"
+    hint = "Submit the run anew with its flow and params: pyoco-client submit."
+    hint_ja = "flow と params を指定して新しく投入してください（pyoco-client submit）。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

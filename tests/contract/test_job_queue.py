@@ -11,7 +11,7 @@ import orjson
 from pyoco_server.application.ports import Delivery, QueueState, TagQueue
 from pyoco_server.execution.ids import RunId
 from support.samples import job_for, new_run_id
-from support.stores import ACK_WAIT_SEC, Ports
+from support.stores import ACK_WAIT_SEC, MAX_DELIVER, Ports
 
 
 def run_ids(deliveries: Sequence[Delivery]) -> list[RunId]:
@@ -240,8 +240,106 @@ async def state_becomes(ports: Ports, wanted: tuple[int, int, int]) -> None:
                 return
 
 
+async def given_up(ports: Ports) -> None:
+    while (await ports.queue.state("default")).given_up_through == 0:  # noqa: ASYNC110 - it tells of it too early
+        await asyncio.sleep(0.01)
+
+
 async def depth_becomes(ports: Ports, count: int) -> None:
     """An ack is not waited for, so what it does is."""
     async with asyncio.timeout(5):
         while await ports.queue.depth("default") != count:
             pass
+
+
+# --- seen and moved by others than the holder -------------------------------------------------------------------------
+
+
+async def test_anybody_can_give_a_job_back_that_somebody_has_in_hand(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.queue.publish(job_for(run_id), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    await first.in_progress()
+
+    await ports.queue.give_back(first.return_to)
+
+    (second,) = await receive(queue, 1)
+    assert (run_ids([second]), second.num_delivered) == ([run_id], 2)
+    await queue.close()
+
+
+async def test_a_job_is_given_back_however_often_it_was_delivered_since(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    await ports.queue.give_back(first.return_to)
+    (second,) = await receive(queue, 1)
+    await second.in_progress()
+
+    await ports.queue.give_back(first.return_to)
+
+    (third,) = await receive(queue, 1)
+    assert third.num_delivered == 3
+    await queue.close()
+
+
+async def test_a_job_that_is_done_is_not_given_back(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (done,) = await receive(queue, 1)
+    await done.term()
+    await depth_becomes(ports, 0)
+
+    await ports.queue.give_back(done.return_to)
+
+    waiting = new_run_id()
+    await ports.queue.publish(job_for(waiting), created_sequence=2)
+    assert run_ids(await receive(queue, 1)) == [waiting]
+    await queue.close()
+
+
+async def test_stored_jobs_are_shown_in_order_and_not_taken(ports: Ports) -> None:
+    first, second, third = (new_run_id() for _ in range(3))
+    for place, run_id in enumerate((first, second, third), start=1):
+        await ports.queue.publish(job_for(run_id), created_sequence=place)
+
+    shown = await ports.queue.stored("default", limit=2)
+    rest = await ports.queue.stored("default", after=shown[-1].sequence)
+
+    assert [orjson.loads(job.payload)["run_id"] for job in (*shown, *rest)] == [first, second, third]
+    assert [job.created_sequence for job in shown] == [1, 2]
+    assert (await ports.queue.state("default")).waiting == 3
+    assert await ports.queue.tags() == ["default"]
+
+
+async def test_a_discarded_job_is_gone_and_may_be_discarded_twice(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    (job,) = await ports.queue.stored("default")
+
+    await ports.queue.discard(job)
+    await ports.queue.discard(job)
+
+    assert await ports.queue.depth("default") == 0
+    assert await ports.queue.tags() == []
+
+
+async def test_a_job_that_was_delivered_too_often_is_given_up_and_told_of(ports: Ports) -> None:
+    heard = asyncio.Event()
+    await ports.queue.on_given_up(heard.set)
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
+    queue = await ports.queue.open("default")
+    for _ in range(MAX_DELIVER):
+        (delivery,) = await receive(queue, 1)
+        assert (await ports.queue.state("default")).given_up_through == 0
+        await delivery.nak(0.0)
+
+    asking = asyncio.ensure_future(queue.receive(1))  # the broker gives up when it should deliver once more
+    async with asyncio.timeout(10):
+        await heard.wait()
+        await given_up(ports)
+    asking.cancel()
+
+    (left,) = await ports.queue.stored("default")
+    assert left.sequence <= (await ports.queue.state("default")).given_up_through
+    await queue.close()

@@ -20,6 +20,19 @@ async def test_a_record_comes_back_as_it_was_put(ports: Ports) -> None:
     assert await ports.registry.get(WorkerId("w2")) is None
 
 
+async def test_of_two_that_come_in_under_one_name_one_succeeds(ports: Ports) -> None:
+    await ports.registry.put(worker(instance_id="dead"))
+    dead = await ports.registry.get(WorkerId("w1"))
+
+    came_in = [await ports.registry.succeed(dead, worker(instance_id=name)) for name in ("one", "two")]
+
+    stored = await ports.registry.get(WorkerId("w1"))
+    assert stored is not None
+    assert (came_in, stored.instance_id) == ([True, False], "one")
+    assert await ports.registry.succeed(None, worker("new", instance_id="first"))
+    assert not await ports.registry.succeed(None, worker("new", instance_id="second"))
+
+
 async def test_the_last_word_counts(ports: Ports) -> None:
     for last_seen_at in (1.0, 2.0, 3.0):
         await ports.registry.put(worker(last_seen_at=last_seen_at))

@@ -265,6 +265,14 @@ def test_finished_runs_are_found_by_their_end_oldest_first(index: RunIndex) -> N
     assert index.finished_before(91.0, 2) == [B, A]
 
 
+def test_runs_at_work_are_shown_with_the_revision_that_every_heartbeat_raises(index: RunIndex) -> None:
+    take_in(index, seen(1, A, status="RUNNING"), seen(2, B), seen(3, C, status="CANCELLING", tenant_id="acme"))
+    take_in(index, seen(4, D, status="COMPLETED"), seen(5, A, status="RUNNING"))
+
+    assert index.at_work(10) == {A: 5, C: 3}
+    assert len(index.at_work(1)) == 1
+
+
 def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex) -> None:
     take_in(
         index,

@@ -147,3 +147,27 @@ async def test_removing_twice_is_no_error(ports: Ports) -> None:
 
     assert await ports.snapshots.remove(run_id, seen.revision)
     assert await ports.snapshots.remove(run_id, seen.revision)
+
+
+async def test_of_all_who_claim_what_they_know_one_succeeds(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert known is not None
+
+    claims = await asyncio.gather(*(ports.snapshots.claim(known) for _ in range(5)))
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert sorted(claims) == [False, False, False, False, True]
+    assert loaded.revision > known.revision
+    assert (loaded.execution, loaded.heartbeat_at) == (known.execution, known.heartbeat_at)
+
+
+async def test_what_was_removed_cannot_be_claimed(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert known is not None
+    await ports.snapshots.remove(run_id)
+
+    assert not await ports.snapshots.claim(known)
+    assert await ports.snapshots.load(run_id) is None

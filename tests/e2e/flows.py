@@ -65,6 +65,13 @@ def count(ctx: Any, path: str) -> str:
     return wait_for_file(path)
 
 
+def note_and_wait(path: str, witness: str) -> str:
+    """The same, and leaves a line that it has begun."""
+    with Path(witness).open("a") as file:
+        file.write("begun\n")
+    return wait_for_file(path)
+
+
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -81,6 +88,7 @@ FLOWS = {
     "crashes": _flow("crashes", crash),
     "waits": _flow("waits", wait_for_file),
     "counts": _flow("counts", count),
+    "notes": _flow("notes", note_and_wait),
 }
 
 

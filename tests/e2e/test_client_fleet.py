@@ -45,6 +45,25 @@ def test_figures_are_printed_as_prometheus_reads_them(shell: Shell) -> None:
     assert 'pyoco_runs_total{status="COMPLETED"}' in shell("metrics").out
 
 
+def test_dead_letters_are_listed_and_run_again(shell: Shell) -> None:
+    failed = shell.submit("fails")
+    assert shell("watch", failed, "--until-terminal").code == 1
+
+    (letter,) = shell("dlq", "--flow", "fails", "--limit", "1").json()["items"]
+    again = shell("dlq-replay", "--seq", str(letter["seq"]))
+    watched = shell("dlq-replay", "--seq", str(letter["seq"]), "--watch", "--timeout-sec", "30")
+
+    assert letter["run_id"] == failed
+    assert again.json()["replay_of"] == {"seq": letter["seq"], "run_id": failed}
+    assert shell("get", again.json()["run_id"]).json()["replay_of"] == failed
+    assert watched.code == 1
+    assert "FAILED" in watched.out
+    assert "execution_error" in shell("dlq", "--output", "table").out
+    refused = shell("dlq-replay", "--seq", "999999")
+    assert refused.code == 1
+    assert "ERR-PYOCO-0040" in refused.err
+
+
 def test_an_explanation_says_why(shell: Shell) -> None:
     run_id = shell.submit("hello", "--tag", "nobody-serves-this")
 

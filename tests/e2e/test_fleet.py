@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from support.broker import Broker
 from support.programs import FLOWS, Program, address_of, up, worker
 
 PATIENCE_SEC = 30.0
@@ -84,3 +88,136 @@ def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_
             until(codes, lambda told: told == ["completed"])
 
     assert (lost["status"], lost["worker_alive"], lost["worker_tags"]) == ("RUNNING", False, ["default"])
+
+
+def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
+    with up(tmp_path, env=QUICK) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+
+        def instances() -> list[tuple[str, str]]:
+            shown = client.get("/workers", params={"scope": "all"}).json()
+            return [(one["instance_id"], one["state"]) for one in shown]
+
+        with working("twin", tmp_path) as first:
+            first.out.wait_for('"message":"worker ready"')
+            ((instance, _),) = instances()
+            with working("twin", tmp_path) as second:
+                assert second.exit_code() == 1, second.said()
+                assert "'twin' is running" in second.said()
+                assert "--worker-id" in second.said()
+            assert instances() == [(instance, "IDLE")]
+            first.signal(signal.SIGKILL)
+            with working("twin", tmp_path) as heir:
+                heir.out.wait_for('"message":"worker ready"')
+                ((after, state),) = until(instances, lambda shown: shown[0][0] != instance)
+
+    assert (after != instance, state) == (True, "IDLE")
+
+
+def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_not(tmp_path: Path) -> None:
+    with up(tmp_path) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+        signpost = tmp_path / "go-on"
+
+        def shown() -> dict[str, Any]:
+            (one,) = client.get("/workers").json()
+            return {name: one[name] for name in ("state", "current_run_id", "current_run_ids", "slots", "slots_busy")}
+
+        with worker(
+            *("--data-dir", "data", "--flow-resolver", f"{FLOWS}:resolve", "--worker-id", "one"), cwd=tmp_path
+        ) as one:
+            one.out.wait_for('"message":"worker ready"')
+            asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
+            run_id = client.post("/runs", json=asked).json()["run_id"]
+            busy = until(shown, lambda record: record["state"] == "RUNNING")
+            signpost.touch()
+            idle = until(shown, lambda record: record["state"] == "IDLE")
+
+    assert (busy["current_run_id"], busy["current_run_ids"], busy["slots_busy"]) == (run_id, [run_id], 1)
+    assert (idle["current_run_id"], idle["current_run_ids"], idle["slots_busy"]) == (None, [], 0)
+    assert busy["slots"] == os.cpu_count()
+
+
+def test_a_worker_told_to_stop_finishes_what_it_can_within_the_grace_and_hands_back_the_rest(tmp_path: Path) -> None:
+    grace = {**QUICK, "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "3"}
+    arguments = ("--data-dir", "data", "--flow-resolver", f"{FLOWS}:resolve")
+    with up(tmp_path, env=grace) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+        soon, late = tmp_path / "soon", tmp_path / "late"
+
+        def run(run_id: str) -> dict[str, Any]:
+            shown: dict[str, Any] = client.get(f"/runs/{run_id}").json()
+            return shown
+
+        def submit(signpost: Path) -> str:
+            asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
+            run_id: str = client.post("/runs", json=asked).json()["run_id"]
+            return run_id
+
+        first_args = (*arguments, "--worker-id", "first", "--concurrency", "2")
+        with worker(*first_args, cwd=tmp_path, env=grace) as first:
+            finishes, outlasts = submit(soon), submit(late)
+            for run_id in (finishes, outlasts):
+                until(partial(run, run_id), lambda shown: shown["tasks"].get("wait_for_file") == "RUNNING")
+            first.signal(signal.SIGTERM)
+            first.out.wait_for("finishing runs")
+            soon.touch()
+            assert first.exit_code() == 0, first.said()
+        finished = run(finishes)
+        with worker(*arguments, "--worker-id", "second", "--concurrency", "2", cwd=tmp_path, env=grace):
+            late.touch()
+            handed_over = until(partial(run, outlasts), lambda shown: shown["status"] == "COMPLETED")
+
+    assert (finished["status"], finished["worker_id"], finished["attempt"]) == ("COMPLETED", "first", 1)
+    assert (handed_over["worker_id"], handed_over["attempt"]) == ("second", 2)
+
+
+def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path: Path) -> None:
+    arguments = ("--worker-id", "one", "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2")
+    witness = tmp_path / "begun"
+    with Broker(tmp_path) as broker:
+        env = {"PYOCO_NATS_URL": broker.url}
+        with (
+            up(tmp_path, "--nats-url", broker.url, env=env) as program,
+            httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+            worker("--nats-url", broker.url, *arguments, cwd=tmp_path, env=env) as one,
+        ):
+
+            def run(run_id: str) -> dict[str, Any]:
+                shown: dict[str, Any] = client.get(f"/runs/{run_id}").json()
+                return shown
+
+            done = client.post("/runs", json={"flow_name": "hello"}).json()["run_id"]
+            until(partial(run, done), lambda shown: shown["status"] == "COMPLETED")
+            signpost = tmp_path / "go-on"
+            asked = {"flow_name": "notes", "params": {"path": str(signpost), "witness": str(witness)}}
+            run_id = client.post("/runs", json=asked).json()["run_id"]
+            until(partial(run, run_id), lambda shown: shown["tasks"].get("note_and_wait") == "RUNNING")
+            broker.kill()
+            one.out.wait_for("no heartbeat: the broker is away")
+            signpost.touch()
+            one.out.wait_for("ERR-PYOCO-0008")
+            broker.start()
+
+            ended = until(partial(run, run_id), lambda shown: shown.get("status") == "COMPLETED")
+            after = until(
+                lambda: client.post("/runs", json={"flow_name": "hello"}), lambda answer: answer.status_code == 200
+            ).json()["run_id"]
+            until(partial(run, after), lambda shown: shown.get("status") == "COMPLETED")
+            untouched = run(done)
+
+    assert (ended["attempt"], untouched["attempt"]) == (1, 1)
+    assert witness.read_text() == "begun\n"
+
+
+def test_a_worker_whose_log_cannot_be_written_says_so_and_works_on(tmp_path: Path) -> None:
+    arguments = f"--data-dir data --worker-id mute --flow-resolver {FLOWS}:resolve"
+    command = f"exec {sys.executable} -m pyoco_server.cli.worker {arguments} > /dev/full"
+    with (
+        up(tmp_path, env=QUICK) as program,
+        httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+        Program("-c", f"import os; os.execv('/bin/sh', ['sh', '-c', {command!r}])", cwd=tmp_path, env=QUICK) as mute,
+    ):
+        mute.err.wait_for("ERR-PYOCO-0013")
+        run_id = client.post("/runs", json={"flow_name": "hello"}).json()["run_id"]
+
+        ended = until(lambda: client.get(f"/runs/{run_id}").json(), lambda run: run["status"] == "COMPLETED")
+
+    assert ended["worker_id"] == "mute"

@@ -194,6 +194,34 @@ def test_workers_are_listed_and_hidden(twin: Twin) -> None:
         twin.ask("list_workers", state="ASLEEP")
 
 
+def letter_of(twin: Twin, run_id: str) -> dict[str, Any]:
+    """The letter of a failed run, which is written a moment after its end."""
+    for _ in range(200):
+        page = twin.ask("list_dead_letters", reason="execution_error", tag="default", flow="fails", limit=10)
+        for letter in page["items"]:
+            if letter["run_id"] == run_id:
+                found: dict[str, Any] = letter
+                return found
+    raise AssertionError("there is no letter")
+
+
+def test_dead_letters_are_listed_and_replayed(twin: Twin) -> None:
+    label = str(uuid4())
+    failed = twin.ask("wait", submitted(twin, "fails", tags=[label]), timeout_sec=PATIENCE_SEC)
+    letter = letter_of(twin, failed["run_id"])
+
+    again = twin.ask("replay_dead_letter", letter["seq"])
+    replayed = twin.ask("wait", again["run_id"], timeout_sec=PATIENCE_SEC)
+
+    assert letter["run_id"] == failed["run_id"]
+    assert again["replay_of"] == {"seq": letter["seq"], "run_id": failed["run_id"]}
+    assert (replayed["replay_of"], replayed["tags"]) == (failed["run_id"], [label])
+    assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
+    with pytest.raises(NotFound) as caught:
+        twin.ask("replay_dead_letter", 999_999)
+    assert caught.value.err_id == "ERR-PYOCO-0040"
+
+
 def test_a_run_that_nobody_takes_is_explained(twin: Twin) -> None:
     run_id = submitted(twin, "hello", tag="nobody-serves-this")
 

@@ -36,6 +36,8 @@ OF_THE_CONTRACT = [
     "cancel",
     "workers",
     "metrics",
+    "dlq",
+    "dlq-replay",
     "explain",
     "init",
     "doctor",
@@ -47,6 +49,7 @@ RUN = {
     "tasks": {"greet": "SUCCEEDED"},
     "updated_at": 1.0,
 }
+LETTER = {"seq": 42, "timestamp": 1.0, "reason": "max_deliver", "run_id": RUN_ID, "flow_name": "hello", "tag": "gpu"}
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +68,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         f"/runs/{RUN_ID}/explain": {"run_id": RUN_ID, "status": "COMPLETED", "summary": "it went well"},
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"]}],
         "/workers/w-1": {"worker_id": "w-1", "hidden": True, "updated_at": 1.0},
+        "/dlq": {"items": [LETTER], "next_cursor": "41"},
+        "/dlq/42/replay": {"run_id": RUN_ID, "status": "PENDING", "replay_of": {"seq": 42, "run_id": RUN_ID}},
         "/metrics": 'pyoco_runs_total{status="COMPLETED"} 1\n',
     }
     with stand_in(answers) as there:
@@ -214,6 +219,11 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(
             ("GET", "/workers?scope=all&state=IDLE&include_hidden=true&limit=9"),
         ),
         (["workers", "--hide", "w-1"], ("PATCH", "/workers/w-1")),
+        (
+            ["dlq", "--reason", "max_deliver", "--tag", "gpu", "--flow", "f", "--limit", "5", "--cursor", "9"],
+            ("GET", "/dlq?reason=max_deliver&tag=gpu&flow=f&limit=5&cursor=9"),
+        ),
+        (["dlq-replay", "--seq", "42"], ("POST", "/dlq/42/replay")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -40,10 +40,18 @@ OPERATIONS = [
     "GET /runs/{run_id}/explain",
     "GET /workers",
     "PATCH /workers/{worker_id}",
+    "GET /dlq",
+    "POST /dlq/{seq}/replay",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
-NEVER_WRONG = ("GET /health", "GET /metrics", "GET /runs/{run_id}/tasks", "GET /runs/{run_id}/explain")
+NEVER_WRONG = (
+    "GET /health",
+    "GET /metrics",
+    "GET /runs/{run_id}/tasks",
+    "GET /runs/{run_id}/explain",
+    "POST /dlq/{seq}/replay",
+)
 CASES = [
     *((name, GenerationMode.POSITIVE) for name in OPERATIONS),
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),

@@ -151,6 +151,10 @@ class FaultySnapshots:
             self._kept[run_id] = _Kept(data=data, revision=kept.revision + 1)
         return loaded
 
+    async def claim(self, known: LoadedSnapshot) -> bool:
+        await self._turns.give_way()
+        return self._put(known.execution.execution_id, known.execution, known.revision)
+
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         kept = self._kept.get(run_id)
         if kept is None or revision not in (None, kept.revision):

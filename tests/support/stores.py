@@ -41,6 +41,7 @@ from pyoco_server.config import NatsBackendConfig
 
 # Short, so that a redelivery can be waited for.
 ACK_WAIT_SEC = 0.5
+MAX_DELIVER = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def memory_ports() -> Ports:
     return Ports(
         log=log,
         snapshots=snapshots,
-        queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC),
+        queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC, max_deliver=MAX_DELIVER),
         dead_letters=MemoryDeadLetters(),
         registry=MemoryRegistry(),
         signals=MemorySignals(),
@@ -75,7 +76,11 @@ def memory_ports() -> Ports:
 
 def settings(url: str, **changed: object) -> NatsBackendConfig:
     """The settings that the tests of the stores use."""
-    values: dict[str, object] = {"consumer_ack_wait_sec": ACK_WAIT_SEC, "ack_progress_interval_sec": 0.1}
+    values: dict[str, object] = {
+        "consumer_ack_wait_sec": ACK_WAIT_SEC,
+        "ack_progress_interval_sec": 0.1,
+        "consumer_max_deliver": MAX_DELIVER,
+    }
     return NatsBackendConfig(nats_url=url, **values | changed)  # type: ignore[arg-type]
 
 

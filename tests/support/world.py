@@ -82,7 +82,7 @@ class World:
             broker=self.faults,
             log=ports.log,
             snapshots=ports.snapshots,
-            queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec),
+            queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec, max_deliver=self.config.consumer_max_deliver),
             dead_letters=ports.dead_letters,
             registry=ports.registry,
             signals=ports.signals,

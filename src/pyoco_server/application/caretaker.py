@@ -163,7 +163,7 @@ class Caretaker:
     # --- strays -------------------------------------------------------------------------------------------------------
 
     async def requeue_strays(self) -> None:
-        """A message that the broker gave up stays silent for ever: whatever the reason, put the run's job in again."""
+        """A run whose job is gone, whatever the reason: put it in again. One that lies there given up is `Sweep`'s."""
         now = self._stores.clock.now()
         silence_sec = silence_of_strays_sec(self._config)
         candidates = [

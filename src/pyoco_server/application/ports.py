@@ -147,6 +147,9 @@ class SnapshotStore(Protocol):
     async def touch(self, run_id: RunId, heartbeat_at: float) -> LoadedSnapshot | None:
         """Renew `heartbeat_at` and nothing else; a lost race or a missing key changes nothing. Returns what it read."""
 
+    async def claim(self, known: LoadedSnapshot) -> bool:
+        """Store the same once more under a new revision: of all who know this one, a single caller gets a yes."""
+
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         """Remove the snapshot (if it still has that revision); False when it was changed meanwhile."""
 
@@ -165,6 +168,17 @@ class Job:
     timeout_sec: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredJob:
+    """A job as it lies in the queue, seen by somebody who does not take it; `sequence` is its place there."""
+
+    sequence: int
+    tag: str
+    subject: str
+    payload: bytes
+    created_sequence: int | None
+
+
 class Delivery(Protocol):
     """One job in a worker's hands. Exactly one of ack, nak, term — or nothing, when it is somebody else's now."""
 
@@ -179,6 +193,10 @@ class Delivery(Protocol):
     @property
     def created_sequence(self) -> int | None:
         """The sequence of EXECUTION_CREATED as the submitter saw it; None for a foreign producer's job."""
+
+    @property
+    def return_to(self) -> str:
+        """Where anybody can give this job back, should the worker be lost that has it."""
 
     async def ack(self) -> None: ...
     async def nak(self, delay_sec: float) -> None: ...
@@ -218,6 +236,21 @@ class JobQueue(Protocol):
     async def state(self, tag: str) -> QueueState:
         """How the jobs of the tag stand, also of one that nobody has pulled yet."""
 
+    async def give_back(self, return_to: str) -> None:
+        """Have a job delivered again at once that somebody has in hand; one that is gone stays gone."""
+
+    async def tags(self) -> Sequence[str]:
+        """The tags that have jobs stored, waiting or in work."""
+
+    async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
+        """The jobs of the tag behind a place, in order, taking none of them."""
+
+    async def discard(self, job: StoredJob) -> None:
+        """Take the job out of the queue, whoever has it; one that is gone already is no error."""
+
+    async def on_given_up(self, heard: Callable[[], None]) -> None:
+        """Call `heard` when the queue gives a job up, from now on and across reconnects: a hint, never the truth."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
@@ -235,12 +268,34 @@ class DeadLetter:
     subject: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiledLetter:
+    """A letter and the number under which it is kept."""
+
+    seq: int
+    letter: DeadLetter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterStretch:
+    """The letters of a bounded stretch, newest first; older ones are behind `before` (None: there are none)."""
+
+    letters: tuple[FiledLetter, ...]
+    before: int | None
+
+
 class DeadLetters(Protocol):
     """Where jobs that went wrong are told of. The truth about a run is in its log, not here."""
 
     async def publish(self, letter: DeadLetter) -> None: ...
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         """The last letters, newest first."""
+
+    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> LetterStretch:
+        """The letters (of a tag) of the next stretch that is older than the number `before` (None: the newest)."""
+
+    async def get(self, seq: int) -> DeadLetter | None:
+        """One letter; None when there is none, or none any more."""
 
     async def count(self) -> int:
         """How many are kept; none is read for it."""
@@ -264,6 +319,9 @@ class WorkerRegistry(Protocol):
 
     async def put(self, record: WorkerRecord) -> None:
         """Store the worker's own word; `hidden`, which is an operator's, is kept as it is stored."""
+
+    async def succeed(self, other: WorkerRecord | None, record: WorkerRecord) -> bool:
+        """Store a worker's first word in place of that one; False when there is another by now: of two, one gets in."""
 
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None: ...
     async def all(self) -> Sequence[WorkerRecord]: ...
@@ -410,6 +468,9 @@ class RunIndex(Protocol):
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs whose end is older, oldest first: what retention removes."""
+
+    def at_work(self, limit: int) -> Mapping[RunId, int]:
+        """Runs that somebody may be working on, with the revision of their snapshot: every heartbeat raises it."""
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         """Runs of an unfinished status and a tag that have not changed since then, oldest first."""

@@ -22,8 +22,12 @@ async def submit(
     stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
 ) -> Execution:
     """Create a run and queue it; when this returns, no kill of any process can lose it."""
+    return await submit_command(stores, create_command(stores.clock.now(), request, labels, workflow), origin)
+
+
+async def submit_command(stores: Stores, create: CreateExecution, origin: Origin) -> Execution:
+    """The same for a command that is ready."""
     run_id = stores.ids.run_id()
-    create = create_command(stores.clock.now(), request, labels, workflow)
     try:
         created = (await commit(stores, nothing(run_id), create, origin)).accepted()
     except Unanswered as error:

@@ -35,11 +35,15 @@ class CreateExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartExecution(_Command):
-    """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1)."""
+    """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1).
+
+    `return_to` is where its job can be given back by whoever finds the holder dead.
+    """
 
     attempt: int | None = None
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
+    return_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,12 @@ class ExecutionCreated(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
-    """A holder has taken the execution; a higher attempt is a take-over."""
+    """A holder has taken the execution; a higher attempt is a take-over. Its job can be given back at `return_to`."""
 
     attempt: int
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
+    return_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

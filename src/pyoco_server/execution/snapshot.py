@@ -132,7 +132,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         ended_at=snapshot["end_time"],
         updated_at=snapshot["updated_at"],
         archived_at=snapshot.get("archived_at"),
-        holder=_holder(holder) if holder else None,
+        holder=_holder(holder, state.get("return_to")) if holder else None,
         cancel=_receipt(cancel) if cancel else None,
         error=Failure(**state["error"]) if "error" in state else None,
         timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
@@ -222,6 +222,8 @@ def _state(execution: Execution) -> Snapshot:
     }
     if execution.holder is not None:
         state["holder"] = (execution.holder.attempt, execution.holder.worker_id, execution.holder.instance_id)
+        if execution.holder.return_to is not None:
+            state["return_to"] = execution.holder.return_to
     if execution.graph is not None:
         state["graph"] = graph_to_wire(execution.graph)
     if execution.error is not None:
@@ -290,12 +292,13 @@ def _request(snapshot: Mapping[str, Any]) -> Request:
     )
 
 
-def _holder(parts: list[Any]) -> Holder:
+def _holder(parts: list[Any], return_to: str | None) -> Holder:
     attempt, worker_id, instance_id = parts
     return Holder(
         attempt=attempt,
         worker_id=WorkerId(worker_id) if worker_id is not None else None,
         instance_id=InstanceId(instance_id) if instance_id is not None else None,
+        return_to=return_to,
     )
 
 

@@ -88,6 +88,7 @@ class Holder:
     attempt: int
     worker_id: WorkerId | None
     instance_id: InstanceId | None
+    return_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,3 +17,6 @@ class QueueState:
     redelivered: int
     most_in_work: int | None = None
     ack_wait_sec: float | None = None
+    most_deliveries: int | None = None
+    # Every job up to this place that is still stored was given up: delivered as often as the queue does it, in vain.
+    given_up_through: int = 0

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     )
     from pyoco_server.http_client.shapes import (
         TERMINAL,
+        DeadLetter,
+        DeadLetterPage,
         Health,
         Reason,
+        Replayed,
         RunAccepted,
         RunExplanation,
         RunPage,
@@ -53,6 +56,8 @@ __all__ = [
     "TERMINAL",
     "AsyncPyocoHttpClient",
     "Conflict",
+    "DeadLetter",
+    "DeadLetterPage",
     "Forbidden",
     "GatewayFailed",
     "GatewayUnreachable",
@@ -64,6 +69,7 @@ __all__ = [
     "PyocoHttpClient",
     "PyocoHttpError",
     "Reason",
+    "Replayed",
     "RunAccepted",
     "RunExplanation",
     "RunNotFound",
@@ -89,8 +95,11 @@ __all__ = [
 
 _HOME = {"AsyncPyocoHttpClient": "async_client", "PyocoHttpClient": "client", "Timing": "connection"}
 _SHAPES = (
+    "DeadLetter",
+    "DeadLetterPage",
     "Health",
     "Reason",
+    "Replayed",
     "RunAccepted",
     "RunExplanation",
     "RunPage",

@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from pyoco_server.http_client.shapes import (
+    DeadLetterPage,
     Health,
+    Replayed,
     RunAccepted,
     RunExplanation,
     RunPage,
@@ -127,6 +129,15 @@ def list_workers(**filters: Any) -> Call[list[WorkerRecord]]:
 def patch_worker(worker_id: str, hidden: bool) -> Call[WorkerPatched]:
     path = f"/workers/{_segment('worker_id', worker_id)}"
     return Call(method="PATCH", path=path, read=_object, **_json({"hidden": hidden}))
+
+
+def list_dead_letters(**filters: Any) -> Call[DeadLetterPage]:
+    return Call(method="GET", path="/dlq", read=_page, query=_query(**filters))
+
+
+def replay_dead_letter(seq: int) -> Call[Replayed]:
+    path = f"/dlq/{_segment('seq', str(seq))}/replay"
+    return Call(method="POST", path=path, read=_object, repeatable=False)
 
 
 def get_metrics() -> Call[str]:

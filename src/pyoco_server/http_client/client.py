@@ -14,7 +14,9 @@ from pyoco_server.http_client.calls import Call, Words
 from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
 from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
 from pyoco_server.http_client.shapes import (
+    DeadLetterPage,
     Health,
+    Replayed,
     RunAccepted,
     RunExplanation,
     RunPage,
@@ -231,6 +233,21 @@ class PyocoHttpClient:
     def patch_worker(self, worker_id: str, hidden: bool) -> WorkerPatched:
         """Hide a worker from lists, or show it again. It works on either way."""
         return self._send(calls.patch_worker(worker_id, hidden))
+
+    def list_dead_letters(
+        self,
+        reason: str | None = None,
+        tag: str | None = None,
+        flow: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> DeadLetterPage:
+        """Jobs that went wrong, newest first, one page; its `next_cursor`, given as `cursor`, brings the next."""
+        return self._send(calls.list_dead_letters(reason=reason, tag=tag, flow=flow, limit=limit, cursor=cursor))
+
+    def replay_dead_letter(self, seq: int) -> Replayed:
+        """Run the job of a dead letter again, as a new run; Conflict where there is nothing to run."""
+        return self._send(calls.replay_dead_letter(seq))
 
     def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""

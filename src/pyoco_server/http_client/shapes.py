@@ -78,6 +78,7 @@ class RunSnapshot(TypedDict):
     cancel: NotRequired[dict[str, Any] | None]
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
+    replay_of: NotRequired[str | None]
 
 
 class RunTasks(TypedDict):
@@ -138,6 +139,38 @@ class WorkerPatched(TypedDict):
     worker_id: str
     hidden: bool
     updated_at: float
+
+
+class DeadLetter(TypedDict):
+    """A job that went wrong; `seq` is its number, for a replay."""
+
+    seq: int
+    timestamp: float
+    reason: str
+    error: NotRequired[str | None]
+    run_id: NotRequired[str | None]
+    flow_name: NotRequired[str | None]
+    tag: NotRequired[str | None]
+    tags: NotRequired[list[str] | None]
+    worker_id: NotRequired[str | None]
+    num_delivered: NotRequired[int | None]
+    subject: NotRequired[str | None]
+
+
+class DeadLetterPage(TypedDict):
+    """One page of dead letters; it may be short and not be the last, which has no `next_cursor`."""
+
+    items: list[DeadLetter]
+    next_cursor: NotRequired[str | None]
+
+
+class Replayed(TypedDict):
+    """The new run of a dead letter; `replay_of` names the letter (`seq`) and the old run (`run_id`)."""
+
+    run_id: str
+    status: RunStatus
+    replay_of: dict[str, Any]
+    durability: NotRequired[str]
 
 
 class Reason(TypedDict):

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from pyoco_server.execution.ids import RunId
 
+# The statuses in which somebody may be working on a run.
+AT_WORK = ("RUNNING", "CANCELLING")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:

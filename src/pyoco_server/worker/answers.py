@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from pyoco_server.application.handle import handle
+from pyoco_server.application.letter_box import INVALID_JOB, bury
 from pyoco_server.application.ports import DeadLetter, Delivery
 from pyoco_server.application.stores import Stores
-from pyoco_server.errors import DeadLetterFailed, InvalidJob, NatsUnavailable, PyocoError, RunNotFound
+from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound
 from pyoco_server.execution.commands import CreateExecution, FailExecution
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId, parse_run_id
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
     """Write the letter, if any, and tell the queue; a broker that does not hear us delivers the job again."""
     if (letter := letter_of(outcome)) is not None:
-        await _bury(stores, letter)
+        await bury(stores, letter)
     try:
         match settle(outcome):
             case Ack():
@@ -40,7 +41,7 @@ async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> Non
 
 async def refuse(place: Workplace, delivery: Delivery, error: InvalidJob) -> Invalid:
     """The outcome of a message that is no job; the run that it names, if any, has failed."""
-    ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": "invalid_job"}
+    ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": INVALID_JOB}
     logger.warning(error.message(), extra={"subject": delivery.subject, "error": error.detail} | ids)
     run_id = _named(error.facts.get("run_id"))
     if run_id is not None:
@@ -48,7 +49,7 @@ async def refuse(place: Workplace, delivery: Delivery, error: InvalidJob) -> Inv
     return Invalid(
         letter=DeadLetter(
             timestamp=place.stores.clock.now(),
-            reason="invalid_job",
+            reason=INVALID_JOB,
             error=error.detail,
             run_id=run_id,
             tag=delivery.tag,
@@ -78,12 +79,3 @@ async def _fail(place: Workplace, delivery: Delivery, run_id: RunId, error: Inva
     if not execution.is_held:
         failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
         await handle(stores, run_id, FailExecution(at=now, error=failure), place.origin)
-
-
-async def _bury(stores: Stores, letter: DeadLetter) -> None:
-    try:
-        await stores.dead_letters.publish(letter)
-    except PyocoError as error:
-        facts: dict[str, object] = {"run_id": letter.run_id, "reason": letter.reason, "error": error.detail}
-        ids = {"err_id": DeadLetterFailed.err_id, "msg_id": DeadLetterFailed.msg_id}
-        logger.warning(DeadLetterFailed.message(), extra=facts | ids)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.letter_box import MAX_DELIVER
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import create_command
@@ -228,7 +229,7 @@ class Attempt:
         )
         command = FailExecution(at=self._now(), error=failure)
         await handle(self._place.stores, self.run_id, command, self._place.origin)
-        return GivenUp(letter=self._letter("execution_error", failure))
+        return GivenUp(letter=self._letter(MAX_DELIVER, failure))
 
     async def _start(self) -> Outcome | None:
         self.holds = True
@@ -238,6 +239,7 @@ class Attempt:
                 attempt=self.ledger.execution.attempt + 1,
                 worker_id=self._place.worker_id,
                 instance_id=self._place.instance_id,
+                return_to=self.delivery.return_to,
             )
             handled = await self.ledger.commit(command)
             if handled.events:
@@ -355,6 +357,9 @@ class Attempt:
             await self.ledger.show()
         except LetGo:
             logger.info("snapshot left to the next holder", extra=self.facts())
+        except SnapshotTooLarge as error:
+            ids = {"err_id": error.err_id, "msg_id": error.msg_id}
+            logger.warning(error.message(), extra=self.facts() | ids | {"error": error.detail})
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

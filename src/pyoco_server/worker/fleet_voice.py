@@ -38,13 +38,18 @@ class FleetVoice:
 
     async def enter(self) -> None:
         """Join the fleet; refused while another instance of the same worker id is alive."""
-        other = await self._stores.registry.get(self._record.worker_id)
-        if other is not None and other.stopped_at is None and await self._stores.signals.answers(other.instance_id):
-            raise InvalidUsage(
-                f"a worker with the id {self._record.worker_id!r} is running; stop it or choose another --worker-id",
-                worker_id=self._record.worker_id,
-            )
-        await self._say(self._record)
+        worker_id = self._record.worker_id
+        while True:
+            other = await self._stores.registry.get(worker_id)
+            if other is not None and other.stopped_at is None and await self._stores.signals.answers(other.instance_id):
+                raise InvalidUsage(
+                    f"a worker with the id {worker_id!r} is running; stop it or choose another --worker-id",
+                    worker_id=worker_id,
+                )
+            if await self._stores.registry.succeed(other, self._record):
+                self._said_at = self._record.last_seen_at
+                return
+            # Somebody came in between; whoever it is, it listens already.
 
     def ran(self, run_id: RunId, status: str) -> None:
         """Remember the last run for the next word."""

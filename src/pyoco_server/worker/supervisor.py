@@ -98,8 +98,9 @@ class Supervisor:
         """Within the block the worker is part of the fleet and keeps alive whatever it holds."""
         await self._executor.start()
         try:
-            await self._voice.enter()
+            # Before it is in the fleet: of two that start under one name, the one that is in answers the other.
             await self._stores.signals.listen(self._place.instance_id, self._tapped, self._holds)
+            await self._voice.enter()
             logger.info("worker ready", extra=self._facts())
             ticking = asyncio.create_task(self._tick_for_ever())
             try:

@@ -84,6 +84,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "attempt": attempts,
     "worker_id": st.none() | st.sampled_from([WorkerId("w-1"), WorkerId("w-2")]),
     "instance_id": st.none() | instances,
+    "return_to": st.sampled_from([None, "$JS.ACK.s.c.1.1.1.1.0"]),
     "reason": st.none() | texts,
     "requested_by": st.none() | texts,
     "how": st.sampled_from(StopHow),

@@ -159,7 +159,7 @@ async def test_a_run_that_lost_its_worker_too_often_is_given_up(world: World) ->
     assert shown is not None
     assert shown.plain["status"] == "FAILED"
     assert "20 attempts" in shown.plain["error"]
-    assert await letters(world) == [("execution_error", run_id)]
+    assert await letters(world) == [("max_deliver", run_id)]
 
 
 async def test_a_cancelled_run_that_lost_its_worker_too_often_is_cancelled_and_no_failure(world: World) -> None:

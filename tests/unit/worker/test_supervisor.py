@@ -16,7 +16,7 @@ from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
 from pyoco_server.execution.ids import WorkerId
 from pyoco_server.fleet.records import WorkerState
 from support.runners import ScriptedRunner, began, declared, succeeded
-from support.samples import new_run_id
+from support.samples import new_run_id, worker
 from support.workers import Working
 from support.world import HELLO, World
 from unit.worker.conftest import QUICK, working
@@ -95,18 +95,32 @@ async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
 
 async def test_a_worker_id_that_is_in_use_is_refused_by_name(world: World) -> None:
     async with working(world, name="twin") as _:
-        await world.faults.done("signals.listen")
+        await world.faults.done("registry.succeed")
 
         with pytest.raises(InvalidUsage, match="'twin' is running"):
             async with working(world, name="twin"):
                 pass
 
 
+async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_refused(world: World) -> None:
+    other = worker("twin", "faster")
+
+    async def come_in() -> None:
+        await world.truth.signals.listen(other.instance_id, lambda _: None, lambda _: False)
+        await world.truth.registry.put(other)
+
+    world.faults.before("registry.succeed", come_in)
+
+    with pytest.raises(InvalidUsage, match="'twin' is running"):
+        async with working(world, name="twin"):
+            pass
+
+
 async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
     async with working(world, name="twin"):
-        await world.faults.done("signals.listen")
+        await world.faults.done("registry.succeed")
     async with working(world, name="twin"):
-        await world.faults.done("signals.listen", times=2)
+        await world.faults.done("registry.succeed", times=2)
 
 
 # --- a broker that is away --------------------------------------------------------------------------------------------

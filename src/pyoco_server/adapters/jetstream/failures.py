@@ -12,6 +12,7 @@ from pyoco_server.errors import NatsUnavailable, Unanswered
 # nats-server: server/errors.json
 WRONG_LAST_SEQUENCE = (10071, 10164)
 NO_MESSAGE = 10037
+MESSAGE_GONE = (10037, 10043, 10057)
 STREAM_NOT_FOUND = 10059
 STREAM_NAME_IN_USE = 10058
 SUBJECTS_OVERLAP = 10065

@@ -113,9 +113,18 @@ class Follower:
 
 
 async def read_present(
-    connection: Connection, stream: str, *, after: int | None = None, filter_subject: str = ""
+    connection: Connection,
+    stream: str,
+    *,
+    after: int | None = None,
+    upto: int | None = None,
+    most: int = BATCH,
+    filter_subject: str = "",
 ) -> list[Followed]:
-    """What is in the stream now behind a sequence, or (None) the last message of each subject."""
+    """What is in the stream now behind a sequence (and up to another), or (None) the last message of each subject.
+
+    No more than `most` are asked for at a time.
+    """
     consumer, pending = await create_reader(connection, stream, after=after, filter_subject=filter_subject)
     found: list[Followed] = []
     pull = Pull(connection, stream, consumer)
@@ -123,13 +132,15 @@ async def read_present(
         async with asyncio.timeout(API_SEC):
             await pull.renew()
             while pending:
-                await pull.wait(min(pending, BATCH))
+                await pull.wait(min(pending, most))
                 if pull.stale:
                     raise NatsUnavailable(f"reading {stream} was interrupted")
                 for message in pull.take():
                     at = delivered_at(message.reply)
+                    if upto is not None and at.sequence > upto:
+                        return found
                     found.append(Followed(at.sequence, message))
-                    pending = at.pending
+                    pending = 0 if at.sequence == upto else at.pending
     except TimeoutError as error:
         raise NatsUnavailable(f"reading {stream} took more than {API_SEC} s") from error
     finally:

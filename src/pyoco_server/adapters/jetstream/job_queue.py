@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
@@ -14,9 +15,10 @@ from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.payloads import encode_job
-from pyoco_server.application.ports import Job, QueueState
+from pyoco_server.application.ports import Job, QueueState, StoredJob
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 
@@ -65,7 +67,62 @@ class JetStreamJobQueue:
             redelivered=info["num_redelivered"],
             most_in_work=info["config"]["max_ack_pending"],
             ack_wait_sec=info["config"]["ack_wait"] / NS,
+            most_deliveries=info["config"]["max_deliver"],
+            given_up_through=_given_up_through(info),
         )
+
+    async def give_back(self, return_to: str) -> None:
+        # Asked, so that the broker says when it has heard; it goes by the message's place, however often delivered.
+        await self._connection.request_again(return_to, b"-NAK")
+
+    async def tags(self) -> Sequence[str]:
+        every = self._subjects.work(">")
+        info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": every})
+        prefix = self._subjects.work("")
+        return [subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {}]
+
+    async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
+        found: list[StoredJob] = []
+        # Of the leader: a replica that is behind would show jobs that are gone.
+        reader = StreamReader(self._connection, self._config.work_stream, direct=False)
+        while len(found) < limit and (message := await reader.next(self._subjects.work(tag), after)) is not None:
+            found.append(_stored(message, tag))
+            after = message.sequence
+        return found
+
+    async def discard(self, job: StoredJob) -> None:
+        try:
+            await self._connection.api(
+                subjects.message_delete(self._config.work_stream), {"seq": job.sequence, "no_erase": True}
+            )
+        except Refused as refused:
+            if refused.code not in failures.MESSAGE_GONE:
+                raise
+
+    async def on_given_up(self, heard: Callable[[], None]) -> None:
+        await self._connection.subscribe(subjects.given_up(self._config.work_stream), lambda _: heard())
+
+
+def _given_up_through(consumer: dict[str, Any]) -> int:
+    """The broker says of none that it was given up. But whatever lies up to its ack floor is not delivered any more,
+    and while nobody has anything in hand, neither is anything up to the last that was delivered."""
+    settled = "delivered" if consumer["num_ack_pending"] == 0 else "ack_floor"
+    through: int = consumer[settled]["stream_seq"]
+    return through
+
+
+def _stored(message: StoredMessage, tag: str) -> StoredJob:
+    return StoredJob(
+        sequence=message.sequence,
+        tag=tag,
+        subject=message.subject,
+        payload=message.data,
+        created_sequence=_created(message.header(subjects.CREATED)),
+    )
+
+
+def _created(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
 
 
 class JetStreamDelivery:
@@ -93,8 +150,11 @@ class JetStreamDelivery:
 
     @property
     def created_sequence(self) -> int | None:
-        text = self._message.header(subjects.CREATED)
-        return int(text) if text is not None and text.isdigit() else None
+        return _created(self._message.header(subjects.CREATED))
+
+    @property
+    def return_to(self) -> str:
+        return self._reply
 
     async def ack(self) -> None:
         await self._connection.publish_later(self._reply, b"+ACK")

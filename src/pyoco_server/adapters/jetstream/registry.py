@@ -48,6 +48,10 @@ class JetStreamRegistry:
             await _step_aside()
         raise AppendConflict(worker_id=record.worker_id)
 
+    async def succeed(self, other: WorkerRecord | None, record: WorkerRecord) -> bool:
+        revision, stored = await self._look(record.worker_id)
+        return stored == other and await self._store(record, revision, stored)
+
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None:
         return (await self._look(worker_id))[1]
 

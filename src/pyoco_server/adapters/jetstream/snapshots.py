@@ -68,6 +68,10 @@ class JetStreamSnapshots:
         stored = await self._store(known.execution, orjson.dumps(plain), heartbeat_at, revision=known.revision)
         return known if stored is None else stored
 
+    async def claim(self, known: LoadedSnapshot) -> bool:
+        stored = await self._store(known.execution, known.value, known.heartbeat_at, revision=known.revision)
+        return stored is not None
+
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         key = self._subjects.run_key(run_id)
         marker = await self._bucket.purge(key, revision=revision)

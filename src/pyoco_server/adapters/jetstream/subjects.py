@@ -41,6 +41,15 @@ def stream_purge(stream: str) -> str:
     return f"{API}.STREAM.PURGE.{stream}"
 
 
+def message_delete(stream: str) -> str:
+    return f"{API}.STREAM.MSG.DELETE.{stream}"
+
+
+def given_up(stream: str) -> str:
+    """Where the broker says that it gave up a message, for every consumer of the stream."""
+    return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.>"
+
+
 def message_get(stream: str) -> str:
     """A read answered by the stream's leader."""
     return f"{API}.STREAM.MSG.GET.{stream}"

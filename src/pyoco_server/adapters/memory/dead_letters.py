@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyoco_server.application.ports import DeadLetter
+from pyoco_server.application.ports import DeadLetter, FiledLetter, LetterStretch
+
+STRETCH = 500
+DEFAULT_TAG = "default"
 
 
 class MemoryDeadLetters:
@@ -18,6 +21,16 @@ class MemoryDeadLetters:
 
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
         return self._letters[::-1][:limit]
+
+    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> LetterStretch:
+        end = len(self._letters) if before is None else min(before - 1, len(self._letters))
+        begin = max(0, end - STRETCH)
+        numbered = [FiledLetter(seq=place + 1, letter=self._letters[place]) for place in range(begin, end)]
+        found = [filed for filed in numbered if tag in (None, filed.letter.tag or DEFAULT_TAG)]
+        return LetterStretch(letters=tuple(reversed(found)), before=begin + 1 if begin else None)
+
+    async def get(self, seq: int) -> DeadLetter | None:
+        return self._letters[seq - 1] if 0 < seq <= len(self._letters) else None
 
     async def count(self) -> int:
         return len(self._letters)

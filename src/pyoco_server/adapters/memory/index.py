@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer, only_a_heartbeat
 from pyoco_server.readmodel.tallies import Tallies, Waiting, bucket_of, gathered, news
 
@@ -100,6 +100,10 @@ class MemoryRunIndex:
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
         return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
+
+    def at_work(self, limit: int) -> Mapping[RunId, int]:
+        found = [row for row in self._rows.values() if row.status in AT_WORK]
+        return {row.run_id: row.revision for row in found[:limit]}
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         quiet = sorted(

@@ -33,6 +33,12 @@ class MemoryRegistry:
         stored = await self.get(record.worker_id)
         self._store(record.worker_id, replace(record, hidden=stored.hidden if stored else record.hidden))
 
+    async def succeed(self, other: WorkerRecord | None, record: WorkerRecord) -> bool:
+        if await self.get(record.worker_id) != other:
+            return False
+        await self.put(record)
+        return True
+
     async def get(self, worker_id: WorkerId) -> WorkerRecord | None:
         change = self._changes.get(self._last.get(worker_id, 0))
         return change.record if change else None

@@ -60,6 +60,13 @@ class MemorySnapshots:
         self._write(run_id, orjson.dumps({**stored.plain, "heartbeat_at": heartbeat_at}))
         return await self.load(run_id)
 
+    async def claim(self, known: LoadedSnapshot) -> bool:
+        run_id = known.execution.execution_id
+        if self._revisions.get(run_id) != known.revision:
+            return False
+        self._write(run_id, known.value)
+        return True
+
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         stored = await self.load(run_id)
         if stored is not None and revision not in (None, stored.revision):

@@ -22,7 +22,7 @@ from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
 from pyoco_server.readmodel.tallies import Tallies, Waiting
 
@@ -164,6 +164,13 @@ class SqliteRunIndex:
                 "SELECT run_id FROM runs WHERE ended_at < ? ORDER BY ended_at, run_id LIMIT ?", (ended_at, limit)
             )
             return [RunId(run_id) for (run_id,) in found]
+
+    def at_work(self, limit: int) -> Mapping[RunId, int]:
+        with self._reading() as reader:
+            found_shelves = [reader.execute(listing.UNFINISHED_SHELVES, (status,)).fetchall() for status in AT_WORK]
+            shelves = [shelf for rows in found_shelves for (shelf,) in rows]
+            found = reader.execute(listing.AT_WORK, (listing.numbers(shelves), limit))
+            return {RunId(run_id): revision for run_id, revision in found}
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:

@@ -27,6 +27,7 @@ SHELVES = """
       AND (:status IS NULL OR status = :status) AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
 """
 UNFINISHED_SHELVES = "SELECT shelf FROM shelves WHERE runs > 0 AND status = ?"
+AT_WORK = "SELECT run_id, revision FROM runs WHERE shelf IN (SELECT value FROM json_each(?)) LIMIT ?"
 KNOWN = """
     SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
     WHERE run_id IN (SELECT value FROM json_each(?))

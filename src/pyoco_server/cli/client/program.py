@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client import doctor, first_steps, lists, runs, screen
+from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, runs, screen
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
 from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
 from pyoco_server.cli.client.options import EXAMPLE_ID
@@ -40,6 +40,8 @@ COMMANDS = (
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("workers", lists.workers, "workers --scope all --output table"),
     Entry("metrics", lists.metrics, "metrics | grep pyoco_runs_total"),
+    Entry("dlq", dead_letters.dlq, "dlq --reason execution_error --output table"),
+    Entry("dlq-replay", dead_letters.dlq_replay, "dlq-replay --seq 42 --watch"),
     Entry("doctor", doctor.doctor, "doctor --tag gpu"),
     Entry("init", first_steps.init, "init my-flow"),
     Entry("completion", first_steps.completion, "completion bash >> ~/.bashrc"),

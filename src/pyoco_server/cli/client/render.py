@@ -32,6 +32,7 @@ MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
 WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN")
+LETTER_HEAD = ("SEQ", "TIME", "REASON", "RUN_ID", "FLOW", "TAG", "WORKER", "ERROR")
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
 
@@ -93,6 +94,19 @@ def worker_row(worker: Json) -> Row:
     )
 
 
+def letter_row(letter: Json) -> Row:
+    return (
+        text(letter.get("seq")),
+        moment(letter.get("timestamp")),
+        text(letter.get("reason")),
+        text(letter.get("run_id")),
+        text(letter.get("flow_name")),
+        text(letter.get("tag")),
+        text(letter.get("worker_id")),
+        text(letter.get("error")),
+    )
+
+
 def run_facts(run: Json) -> list[tuple[str, str]]:
     """What is worth knowing of one run, as name and value; what it does not say is left out."""
     cancel, timeout = run.get("cancel") or {}, run.get("timeout") or {}
@@ -111,6 +125,7 @@ def run_facts(run: Json) -> list[tuple[str, str]]:
         ("limit", duration(run.get("timeout_sec"))),
         ("error", text(run.get("error"))),
         ("stopped", text(timeout.get("how"))),
+        ("replay of", text(run.get("replay_of"))),
         ("cancel", text(" ".join(str(cancel[key]) for key in ("how", "reason") if cancel.get(key)))),
     ]
     return [(name, value) for name, value in facts if value != "-"]

@@ -104,6 +104,7 @@ class RunSummary(BaseModel):
     worker_id: str | None = None
     error: str | None = None
     workflow_yaml_sha256: str | None = None
+    replay_of: str | None = None
 
 
 class RunSnapshot(BaseModel):

@@ -1,0 +1,119 @@
+"""Runs of workers that were lost, with real processes and the settings that nobody has changed (AckWait 30 s)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.programs import FLOWS, Program, address_of, up, worker
+
+PATIENCE_SEC = 60.0
+
+
+def working(name: str, folder: Path, *, concurrency: int = 1) -> Program:
+    arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
+    return worker(*arguments, "--concurrency", str(concurrency), cwd=folder)
+
+
+@contextmanager
+def connected(program: Program) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+        yield client
+
+
+def until(ask: Callable[[], Any], true: Callable[[Any], bool]) -> Any:
+    """The answer as soon as it is so."""
+    end = time.monotonic() + PATIENCE_SEC
+    while not true(answer := ask()):
+        assert time.monotonic() < end, answer
+        time.sleep(0.05)
+    return answer
+
+
+def submit(client: httpx.Client, signpost: Path) -> str:
+    asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
+    run_id: str = client.post("/runs", json=asked).json()["run_id"]
+    return run_id
+
+
+def run(client: httpx.Client, run_id: str) -> dict[str, Any]:
+    shown: dict[str, Any] = client.get(f"/runs/{run_id}").json()
+    return shown
+
+
+def all_are(client: httpx.Client, run_ids: list[str], true: Callable[[dict[str, Any]], bool]) -> None:
+    """Return as soon as it is so of every one."""
+    for run_id in run_ids:
+        until(partial(run, client, run_id), true)
+
+
+def held_by(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda shown: shown["worker_id"] == name and shown["tasks"].get("wait_for_file") == "RUNNING"
+
+
+def gave_back(program: Program) -> list[dict[str, Any]]:
+    return [line for line in program.logs() if line["message"] == "gave back the job of a worker that was lost"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path, number: signal.Signals) -> None:
+    signpost = tmp_path / "go-on"
+    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
+        run_id = submit(client, signpost)
+        until(lambda: run(client, run_id), held_by("unlucky"))
+        with working("lucky", tmp_path) as lucky:
+            lucky.out.wait_for('"message":"worker ready"')
+            unlucky.signal(number)
+
+            taken_over = until(lambda: run(client, run_id), held_by("lucky"))
+            if number is signal.SIGSTOP:
+                unlucky.signal(signal.SIGCONT)
+                unlucky.out.wait_for('"outcome":"Fenced"')
+            signpost.touch()
+            ended = until(lambda: run(client, run_id), lambda shown: shown["status"] == "COMPLETED")
+        given_back = gave_back(program)
+
+    assert (taken_over["attempt"], ended["attempt"], ended["worker_id"]) == (2, 2, "lucky")
+    # By the gateway, and not by the broker after AckWait; perhaps twice, because a stopped worker still asks for jobs.
+    assert {(line["run_id"], line["attempt"]) for line in given_back} == {(run_id, 1)}
+
+
+def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again(tmp_path: Path) -> None:
+    signpost = tmp_path / "go-on"
+    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
+        run_id = submit(client, signpost)
+        until(lambda: run(client, run_id), held_by("unlucky"))
+        unlucky.signal(signal.SIGKILL)
+        program.signal(signal.SIGKILL)
+        program.exit_code()
+    with up(tmp_path) as program, connected(program) as client, working("lucky", tmp_path):
+        until(lambda: run(client, run_id), held_by("lucky"))
+        signpost.touch()
+        ended = until(lambda: run(client, run_id), lambda shown: shown["status"] == "COMPLETED")
+
+    assert ended["attempt"] == 2
+
+
+def test_a_crowd_of_runs_of_a_killed_worker_goes_on_elsewhere(tmp_path: Path) -> None:
+    signpost = tmp_path / "go-on"
+    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path, concurrency=12) as unlucky:
+        run_ids = [submit(client, signpost) for _ in range(12)]
+        all_are(client, run_ids, held_by("unlucky"))
+        with working("lucky", tmp_path, concurrency=12) as lucky:
+            lucky.out.wait_for('"message":"worker ready"')
+            unlucky.signal(signal.SIGKILL)
+
+            all_are(client, run_ids, held_by("lucky"))
+            signpost.touch()
+            all_are(client, run_ids, lambda shown: shown["status"] == "COMPLETED")
+        given_back = gave_back(program)
+
+    assert sorted(line["run_id"] for line in given_back) == sorted(run_ids)

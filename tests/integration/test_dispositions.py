@@ -1,0 +1,180 @@
+"""What becomes of jobs that go wrong, on a real nats-server: the run, the queue, the letter, and the id in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.gateways import gateway_settings, seen, serving, submit
+from support.runners import began, declared, succeeded
+from support.samples import new_run_id
+from support.workers import Working, at_work
+
+PATIENCE_SEC = 20.0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield gateway_settings(broker.url, tmp_path)
+
+
+@asynccontextmanager
+async def system(config: NatsBackendConfig) -> AsyncIterator[tuple[httpx.AsyncClient, Stores, Working]]:
+    """A gateway and a worker, each with a connection of its own."""
+    async with (
+        serving(config) as client,
+        open_stores(config, name="worker") as stores,
+        at_work(stores, config) as worker,
+    ):
+        yield client, stores, worker
+
+
+async def produce(config: NatsBackendConfig, payload: bytes, tag: str = "default") -> None:
+    """A foreign producer, who knows nothing but the contract's appendix E."""
+    async with await Connection.open(config) as connection:
+        await connection.request(f"pyoco.work.{tag}", payload)
+
+
+async def letter_comes(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_SEC):
+        while True:
+            if items := (await client.get("/dlq", params=query)).json()["items"]:
+                first: dict[str, Any] = items[0]
+                return first
+            await asyncio.sleep(0.02)
+
+
+async def emptied(stores: Stores, tag: str = "default") -> None:
+    async with asyncio.timeout(PATIENCE_SEC):
+        while await stores.queue.depth(tag):  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.02)
+
+
+async def logged(caplog: pytest.LogCaptureFixture, err_id: str) -> dict[str, Any]:
+    """The line of the log that bears this id, as soon as it is there."""
+    async with asyncio.timeout(PATIENCE_SEC):
+        while True:
+            for record in caplog.records:
+                if getattr(record, "err_id", None) == err_id:
+                    return dict(vars(record))
+            await asyncio.sleep(0.01)
+
+
+async def test_a_foreign_producers_job_is_adopted(config: NatsBackendConfig) -> None:
+    run_id = new_run_id()
+    job = {"run_id": run_id, "flow_name": "theirs", "tag": "default", "params": {"x": 1}, "submitted_at": 1700000000.0}
+    async with system(config) as (client, stores, worker):
+        await produce(config, orjson.dumps(job))
+        (await worker.executor.begun()).end()
+
+        run = await seen(client, run_id, "COMPLETED")
+        await emptied(stores)
+
+    assert (run["flow_name"], run["params"], run["tags"]) == ("theirs", {"x": 1}, ["default"])
+    assert run["submitted_at"] == 1700000000.0
+
+
+@pytest.mark.parametrize(
+    "payload", [b"not json", b'{"flow_name": "main"}', b"[]"], ids=["no JSON", "no id", "no object"]
+)
+async def test_a_message_that_is_no_job_is_removed_and_told_of(
+    config: NatsBackendConfig, payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with system(config) as (client, stores, _):
+        await produce(config, payload)
+        letter = await letter_comes(client, reason="invalid_job")
+        await emptied(stores)
+        line = await logged(caplog, "ERR-PYOCO-0012")
+
+    assert (letter["run_id"], letter["tag"], letter["subject"]) == (None, "default", "pyoco.work.default")
+    assert letter["error"]
+    assert (line["reason"], line["subject"], line["msg_id"]) == ("invalid_job", "pyoco.work.default", "MSG-PYOCO-0012")
+
+
+async def test_a_message_that_names_a_run_but_is_no_job_fails_that_run(config: NatsBackendConfig) -> None:
+    run_id = new_run_id()
+    async with system(config) as (client, stores, _):
+        await produce(config, orjson.dumps({"run_id": run_id, "flow_name": "theirs", "tag": "default", "params": 7}))
+        letter = await letter_comes(client, reason="invalid_job")
+        run = await seen(client, run_id, "FAILED")
+        await emptied(stores)
+
+    assert letter["run_id"] == run_id
+    assert "submitted_at" in run["error"] or "params" in run["error"]
+
+
+async def test_a_letter_that_cannot_be_written_costs_a_line_in_the_log_and_no_more(
+    config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with system(config) as (client, stores, worker):
+        async with await Connection.open(config) as connection:
+            await connection.api(f"$JS.API.STREAM.DELETE.{config.dlq_stream}")
+        run_id = await submit(client)
+        (await worker.executor.begun()).end("failed", error_type="ValueError", message="no such file")
+
+        run = await seen(client, run_id, "FAILED")
+        await emptied(stores)
+        line = await logged(caplog, "ERR-PYOCO-0011")
+
+    assert run["error"] == "ValueError: no such file"
+    assert (line["run_id"], line["reason"]) == (run_id, "execution_error")
+
+
+async def test_a_snapshot_that_no_bound_makes_small_enough_ends_with_its_own_id(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(tmp_path, max_payload=8_192) as broker:
+        config = gateway_settings(broker.url, tmp_path)
+        async with system(config) as (client, _, worker):
+            await submit(client)
+            runner = await worker.executor.begun()
+            names = [f"a-task-with-quite-a-long-name-{number:03}" for number in range(150)]
+            for start in range(0, len(names), 30):
+                runner.say(declared(*names[start : start + 30]))
+            runner.say(began(names[0]), succeeded(names[0], 1))
+            line = await logged(caplog, "ERR-PYOCO-0010")
+
+    assert line["msg_id"] == "MSG-PYOCO-0010"
+
+
+async def test_a_job_that_the_broker_gave_up_ends_its_run_and_leaves_the_queue(config: NatsBackendConfig) -> None:
+    few = replace(config, consumer_max_deliver=2, run_heartbeat_interval_sec=0.1)
+    async with serving(few) as client, open_stores(few, name="worker") as stores:
+        run_id = await submit(client)
+        queue = await stores.queue.open("default")
+        for _ in range(2):
+            (delivery,) = await queue.receive(1)
+            await delivery.nak(0.0)
+        asking = asyncio.ensure_future(queue.receive(1))
+
+        run = await seen(client, run_id, "FAILED")
+        letter = await letter_comes(client, reason="max_deliver")
+        await emptied(stores)
+        asking.cancel()
+        await queue.close()
+
+    assert "given up after its job was delivered 2 times" in run["error"]
+    assert (letter["run_id"], letter["num_delivered"], letter["error"]) == (run_id, 2, run["error"])
+
+
+async def test_a_run_cancelled_before_anybody_served_its_tag_leaves_no_job_behind(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
+        run_id = await submit(client, tag="nobody")
+        await client.post(f"/runs/{run_id}/cancel")
+        await seen(client, run_id, "CANCELLED")
+
+        await emptied(stores, "nobody")
