@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow
+from pyoco_server.execution.state import Failure, Request, StopHow, WheelUsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,15 @@ class CreateExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartExecution(_Command):
-    """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1)."""
+    """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1).
+
+    `wheels` are those of the registry that the holder will run it with.
+    """
 
     attempt: int | None = None
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,7 +128,11 @@ def _start(execution: Execution, command: StartExecution) -> Verdict:
     if attempt < execution.attempt:
         return fenced(execution, attempt)
     started = ExecutionStarted(
-        at=command.at, attempt=attempt, worker_id=command.worker_id, instance_id=command.instance_id
+        at=command.at,
+        attempt=attempt,
+        worker_id=command.worker_id,
+        instance_id=command.instance_id,
+        wheels=command.wheels,
     )
     if execution.graph is None or execution.holder is not None:
         return (started,)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow
+from pyoco_server.execution.state import Failure, Request, StopHow, WheelUsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,12 @@ class ExecutionCreated(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
-    """A holder has taken the execution; a higher attempt is a take-over."""
+    """A holder has taken the execution, to run it with these wheels; a higher attempt is a take-over."""
 
     attempt: int
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,9 @@ def _created(execution: Execution, event: ExecutionCreated) -> Execution:
 def _started(execution: Execution, event: ExecutionStarted) -> Execution:
     if event.attempt <= execution.attempt or execution.status.is_terminal or execution.cancel is not None:
         return execution
-    holder = Holder(attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id)
+    holder = Holder(
+        attempt=event.attempt, worker_id=event.worker_id, instance_id=event.instance_id, wheels=event.wheels
+    )
     started_at = event.at if execution.started_at is None else min(execution.started_at, event.at)
     return _after(event, execution, holder=holder, started_at=started_at)
 

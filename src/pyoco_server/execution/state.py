@@ -81,12 +81,21 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WheelUsed:
+    """A wheel that was installed where an execution ran: its file name, and what exactly was in it."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """Who works on an execution now; `attempt` is the fence that later commands of this holder must carry."""
 
     attempt: int
     worker_id: WorkerId | None
     instance_id: InstanceId | None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,13 @@ class RunSummary(TypedDict):
     task_records: NotRequired[dict[str, Any]]
 
 
+class WheelUsed(TypedDict):
+    """A wheel of the registry that a run had."""
+
+    name: str
+    sha256: str
+
+
 class RunSnapshot(TypedDict):
     """A run as it is now."""
 
@@ -73,6 +80,7 @@ class RunSnapshot(TypedDict):
     cancel: NotRequired[dict[str, Any] | None]
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
+    wheels: NotRequired[list[WheelUsed]]
 
 
 class RunTasks(TypedDict):

@@ -40,7 +40,7 @@ from pyoco_server.execution.commands import (
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow
+from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, WheelUsed
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
@@ -106,7 +106,7 @@ class Attempt:
                 runner = await self._borrow(held)
                 if runner is None or self.ledger.letting_go:
                     return HandedBack()
-                if (outcome := await self._start()) is not None:
+                if (outcome := await self._start(runner.wheels)) is not None:
                     return outcome
                 if self.ledger.letting_go:
                     return HandedBack()
@@ -198,7 +198,7 @@ class Attempt:
         await handle(self._place.stores, self.run_id, command, self._place.origin)
         return GivenUp(letter=self._letter("execution_error", failure))
 
-    async def _start(self) -> Outcome | None:
+    async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
         self.holds = True
         while True:
             command = StartExecution(
@@ -206,6 +206,7 @@ class Attempt:
                 attempt=self.ledger.execution.attempt + 1,
                 worker_id=self._place.worker_id,
                 instance_id=self._place.instance_id,
+                wheels=wheels,
             )
             handled = await self.ledger.commit(command)
             if handled.events:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidUsage
@@ -22,9 +23,11 @@ class FleetVoice:
         tags: tuple[str, ...],
         slots: int,
         current: Callable[[], Sequence[RunId]],
+        wheel_sync: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self._stores = stores
         self._current = current
+        self._wheel_sync = wheel_sync
         self._record = WorkerRecord(
             worker_id=worker_id,
             instance_id=instance_id,
@@ -44,7 +47,7 @@ class FleetVoice:
                 f"a worker with the id {self._record.worker_id!r} is running; stop it or choose another --worker-id",
                 worker_id=self._record.worker_id,
             )
-        await self._say(self._record)
+        await self._say(self._present())
 
     def ran(self, run_id: RunId, status: str) -> None:
         """Remember the last run for the next word."""
@@ -65,10 +68,11 @@ class FleetVoice:
         await self._say(replace(idle, stopped_at=now, stop_reason=reason))
 
     def _present(self) -> WorkerRecord:
+        record = replace(self._record, wheel_sync=self._wheel_sync())
         if self._last_run is None:
-            return self._record
+            return record
         run_id, status = self._last_run
-        return replace(self._record, last_run_id=run_id, last_run_status=status)
+        return replace(record, last_run_id=run_id, last_run_status=status)
 
     async def _say(self, record: WorkerRecord) -> None:
         await self._stores.registry.put(record)
