@@ -113,9 +113,9 @@ class Follower:
 
 
 async def read_present(
-    connection: Connection, stream: str, *, after: int | None = None, filter_subject: str = ""
+    connection: Connection, stream: str, *, after: int | None = None, upto: int | None = None, filter_subject: str = ""
 ) -> list[Followed]:
-    """What is in the stream now behind a sequence, or (None) the last message of each subject."""
+    """What is in the stream now behind a sequence (and up to another), or (None) the last message of each subject."""
     consumer, pending = await create_reader(connection, stream, after=after, filter_subject=filter_subject)
     found: list[Followed] = []
     pull = Pull(connection, stream, consumer)
@@ -128,8 +128,11 @@ async def read_present(
                     raise NatsUnavailable(f"reading {stream} was interrupted")
                 for message in pull.take():
                     at = delivered_at(message.reply)
-                    found.append(Followed(at.sequence, message))
                     pending = at.pending
+                    if upto is not None and at.sequence >= upto:
+                        pending = 0
+                    if upto is None or at.sequence <= upto:
+                        found.append(Followed(at.sequence, message))
     except TimeoutError as error:
         raise NatsUnavailable(f"reading {stream} took more than {API_SEC} s") from error
     finally:
