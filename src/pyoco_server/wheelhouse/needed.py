@@ -15,11 +15,13 @@ from pyoco_server.wheelhouse.wheel import Wheel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A wheel that this worker could install."""
+    """A wheel that this worker could install; the lower its `place`, the closer it was built to this interpreter."""
 
     wheel: Wheel
     package: NormalizedName
     version: Version
+    build: tuple[()] | tuple[int, str]
+    place: int
     sha256_hex: str
 
     @property
@@ -42,10 +44,6 @@ class Need:
     packages: Mapping[NormalizedName, Sequence[Candidate]]
     skipped: tuple[LeftOut, ...]
 
-    @property
-    def latest(self) -> tuple[Candidate, ...]:
-        return tuple(candidates[0] for candidates in self.packages.values())
-
 
 def needed(
     wheels: Iterable[Wheel], *, tags: AbstractSet[str], supported: Sequence[Tag], own: Mapping[str, str]
@@ -55,27 +53,29 @@ def needed(
     `own` are the packages that the worker's runners stand on, with their versions: no wheel takes their place.
     """
     rank = {tag: place for place, tag in enumerate(supported)}
-    found: dict[NormalizedName, list[tuple[Version, int, Candidate]]] = {}
+    runs_on = {canonicalize_name(name): version for name, version in own.items()}
+    found: dict[NormalizedName, list[Candidate]] = {}
     skipped = []
     for wheel in sorted(wheels, key=lambda wheel: wheel.name):
         if not wheel.is_for(frozenset(tags)):
             continue
-        verdict = _judge(wheel, rank, {canonicalize_name(name): version for name, version in own.items()})
+        verdict = _judge(wheel, rank, runs_on)
         if isinstance(verdict, LeftOut):
             skipped.append(verdict)
         else:
-            place, candidate = verdict
-            found.setdefault(candidate.package, []).append((candidate.version, -place, candidate))
-    packages = {
-        package: tuple(candidate for *_, candidate in sorted(ranked, key=lambda one: one[:2], reverse=True))
-        for package, ranked in sorted(found.items())
-    }
+            found.setdefault(verdict.package, []).append(verdict)
+    packages = {package: _best_first(candidates) for package, candidates in sorted(found.items())}
     return Need(packages=packages, skipped=tuple(skipped))
 
 
-def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | tuple[int, Candidate]:
+def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """As pip prefers them: by version, then by how close they are to the interpreter, then by build number."""
+    return tuple(sorted(candidates, key=lambda one: (one.version, -one.place, one.build), reverse=True))
+
+
+def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | Candidate:
     try:
-        package, version, _, built_for = parse_wheel_filename(wheel.name)
+        package, version, build, built_for = parse_wheel_filename(wheel.name)
     except InvalidWheelFilename:
         return LeftOut(wheel_name=wheel.name, reason="not the name of a wheel")
     if package in own:
@@ -89,8 +89,14 @@ def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, s
         best = next(iter(rank), None)
         reason = f"built for {built}, which this worker cannot run (its own is {best})"
         return LeftOut(wheel_name=wheel.name, reason=reason)
-    candidate = Candidate(wheel=wheel, package=package, version=version, sha256_hex=wheel.sha256_hex)
-    return min(places), candidate
+    return Candidate(
+        wheel=wheel,
+        package=package,
+        version=version,
+        build=build,
+        place=min(places),
+        sha256_hex=wheel.sha256_hex,
+    )
 
 
 def in_order_of_need(candidates: Sequence[Candidate], requires: Mapping[str, Sequence[str]]) -> tuple[Candidate, ...]:

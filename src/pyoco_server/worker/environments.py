@@ -77,40 +77,50 @@ class Environments:
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    async def build(self, wheels: Sequence[Fetched]) -> Built:
+    async def build(self, wheels: Sequence[Fetched], known: int = 0) -> Built:
         """An environment with as many of these as can live together; those that come first have precedence.
 
-        One by halves: a few bad ones among many cost a few tries each, and none when there are none.
+        When they cannot, it is tried without those behind the first `known`, then by halves: a few bad ones among many
+        cost a few tries each, and none when there are none.
         """
         failed: list[LeftOut] = []
         good: tuple[Fetched, ...] = ()
         environment: Environment | None = None
         waiting: list[Sequence[Fetched]] = [wheels] if wheels else []
+        tried: dict[str, InstallFailed] = {}
         while waiting:
             part = waiting.pop()
             try:
-                environment = await self._made((*good, *part))
+                environment = await self._made((*good, *part), tried)
                 good = (*good, *part)
             except InstallFailed as error:
                 if len(part) == 1:
                     failed.append(LeftOut(wheel_name=part[0].candidate.name, reason=str(error)))
                 else:
-                    half = len(part) // 2
-                    waiting += [part[half:], part[:half]]
+                    cut = known if 0 < known < len(part) == len(wheels) else len(part) // 2
+                    waiting += [part[cut:], part[:cut]]
         return Built(environment=environment, installed=good, failed=tuple(failed))
 
-    async def _made(self, wheels: Sequence[Fetched]) -> Environment:
+    async def _made(self, wheels: Sequence[Fetched], tried: dict[str, InstallFailed]) -> Environment:
         key = self.key_of(wheels)
         if (there := self.find(key)) is not None:
             return there
+        if key in tried:
+            raise tried[key]
+        try:
+            return await self._build(key, wheels)
+        except InstallFailed as error:
+            tried[key] = error
+            raise
+
+    async def _build(self, key: str, wheels: Sequence[Fetched]) -> Environment:
         folder = self._folder / key
         await asyncio.to_thread(_remove, folder)
         try:
-            environment = await self._install(folder, wheels)
+            return await self._install(folder, wheels)
         except BaseException:
             await asyncio.to_thread(_remove, folder)
             raise
-        return environment
 
     async def _install(self, folder: Path, wheels: Sequence[Fetched]) -> Environment:
         self._folder.mkdir(parents=True, exist_ok=True)

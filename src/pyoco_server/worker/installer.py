@@ -33,9 +33,20 @@ NOT_FOR_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON",
 # Wheels come from files; an index is asked only for what they require beyond what is there. One that does not answer
 # costs two tries of ten seconds per package, not two minutes.
 PIP_OPTIONS = (
-    *("--no-input", "--disable-pip-version-check", "--no-color", "--quiet", "--progress-bar", "off"),
-    *("--no-user", "--no-warn-script-location", "--root-user-action", "ignore", "--retries", "1", "--timeout", "10"),
+    *("--no-input", "--disable-pip-version-check", "--no-color", "--progress-bar", "off"),
+    *(
+        "--no-user",
+        "--no-warn-script-location",
+        "--no-warn-conflicts",
+        "--root-user-action",
+        "ignore",
+        "--retries",
+        "1",
+        "--timeout",
+        "10",
+    ),
 )
+CONFLICT, END_OF_CONFLICT = "The conflict is caused by:", "\n\n"
 NO_PIP = "this worker's Python has no pip; install it (python -m ensurepip) and start the worker again"
 
 
@@ -129,6 +140,14 @@ async def _run(program: str, *arguments: str) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if process.returncode != 0:
-        words = (complained or said).decode(errors="replace")
-        raise InstallFailed(shortened(words) or f"{Path(program).name} ended with exit code {process.returncode}")
+        words = _reason(said.decode(errors="replace"), complained.decode(errors="replace"))
+        raise InstallFailed(words or f"{Path(program).name} ended with exit code {process.returncode}")
     return said
+
+
+def _reason(said: str, complained: str) -> str:
+    """What pip has to say about a failure: what it complains of, and what it tells elsewhere about a conflict."""
+    _, found, conflict = said.partition(CONFLICT)
+    return shortened(
+        "\n".join([complained.strip(), f"{CONFLICT}{conflict.partition(END_OF_CONFLICT)[0]}" if found else ""])
+    )

@@ -15,6 +15,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from pyoco_server.application.ports import WheelStore
 from pyoco_server.errors import WheelCorrupt
+from pyoco_server.wheelhouse.contents import check_contents
+from pyoco_server.wheelhouse.names import parse_wheel_name
 from pyoco_server.wheelhouse.needed import Candidate
 
 READ_BYTES = 1024 * 1024
@@ -28,10 +30,17 @@ class WheelFiles:
         self._store = store
 
     async def fetch(self, candidate: Candidate) -> Path:
-        """The file, whose bytes are those the registry promises; `WheelCorrupt` when what arrived is not."""
+        """The file, whose bytes are those the registry promises; `WheelCorrupt` when what arrived is not.
+
+        `InvalidRequest` when they are no wheel of that name: whoever filled the registry may not have looked.
+        """
         file = self._folder / candidate.sha256_hex / candidate.name
-        if await asyncio.to_thread(_sha256_of, file) == candidate.sha256_hex:
-            return file
+        if await asyncio.to_thread(_sha256_of, file) != candidate.sha256_hex:
+            await self._get(candidate, file)
+        await asyncio.to_thread(_check, file)
+        return file
+
+    async def _get(self, candidate: Candidate, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         passing = file.with_name(f"{file.name}.{os.getpid()}.part")
         try:
@@ -44,7 +53,6 @@ class WheelFiles:
             passing.replace(file)
         finally:
             passing.unlink(missing_ok=True)
-        return file
 
     def collect(self, keep: Collection[str]) -> None:
         """Forget all but the wheels with these sums."""
@@ -68,6 +76,11 @@ def _sha256_of(file: Path) -> str | None:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except FileNotFoundError:
         return None
+
+
+def _check(file: Path) -> None:
+    with file.open("rb") as content:
+        check_contents(content, file.stat().st_size, parse_wheel_name(file.name))
 
 
 def required_by(file: Path) -> tuple[str, ...]:

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from packaging.tags import sys_tags
-from packaging.utils import NormalizedName
 
 from pyoco_server.application.ports import Clock, WheelStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage, PyocoError, WheelCorrupt, WheelNotFound, WheelSyncFailed
+from pyoco_server.errors import InvalidRequest, InvalidUsage, PyocoError, WheelCorrupt, WheelNotFound, WheelSyncFailed
 from pyoco_server.wheelhouse.needed import Candidate, LeftOut, Need, in_order_of_need, needed
 from pyoco_server.wheelhouse.synced import InstalledSet, Result, SyncReport, WheelSyncState, report_to_plain
 from pyoco_server.worker.environment import Lodging
@@ -165,34 +164,36 @@ class WheelSync:
     async def _install(self, need: Need) -> Built:
         """As many packages as can be had, each in the latest version that can."""
         failed: list[LeftOut] = []
-        left: Mapping[NormalizedName, Sequence[Candidate]] = need.packages
         while True:
-            fetched = await self._fetch([candidates[0] for candidates in left.values()], failed)
-            built = await self._environments.build(fetched)
-            failed += built.failed
             hopeless = {one.wheel_name for one in failed}
-            rest = {
-                package: tuple(candidate for candidate in candidates if candidate.name not in hopeless)
-                for package, candidates in left.items()
-            }
-            rest = {package: candidates for package, candidates in rest.items() if candidates}
-            if rest == left or not rest:
+            hopeful = [[one for one in candidates if one.name not in hopeless] for candidates in need.packages.values()]
+            latest = [candidates[0] for candidates in hopeful if candidates]
+            files = await self._fetch(latest, failed)
+            if len(files) < len(latest):
+                continue
+            built = await self._environments.build(*await asyncio.to_thread(self._known_first, latest, files))
+            if not built.failed:
                 return replace(built, failed=tuple(failed))
-            left = rest
+            failed += built.failed
 
-    async def _fetch(self, candidates: Sequence[Candidate], failed: list[LeftOut]) -> list[Fetched]:
-        """The files, those that others require first; what cannot be had is added to `failed`."""
+    async def _fetch(self, candidates: Sequence[Candidate], failed: list[LeftOut]) -> dict[str, Path]:
+        """The files by their names; what cannot be had is added to `failed`."""
         files: dict[str, Path] = {}
         for candidate in candidates:
             try:
                 files[candidate.name] = await self._files.fetch(candidate)
-            except (WheelNotFound, WheelCorrupt) as error:
+            except (WheelNotFound, WheelCorrupt, InvalidRequest) as error:
                 failed.append(LeftOut(wheel_name=candidate.name, reason=_words(error)))
-        there = [candidate for candidate in candidates if candidate.name in files]
-        requires = {name: await asyncio.to_thread(required_by, file) for name, file in files.items()}
-        return [
-            Fetched(candidate=candidate, file=files[candidate.name]) for candidate in in_order_of_need(there, requires)
-        ]
+        return files
+
+    def _known_first(self, candidates: Sequence[Candidate], files: Mapping[str, Path]) -> tuple[list[Fetched], int]:
+        """What is in use before what is new, and what is required before what requires it; how many are in use."""
+        in_use = {(state.wheel_name, state.sha256_hex) for state in self._in_use.wheels}
+        known = [one for one in candidates if (one.name, one.sha256_hex) in in_use]
+        new = [one for one in candidates if (one.name, one.sha256_hex) not in in_use]
+        requires = {one.name: required_by(files[one.name]) for one in new}
+        ordered = (*known, *in_order_of_need(new, requires))
+        return [Fetched(candidate=one, file=files[one.name]) for one in ordered], len(known)
 
     # --- moving -------------------------------------------------------------------------------------------------------
 
@@ -211,7 +212,8 @@ class WheelSync:
 
     def _moved(self, need: Need, prepared: Prepared) -> None:
         """The pool is there: say how it went."""
-        before = {state.nuid: state for state in (*self._in_use.wheels, *self._recorded().wheels)}
+        recorded = self._recorded() or self._in_use
+        before = {state.nuid: state for state in (*recorded.wheels, *self._in_use.wheels)}
         now = self._clock.now()
         states = (before.get(one.wheel.nuid) or WheelSyncState.of(one, now) for one in prepared.installed)
         self._in_use = InstalledSet(environment=prepared.lodging.key or None, wheels=tuple(states))
@@ -227,7 +229,7 @@ class WheelSync:
         self._tell(need, "partial" if prepared.failed else "ok", prepared.failed)
 
     async def _start_with_the_last(self, refused: str) -> None:
-        recorded = self._recorded()
+        recorded = self._recorded() or self._in_use
         environment = self._environments.find(recorded.environment) if recorded.environment else None
         if environment is not None and environment.key != refused:
             try:
@@ -251,8 +253,8 @@ class WheelSync:
 
     # --- keeping order ------------------------------------------------------------------------------------------------
 
-    def _recorded(self) -> InstalledSet:
-        return self._folder.manifest().sets.get(self._tags, InstalledSet(environment=None))
+    def _recorded(self) -> InstalledSet | None:
+        return self._folder.manifest().sets.get(self._tags)
 
     async def _keep_manifest(self) -> None:
         """See to it that the manifest says what is so; somebody may have damaged it."""
