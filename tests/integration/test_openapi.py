@@ -40,6 +40,11 @@ OPERATIONS = [
     "GET /runs/{run_id}/explain",
     "GET /workers",
     "PATCH /workers/{worker_id}",
+    "GET /wheels",
+    "GET /wheels/history",
+    "POST /wheels",
+    "GET /wheels/{wheel_name}",
+    "DELETE /wheels/{wheel_name}",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
