@@ -143,6 +143,47 @@ class WorkerPatched(TypedDict):
     updated_at: float
 
 
+class WheelArtifact(TypedDict):
+    """A registered wheel; without tags it is for every worker."""
+
+    name: str
+    size_bytes: int
+    bucket: str
+    nuid: str
+    modified: float
+    tags: list[str]
+    sha256_hex: NotRequired[str | None]
+
+
+class WheelHistoryEvent(TypedDict):
+    """What was done to a wheel, from where and by whom."""
+
+    event_id: str
+    occurred_at: float
+    action: Literal["upload", "delete"]
+    wheel_name: str
+    tags: list[str]
+    source: dict[str, Any]
+    actor: dict[str, Any]
+    size_bytes: NotRequired[int]
+    sha256_hex: NotRequired[str | None]
+    nuid: NotRequired[str]
+
+
+class WheelDeleted(TypedDict):
+    """The wheel is gone."""
+
+    name: str
+    deleted: bool
+
+
+class WheelReceived(TypedDict):
+    """A wheel that was downloaded, all of it."""
+
+    name: str
+    size_bytes: int
+
+
 class Reason(TypedDict):
     """One reason: a code for programs, words for people, and the facts they were made of."""
 
