@@ -20,6 +20,8 @@ from pyoco_server.worker.library import PyocoNatsWorker
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.wheel_sync import WheelSync
 from support.installable import broken, installable, put
+from support.processes import wait_for_exit
+from support.programs import descendants
 from support.runs import outcome_of, until
 
 FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
@@ -88,7 +90,8 @@ async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_e
 ) -> None:
     first = await put(store, installable("tools", "1.0", scripts={"which": "tools:which"}))
     worker = await join()
-    wheels_before = [(wheel.name, wheel.sha256) for wheel in next(iter(worker.pool._present.runners)).wheels]
+    async with worker.pool.borrow() as runner:
+        wheels_before = [(wheel.name, wheel.sha256) for wheel in runner.wheels]
     go = tmp_path / "go"
     running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
@@ -202,10 +205,11 @@ async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
     worker = await join(resolver=f"{flows}:resolve")
     await put(store, installable("tools", "2.0", files={"tools.py": "raise RuntimeError('no good')"}))
 
-    with pytest.raises(Exception, match="no good"):
-        await worker.sync.look()
+    await worker.sync.look()
 
     assert await worker.version("tools") == "1.0"
+    assert worker.told["last_result"] == "failed"
+    assert "no good" in worker.told["error"]
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
@@ -324,6 +328,24 @@ async def test_a_python_without_pip_says_so_and_the_worker_works(
 
     assert await worker.version("tools") == ABSENT
     assert "ensurepip" in worker.told["failed"][0]["reason"]
+
+
+async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_environment(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools"))
+    before = set(descendants(os.getpid()))
+    starting = asyncio.ensure_future(join())
+    folder = tmp_path / "sync" / "envs"
+    await until(lambda: bool(set(descendants(os.getpid())) - before))
+    begun = set(descendants(os.getpid())) - before
+
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    assert starting.cancelled()
+    assert all(wait_for_exit(pid) for pid in begun)
+    assert list(folder.iterdir()) == []
 
 
 async def test_old_environments_and_files_are_removed_when_their_last_runner_is_gone(

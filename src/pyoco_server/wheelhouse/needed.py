@@ -10,6 +10,8 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, NormalizedName, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from pyoco_server.errors import InvalidRequest
+from pyoco_server.wheelhouse.names import parse_wheel_name
 from pyoco_server.wheelhouse.wheel import Wheel
 
 
@@ -75,8 +77,9 @@ def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | Candidate:
     try:
+        parse_wheel_name(wheel.name)  # stricter: the name becomes that of a file
         package, version, build, built_for = parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename:
+    except (InvalidRequest, InvalidWheelFilename):
         return LeftOut(wheel_name=wheel.name, reason="not the name of a wheel")
     if package in own:
         reason = f"workers run on {package} {own[package]} of their own; upgrade the worker instead"

@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 Result = Literal["ok", "partial", "failed"]
 
 # A worker's record is read with every list of workers: it says how many there are, and names so many of them.
-MOST_INSTALLED, MOST_LEFT_OUT = 100, 20
+MOST_INSTALLED, MOST_LEFT_OUT = 50, 10
 LONGEST_REASON = 500
 
 
@@ -132,7 +132,9 @@ def report_to_plain(report: SyncReport) -> dict[str, Any]:
         "failed": _left_out(report.failed),
     }
     if report.error is not None:
-        plain |= {"error": shortened(report.error), "err_id": report.err_id}
+        plain["error"] = shortened(report.error)
+    if report.err_id is not None:
+        plain["err_id"] = report.err_id
     return plain
 
 

@@ -85,7 +85,7 @@ class Installer:
             raise InstallFailed(NO_PIP)
         try:
             async with asyncio.timeout(self._timeout_sec):
-                await asyncio.to_thread(self._prepare)
+                await asyncio.to_thread(self.prepare)
                 pins = self._folder / PINS
                 pip = ("-I", "-m", "pip", "install", *PIP_OPTIONS, "--constraint", str(pins))
                 await _run(str(self.python), *pip, *map(str, wheels))
@@ -107,7 +107,7 @@ class Installer:
     def _packages(self) -> Path:
         return Path(sysconfig.get_path("purelib", "venv", {"base": str(self._folder)}))
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """An empty environment over the worker's own: what the worker has counts as installed, and is found last."""
         venv.EnvBuilder(symlinks=True).create(self._folder)
         lines = (f"import site; site.addsitedir({folder!r})\n" for folder in self._beneath)

@@ -21,15 +21,12 @@ from packaging.tags import sys_tags
 
 from pyoco_server.application.ports import Clock, WheelStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidRequest, InvalidUsage, PyocoError, WheelCorrupt, WheelNotFound, WheelSyncFailed
-from pyoco_server.wheelhouse.needed import Candidate, LeftOut, Need, in_order_of_need, needed
+from pyoco_server.errors import InvalidUsage, PyocoError, WheelSyncFailed
+from pyoco_server.wheelhouse.needed import LeftOut, Need, needed
 from pyoco_server.wheelhouse.synced import InstalledSet, Result, SyncReport, WheelSyncState, report_to_plain
-from pyoco_server.worker.environment import Lodging
-from pyoco_server.worker.environments import Built, Environments, Fetched
 from pyoco_server.worker.installer import own_packages
 from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.sync_folder import SyncFolder
-from pyoco_server.worker.wheel_files import WheelFiles, required_by
+from pyoco_server.worker.wheel_install import Prepared, WheelInstall
 
 # What failed is tried again after one interval, then two, four …: the machine has other things to do than to run pip.
 LONGEST_WAIT_SEC = 300.0
@@ -40,19 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """An environment that is ready to be moved into, what is in it, and what is not."""
-
-    lodging: Lodging
-    installed: tuple[Candidate, ...]
-    failed: tuple[LeftOut, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What the registry held for us when we last acted on it, how often that failed, and when to act on it again."""
+    """What the registry held for us when we last acted on it, and what came of it.
+
+    `failures` counts how often it went wrong; then it is acted on again, but not before `again_at`.
+    """
 
     need: Need
+    report: SyncReport
     failures: int = 0
     again_at: float = 0.0
 
@@ -68,9 +60,7 @@ class WheelSync:
         self._config = config
         self._tags = tuple(sorted(set(tags)))
         self._clock = clock
-        self._folder = SyncFolder(Path(config.wheel_sync_dir).resolve())
-        self._files = WheelFiles(self._folder.files, store)
-        self._environments = Environments(self._folder.environments, config.wheel_install_timeout_sec)
+        self._install = WheelInstall(store, Path(config.wheel_sync_dir).resolve(), config.wheel_install_timeout_sec)
         self._supported = tuple(sys_tags())
         self._own = own_packages()
         self._seen: _Seen | None = None
@@ -94,8 +84,7 @@ class WheelSync:
             except InvalidUsage as error:
                 if prepared.lodging.environment is None:
                     raise
-                self._note_failure(need)
-                self._fail(f"no runner could start with the latest wheels: {error.detail}")
+                self._refused(need, error)
                 refused = prepared.lodging.key
             else:
                 self._moved(need, prepared)
@@ -121,17 +110,18 @@ class WheelSync:
         need = await self._need()
         seen = self._seen
         if seen is not None and seen.need.packages == need.packages:
-            if seen.failures and self._clock.monotonic() < seen.again_at:
-                return
             if not seen.failures:
-                await self._keep_manifest()
-                self._tell(need, "ok", ())
+                await self._install.record(self._tags, self._in_use)
+                self._say(replace(seen.report, at=self._clock.now(), skipped=need.skipped))
                 return
-        prepared = await self._prepare(need)
+            if self._clock.monotonic() < seen.again_at:
+                self._say(self._still(seen.report))
+                return
+        prepared = await self._install.prepare(need, self._in_use)
         if prepared.lodging.key == (self._in_use.environment or ""):
             prepared.lodging.leave()
-        else:
-            await self._switch(need, prepared)
+        elif not await self._switch(need, prepared):
+            return
         self._moved(need, prepared)
         await self._tidy()
 
@@ -147,122 +137,78 @@ class WheelSync:
         try:
             async with asyncio.timeout(patience_sec):
                 need = await self._need()
-                return need, await self._prepare(need)
+                return need, await self._install.prepare(need, self._in_use)
         except TimeoutError:
             self._fail(f"not done within {patience_sec:g} s; it goes on while the worker works")
         except (PyocoError, OSError) as error:
             self._fail(_words(error))
         return need, None
 
-    async def _prepare(self, need: Need) -> Prepared:
-        async with self._folder.locked(self._config.wheel_install_timeout_sec):
-            built = await self._install(need)
-            environment = built.environment
-            lodging = Lodging() if environment is None else self._environments.enter(environment)
-        return Prepared(lodging=lodging, installed=tuple(one.candidate for one in built.installed), failed=built.failed)
-
-    async def _install(self, need: Need) -> Built:
-        """As many packages as can be had, each in the latest version that can."""
-        failed: list[LeftOut] = []
-        while True:
-            hopeless = {one.wheel_name for one in failed}
-            hopeful = [[one for one in candidates if one.name not in hopeless] for candidates in need.packages.values()]
-            latest = [candidates[0] for candidates in hopeful if candidates]
-            files = await self._fetch(latest, failed)
-            if len(files) < len(latest):
-                continue
-            built = await self._environments.build(*await asyncio.to_thread(self._known_first, latest, files))
-            if not built.failed:
-                return replace(built, failed=tuple(failed))
-            failed += built.failed
-
-    async def _fetch(self, candidates: Sequence[Candidate], failed: list[LeftOut]) -> dict[str, Path]:
-        """The files by their names; what cannot be had is added to `failed`."""
-        files: dict[str, Path] = {}
-        for candidate in candidates:
-            try:
-                files[candidate.name] = await self._files.fetch(candidate)
-            except (WheelNotFound, WheelCorrupt, InvalidRequest) as error:
-                failed.append(LeftOut(wheel_name=candidate.name, reason=_words(error)))
-        return files
-
-    def _known_first(self, candidates: Sequence[Candidate], files: Mapping[str, Path]) -> tuple[list[Fetched], int]:
-        """What is in use before what is new, and what is required before what requires it; how many are in use."""
-        in_use = {(state.wheel_name, state.sha256_hex) for state in self._in_use.wheels}
-        known = [one for one in candidates if (one.name, one.sha256_hex) in in_use]
-        new = [one for one in candidates if (one.name, one.sha256_hex) not in in_use]
-        requires = {one.name: required_by(files[one.name]) for one in new}
-        ordered = (*known, *in_order_of_need(new, requires))
-        return [Fetched(candidate=one, file=files[one.name]) for one in ordered], len(known)
-
     # --- moving -------------------------------------------------------------------------------------------------------
 
-    async def _switch(self, need: Need, prepared: Prepared) -> None:
+    async def _switch(self, need: Need, prepared: Prepared) -> bool:
+        """Whether the pool has moved; otherwise it is where it was, and that has been told."""
         try:
             await self._pool.switch(prepared.lodging)
         except InvalidUsage as error:
-            self._note_failure(need)
-            raise WheelSyncFailed(
-                f"no runner could start with these wheels, the present ones stay: {error.detail}"
-            ) from error
+            self._refused(need, error)
+            return False
         logger.info(
             "wheels changed",
             extra={"environment": prepared.lodging.key, "wheels": [candidate.name for candidate in prepared.installed]},
         )
+        return True
 
     def _moved(self, need: Need, prepared: Prepared) -> None:
         """The pool is there: say how it went."""
-        recorded = self._recorded() or self._in_use
+        recorded = self._install.recorded(self._tags) or self._in_use
         before = {state.nuid: state for state in (*recorded.wheels, *self._in_use.wheels)}
         now = self._clock.now()
         states = (before.get(one.wheel.nuid) or WheelSyncState.of(one, now) for one in prepared.installed)
         self._in_use = InstalledSet(environment=prepared.lodging.key or None, wheels=tuple(states))
-        if prepared.failed:
-            self._note_failure(need)
-            for one in prepared.failed:
-                facts = {"wheel_name": one.wheel_name, "reason": one.reason}
-                logger.warning(WheelSyncFailed.message(), extra=facts | IDS)
-        else:
-            self._seen = _Seen(need=need)
+        for one in prepared.failed:
+            facts = {"wheel_name": one.wheel_name, "reason": one.reason}
+            logger.warning(WheelSyncFailed.message(), extra=facts | IDS)
         for one in need.skipped:
             logger.info("a wheel is skipped", extra={"wheel_name": one.wheel_name, "reason": one.reason})
-        self._tell(need, "partial" if prepared.failed else "ok", prepared.failed)
+        result: Result = "partial" if prepared.failed else "ok"
+        self._acted(need, self._report(result, skipped=need.skipped, failed=prepared.failed))
+
+    def _refused(self, need: Need, error: InvalidUsage) -> None:
+        reason = f"no runner can start with the latest wheels, so it goes on without them: {error.detail}"
+        logger.warning(WheelSyncFailed.message(), extra={"reason": reason} | IDS)
+        self._acted(need, self._report("failed", skipped=need.skipped, error=reason))
 
     async def _start_with_the_last(self, refused: str) -> None:
-        recorded = self._recorded() or self._in_use
-        environment = self._environments.find(recorded.environment) if recorded.environment else None
-        if environment is not None and environment.key != refused:
+        recorded = self._install.recorded(self._tags) or self._in_use
+        lodging = self._install.lodging(recorded) if recorded.environment != refused else None
+        if lodging is not None:
             try:
-                await self._pool.start(self._environments.enter(environment))
+                await self._pool.start(lodging)
             except InvalidUsage as error:
                 self._fail(f"no runner could start with the last wheels: {error.detail}")
             else:
                 self._in_use = recorded
-                self._retell()
+                self._say(self._still(self._said))
                 return
         await self._pool.start()
 
-    def _note_failure(self, need: Need) -> None:
+    def _acted(self, need: Need, report: SyncReport) -> None:
+        """Remember what we acted on and what came of it, and say so."""
+        self._say(report)
+        if report.result == "ok":
+            self._seen = _Seen(need=need, report=report)
+            return
         failures = 1
         if self._seen is not None and self._seen.need.packages == need.packages:
             failures += self._seen.failures
-        wait_sec = min(self._config.wheel_sync_interval_sec * 2 ** (failures - 1), LONGEST_WAIT_SEC)
-        # A little early: the next look that comes after the wait is meant, not the one after that.
-        again_at = self._clock.monotonic() + wait_sec - self._config.wheel_sync_interval_sec / 2
-        self._seen = _Seen(need=need, failures=failures, again_at=again_at)
+        interval_sec = self._config.wheel_sync_interval_sec
+        wait_sec = min(interval_sec * 2 ** (failures - 1), LONGEST_WAIT_SEC)
+        # A little early: the look that comes after the wait is meant, not the one after that.
+        again_at = self._clock.monotonic() + wait_sec - interval_sec / 2
+        self._seen = _Seen(need=need, report=report, failures=failures, again_at=again_at)
 
     # --- keeping order ------------------------------------------------------------------------------------------------
-
-    def _recorded(self) -> InstalledSet | None:
-        return self._folder.manifest().sets.get(self._tags)
-
-    async def _keep_manifest(self) -> None:
-        """See to it that the manifest says what is so; somebody may have damaged it."""
-        if await asyncio.to_thread(self._recorded) == self._in_use:
-            return
-        async with self._folder.locked(self._config.wheel_install_timeout_sec):
-            manifest = self._folder.manifest().with_set(self._tags, self._in_use)
-            await asyncio.to_thread(self._folder.write, manifest)
 
     async def _tidy_at_start(self) -> None:
         try:
@@ -272,12 +218,8 @@ class WheelSync:
 
     async def _tidy(self) -> None:
         """Put what is in use into the manifest, and clear away what nobody needs."""
-        await self._keep_manifest()
-        sums = {wheel.sha256_hex for wheel in await self._store.all() if wheel.sha256_hex is not None}
-        async with self._folder.locked(self._config.wheel_install_timeout_sec):
-            keep = self._folder.manifest().environments()
-            gone = await asyncio.to_thread(self._environments.collect, keep)
-            await asyncio.to_thread(self._files.collect, sums)
+        await self._install.record(self._tags, self._in_use)
+        gone = await self._install.collect()
         if gone:
             logger.info("old environments removed", extra={"environments": gone})
 
@@ -285,36 +227,33 @@ class WheelSync:
 
     def _fail(self, reason: str) -> None:
         logger.warning(WheelSyncFailed.message(), extra={"reason": reason} | IDS)
-        self._say(
-            SyncReport(
-                at=self._clock.now(),
-                result="failed",
-                environment=self._in_use.environment,
-                installed=self._in_use.wheels,
-                error=reason,
-                err_id=WheelSyncFailed.err_id,
-            )
+        self._say(self._report("failed", error=reason))
+
+    def _report(
+        self,
+        result: Result,
+        *,
+        skipped: Sequence[LeftOut] = (),
+        failed: Sequence[LeftOut] = (),
+        error: str | None = None,
+    ) -> SyncReport:
+        return SyncReport(
+            at=self._clock.now(),
+            result=result,
+            environment=self._in_use.environment,
+            installed=self._in_use.wheels,
+            skipped=skipped,
+            failed=failed,
+            error=error,
+            err_id=None if result == "ok" else WheelSyncFailed.err_id,
         )
 
-    def _tell(self, need: Need, result: Result, failed: Sequence[LeftOut]) -> None:
-        self._say(
-            SyncReport(
-                at=self._clock.now(),
-                result=result,
-                environment=self._in_use.environment,
-                installed=self._in_use.wheels,
-                skipped=need.skipped,
-                failed=failed,
-                err_id=WheelSyncFailed.err_id if failed else None,
-            )
-        )
-
-    def _retell(self) -> None:
-        """The same report, with what is in use by now."""
-        self._say(replace(self._report, environment=self._in_use.environment, installed=self._in_use.wheels))
+    def _still(self, report: SyncReport) -> SyncReport:
+        """The same news, with what is in use by now."""
+        return replace(report, environment=self._in_use.environment, installed=self._in_use.wheels)
 
     def _say(self, report: SyncReport) -> None:
-        self._report = report
+        self._said = report
         self._told = report_to_plain(report)
 
 

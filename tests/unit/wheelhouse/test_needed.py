@@ -76,6 +76,7 @@ def test_the_latest_that_the_worker_can_run_is_taken_and_a_later_one_is_skipped(
         (stored("pyyaml-9-py3-none-any.whl"), "pyyaml 6.0.3"),
         (stored("demo-1-py3-none-any.whl", sha256_hex=None), "sha256"),
         (stored("something-else.txt"), "not the name of a wheel"),
+        (stored("demo-1.0-1/../../../up-py3-none-any.whl"), "not the name of a wheel"),
     ],
 )
 def test_what_must_not_be_installed_is_skipped_with_the_reason(wheel: Wheel, reason: str) -> None:

@@ -31,7 +31,7 @@ STYLES = {
 MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·"}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
-WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN")
+WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN", "WHEELS")
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
 
@@ -90,7 +90,18 @@ def worker_row(worker: Json) -> Row:
         moment(worker.get("last_seen_at")),
         text(worker.get("current_run_id")),
         "yes" if worker.get("hidden") else "-",
+        wheels_of(worker.get("wheel_sync")),
     )
+
+
+def wheels_of(sync: Json | None) -> str:
+    """How the wheels of a worker stand: how many it has, and what is wrong with the others."""
+    if not sync:
+        return "-"
+    result, installed, failed = sync.get("last_result"), sync.get("installed_count"), sync.get("failed_count")
+    if result == "partial" and failed:
+        return f"{text(installed)} ({text(failed)} failed)"
+    return f"{text(installed)} ({text(result)})" if result not in ("ok", None) else text(installed)
 
 
 def run_facts(run: Json) -> list[tuple[str, str]]:
