@@ -32,6 +32,8 @@ MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
 WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN")
+WHEEL_HEAD = ("WHEEL", "SIZE", "TAGS", "MODIFIED", "SHA256")
+WHEEL_EVENT_HEAD = ("WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR", "SOURCE")
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
 
@@ -91,6 +93,41 @@ def worker_row(worker: Json) -> Row:
         text(worker.get("current_run_id")),
         "yes" if worker.get("hidden") else "-",
     )
+
+
+def wheel_row(wheel: Json) -> Row:
+    return (
+        text(wheel.get("name")),
+        size(wheel.get("size_bytes")),
+        text(wheel.get("tags")),
+        moment(wheel.get("modified")),
+        text(str(wheel.get("sha256_hex") or "")[:12]),
+    )
+
+
+def wheel_event_row(event: Json) -> Row:
+    actor, source = event.get("actor"), event.get("source")
+    who = [actor.get(key) for key in ("tenant_id", "api_key_id", "sub")] if isinstance(actor, Mapping) else []
+    return (
+        moment(event.get("occurred_at")),
+        text(event.get("action")),
+        text(event.get("wheel_name")),
+        text(event.get("tags")),
+        text("/".join(str(one) for one in who if one)),
+        text(source.get("client") if isinstance(source, Mapping) else None),
+    )
+
+
+def size(count: object) -> str:
+    """How many bytes, in the unit that fits."""
+    if not isinstance(count, int | float) or isinstance(count, bool) or not math.isfinite(count):
+        return "-"
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
 
 
 def run_facts(run: Json) -> list[tuple[str, str]]:
