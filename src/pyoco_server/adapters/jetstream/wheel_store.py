@@ -28,7 +28,7 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.bucket import MARKER_TTL_SEC
-from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.follower import Followed, read_present
 from pyoco_server.adapters.jetstream.messages import headers, stored_at
@@ -213,15 +213,20 @@ class JetStreamWheelStore:
 
     async def _metas(self) -> dict[str, _Meta]:
         """By subject, what is said under every name, deletions included: they count where the last word is meant."""
-        every = subjects.every_object_meta(self._bucket)
-        found = await read_present(self._connection, self._stream, filter_subject=every)
+        found = await self._present(subjects.every_object_meta(self._bucket))
         # One that was changed while we read is there twice; the later word counts.
         return {item.message.subject.decode(): self._read_meta(item) for item in found}
 
     async def _meta(self, name: str) -> _Meta | None:
-        subject = subjects.object_meta(self._bucket, name)
-        found = await read_present(self._connection, self._stream, filter_subject=subject)
+        found = await self._present(subjects.object_meta(self._bucket, name))
         return self._read_meta(found[-1]) if found else None
+
+    async def _present(self, subject: str) -> list[Followed]:
+        # Asked first, because it is answered at once or not at all; and most registries are empty.
+        info = await self._connection.api(subjects.stream_info(self._stream), timeout_sec=REQUEST_SEC)
+        if not info["state"]["messages"]:
+            return []
+        return await read_present(self._connection, self._stream, filter_subject=subject)
 
     def _read_meta(self, item: Followed) -> _Meta:
         wheel, pieces = None, 0
