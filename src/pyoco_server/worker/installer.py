@@ -101,6 +101,7 @@ class Installer:
         found = {
             canonicalize_name(distribution.name): distribution.version
             for distribution in importlib.metadata.distributions(path=[str(self._packages())])
+            if distribution.metadata["Name"]
         }
         return [name for name, version in packages.items() if not _is_version(found.get(name), version)]
 

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ class WheelSync:
 
     async def _need(self) -> Need:
         wheels = await self._store.all()
-        return needed(wheels, tags=set(self._tags), supported=self._supported, own=self._own)
+        # In a thread: a registry of some thousand wheels is no reason to be late with heartbeats.
+        judge = partial(needed, wheels, tags=set(self._tags), supported=self._supported, own=self._own)
+        return await asyncio.to_thread(judge)
 
     async def _prepare_at_start(self) -> tuple[Need, Prepared | None]:
         need = Need(packages={}, skipped=())
