@@ -9,7 +9,8 @@ from bench.load import LoadClient
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
-from bench.stacks import DEFAULT_TAGS, Stack
+from bench.stacks import DEFAULT_TAGS, Ours, Stack
+from bench.wheels import sync_beside_pip
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
 # A list that takes this long is measured once and without filters: nobody needs the second digit of such a figure.
@@ -168,4 +169,23 @@ def access(bench: Bench, stack: Stack) -> None:
             bench.add("ours", f"access.{row}", share)
 
 
-PARTS: dict[str, Part] = {"submit": submit, "drain": drain, "idle": idle, "lists": lists, "sse": sse, "access": access}
+def wheels(bench: Bench, stack: Stack) -> None:
+    """Only ours, beside a bare pip with the same files."""
+    if not isinstance(stack, Ours):
+        return
+    with bench.journal.step("ours", "sync of wheels"), bench.started(stack, "interval"):
+        sync_sec, bare_sec = sync_beside_pip(stack)
+        bench.add("ours", "wheels.sync", sync_sec)
+        bench.add("limit", "raw.pip", bare_sec)
+        bench.add("ours", "wheels.share", sync_sec / bare_sec)
+
+
+PARTS: dict[str, Part] = {
+    "submit": submit,
+    "drain": drain,
+    "idle": idle,
+    "lists": lists,
+    "sse": sse,
+    "access": access,
+    "wheels": wheels,
+}

@@ -81,7 +81,7 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    ours = [*_stream_rows(), *_access_rows()]
+    ours = [*_stream_rows(), *_access_rows(), *_wheel_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -96,7 +96,8 @@ def limit_rows() -> list[Row]:
         for sync, word in SYNC_WORDS.items()
         for act, title in (("publish", "JetStream publish"), ("put", "KV put"), ("fetch", "fetch + ack"))
     ]
-    return [*bare, *raw, Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower")]
+    pip = Row(key="raw.pip", title="bare pip install of 20 wheels into an empty venv", unit="s", better="lower")
+    return [*bare, *raw, Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower"), pip]
 
 
 def _submit_rows() -> list[Row]:
@@ -179,6 +180,15 @@ def _access_rows() -> list[Row]:
         )
         for way, word in ways.items()
         for act, path in acts.items()
+    ]
+
+
+def _wheel_rows() -> list[Row]:
+    title = "sync of 20 wheels, until a runner has them"
+    share = f"{title} / bare pip install of the same files"
+    return [
+        Row(key="wheels.sync", title=title, unit="s", better="lower"),
+        Row(key="wheels.share", title=share, unit="×", better="lower", budget=at_most("wheels.share", 2, "× bare pip")),
     ]
 
 

@@ -22,6 +22,8 @@ from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
+from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
+from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.adapters.token_keys import TokenKeys
@@ -139,6 +141,7 @@ def _fsyncs(config: NatsBackendConfig) -> bool:
 
 
 def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+    clock = SystemClock()
     return Stores(
         broker=connection,
         log=JetStreamEventLog(connection, config, facts),
@@ -147,7 +150,9 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
         dead_letters=JetStreamDeadLetters(connection, config),
         registry=JetStreamRegistry(connection, config, facts),
         signals=JetStreamSignals(connection),
-        clock=SystemClock(),
+        wheels=JetStreamWheelStore(connection, config, facts, clock),
+        wheel_history=JetStreamWheelHistory(connection, config, facts),
+        clock=clock,
         ids=SystemIds(),
         durability=facts.durability,
     )

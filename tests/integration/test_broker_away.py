@@ -47,6 +47,10 @@ async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
                 ("GET", f"/runs/{run_id}/tasks", None),
                 ("POST", f"/runs/{run_id}/cancel", None),
                 ("GET", "/metrics", None),
+                ("GET", "/wheels", None),
+                ("GET", "/wheels/history", None),
+                ("GET", "/wheels/demo-1.0-py3-none-any.whl", None),
+                ("DELETE", "/wheels/demo-1.0-py3-none-any.whl", None),
             ]
             began_at = time.monotonic()
             answers = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in questions))

@@ -38,10 +38,27 @@ OF_THE_CONTRACT = [
     "metrics",
     "dlq",
     "dlq-replay",
+    "wheels",
+    "wheel-history",
+    "wheel-upload",
+    "wheel-delete",
     "explain",
     "init",
     "doctor",
 ]
+WHEEL: dict[str, Any] = {
+    "name": "demo-1.0-py3-none-any.whl",
+    "size_bytes": 1_500_000,
+    "tags": ["gpu"],
+    "sha256_hex": "abcdef0123456789",
+}
+WHEEL_EVENT = {
+    "action": "upload",
+    "wheel_name": WHEEL["name"],
+    "tags": [],
+    "source": {"client": "10.0.0.7"},
+    "actor": {"kind": "api_key", "tenant_id": "team-a", "api_key_id": "k-1"},
+}
 RUN = {
     "run_id": RUN_ID,
     "status": "COMPLETED",
@@ -70,6 +87,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         "/workers/w-1": {"worker_id": "w-1", "hidden": True, "updated_at": 1.0},
         "/dlq": {"items": [LETTER], "next_cursor": "41"},
         "/dlq/42/replay": {"run_id": RUN_ID, "status": "PENDING", "replay_of": {"seq": 42, "run_id": RUN_ID}},
+        "/wheels": [WHEEL],
+        "/wheels/history": [WHEEL_EVENT],
+        f"/wheels/{WHEEL['name']}": {"name": WHEEL["name"], "deleted": True},
         "/metrics": 'pyoco_runs_total{status="COMPLETED"} 1\n',
     }
     with stand_in(answers) as there:
@@ -162,6 +182,20 @@ def test_the_version_needs_no_server(
         (["list", "--output", "xml"], "xml", "pyoco-client list"),
         (["workers", "--hide", "a", "--unhide", "b"], "exclude", "pyoco-client workers --hide a"),
         (["workers", "--hide", "a/b"], "not a worker id", "pyoco-client workers --hide worker-1"),
+        (["wheel-upload"], "--wheel-file", "pyoco-client wheel-upload --wheel-file dist/demo-1.0-py3-none-any.whl"),
+        (
+            ["wheel-upload", "--wheel-file", "x.whl"],
+            "no file",
+            f"pyoco-client wheel-upload --wheel-file dist/{WHEEL['name']}",
+        ),
+        (
+            ["wheel-delete", "--wheel-name", "demo"],
+            "name of a wheel",
+            "pyoco-client wheel-delete --wheel-name demo-1.0",
+        ),
+        (["wheel-history", "--limit", "501"], "--limit", "pyoco-client wheel-history"),
+        (["wheel-history", "--action", "replace"], "replace", "pyoco-client wheel-history"),
+        (["wheel-download", "--wheel-name", "a.whl", "--to", "no/where"], "no folder", "mkdir -p no"),
         (["list", "--server", "localhost:8000"], "address", "pyoco-client --server http://127.0.0.1:8000"),
         (["list", "--api-key", "日本"], "api_key", "pyoco-client"),
         (["cancel", "a", "--timeout-sec", "9"], "needs --wait", "pyoco-client cancel a --timeout-sec 9 --wait"),
@@ -224,6 +258,12 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(
             ("GET", "/dlq?reason=max_deliver&tag=gpu&flow=f&limit=5&cursor=9"),
         ),
         (["dlq-replay", "--seq", "42"], ("POST", "/dlq/42/replay")),
+        (["wheels"], ("GET", "/wheels")),
+        (
+            ["wheel-history", "--limit", "3", "--wheel-name", WHEEL["name"], "--action", "upload"],
+            ("GET", f"/wheels/history?limit=3&wheel_name={WHEEL['name']}&action=upload"),
+        ),
+        (["wheel-delete", "--wheel-name", WHEEL["name"]], ("DELETE", f"/wheels/{WHEEL['name']}")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -263,6 +303,16 @@ def test_a_page_names_the_next_one_for_people_on_stderr(
         (["tasks", RUN_ID, "-o", "table"], "   TASK   STATUS     TIME  DETAIL\n✓  greet  SUCCEEDED  -\n"),
         (["explain", RUN_ID], f"{RUN_ID} COMPLETED\nit went well\n"),
         (["metrics"], 'pyoco_runs_total{status="COMPLETED"} 1\n'),
+        (
+            ["wheels", "-o", "table"],
+            "WHEEL                      SIZE    TAGS  MODIFIED  SHA256\n"
+            "demo-1.0-py3-none-any.whl  1.5 MB  gpu   -         abcdef012345\n",
+        ),
+        (
+            ["wheel-history", "-o", "table"],
+            "WHEN  ACTION  WHEEL                      TAGS  ACTOR       SOURCE\n"
+            "-     upload  demo-1.0-py3-none-any.whl  -     team-a/k-1  10.0.0.7\n",
+        ),
     ],
 )
 def test_other_forms_are_for_people(

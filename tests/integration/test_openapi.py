@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-import uvicorn
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -22,10 +19,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.gateways import gateway_settings
+from support.served import served
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [
@@ -42,6 +38,11 @@ OPERATIONS = [
     "PATCH /workers/{worker_id}",
     "GET /dlq",
     "POST /dlq/{seq}/replay",
+    "GET /wheels",
+    "GET /wheels/history",
+    "POST /wheels",
+    "GET /wheels/{wheel_name}",
+    "DELETE /wheels/{wheel_name}",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
@@ -57,37 +58,14 @@ CASES = [
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
 EXAMPLES = 80
-START_SEC = 20.0
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: NatsBackendConfig, listener: socket.socket) -> None:
-        super().__init__(uvicorn.Config(create_app(config), log_config=None, access_log=False))
-        self.ready = threading.Event()
-        self._listener = listener
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    def serve_in_thread(self) -> None:
-        self.run(sockets=[self._listener])
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A gateway behind a real socket, with one run of each kind that can be had without a worker."""
     folder: Path = tmp_path_factory.mktemp("gateway")
-    with Broker(folder) as broker, socket.create_server(("127.0.0.1", 0)) as listener:
-        server = _Server(gateway_settings(broker.url, folder), listener)
-        thread = threading.Thread(target=server.serve_in_thread)
-        thread.start()
-        try:
-            assert server.ready.wait(START_SEC)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(START_SEC)
+    with Broker(folder) as broker, served(gateway_settings(broker.url, folder)) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow
+from pyoco_server.execution.state import StopHow, WheelUsed
 from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
 
 AT = 1_700_000_000.0
@@ -15,7 +15,8 @@ AT = 1_700_000_000.0
 class ScriptedRunner:
     """Runner. The test speaks for the flow: `say`, `end`, `die`."""
 
-    def __init__(self, began: Callable[[ScriptedRunner], None]) -> None:
+    def __init__(self, began: Callable[[ScriptedRunner], None], wheels: tuple[WheelUsed, ...] = ()) -> None:
+        self.wheels = wheels
         self.job: RunJob | None = None
         self.cancelled = asyncio.Event()
         self.killed = asyncio.Event()
@@ -67,6 +68,7 @@ class ScriptedExecutor:
 
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
+        self.wheels: tuple[WheelUsed, ...] = ()
         self._free = asyncio.Semaphore(slots)
         self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
         self._on_begin = on_begin
@@ -80,7 +82,7 @@ class ScriptedExecutor:
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[ScriptedRunner]:
         async with self._free:
-            yield ScriptedRunner(self._began)
+            yield ScriptedRunner(self._began, self.wheels)
 
     async def begun(self) -> ScriptedRunner:
         """The next runner that was given a job."""

@@ -17,6 +17,8 @@ from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import ensure_resources
+from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
+from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
 from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
@@ -26,6 +28,9 @@ from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
+from pyoco_server.adapters.memory.wheel_history import MemoryWheelHistory
+from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
+from pyoco_server.adapters.system import SystemClock
 from pyoco_server.application.ports import (
     DeadLetters,
     EventLog,
@@ -35,6 +40,8 @@ from pyoco_server.application.ports import (
     LiveCommits,
     Signals,
     SnapshotStore,
+    WheelHistory,
+    WheelStore,
     WorkerRegistry,
 )
 from pyoco_server.config import NatsBackendConfig
@@ -57,6 +64,8 @@ class Ports:
     live: LiveCommits
     feed: Feed
     keys: KeyStore
+    wheels: WheelStore
+    wheel_history: WheelHistory
 
 
 def memory_ports() -> Ports:
@@ -71,6 +80,8 @@ def memory_ports() -> Ports:
         live=MemoryLiveCommits(log),
         feed=MemoryFeed(log, snapshots),
         keys=MemoryKeyStore(),
+        wheels=MemoryWheelStore(SystemClock()),
+        wheel_history=MemoryWheelHistory(),
     )
 
 
@@ -96,6 +107,8 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         live=JetStreamLiveCommits(connection, config),
         feed=JetStreamFeed(connection, config, facts),
         keys=JetStreamKeyStore(connection, config, facts),
+        wheels=JetStreamWheelStore(connection, config, facts, SystemClock()),
+        wheel_history=JetStreamWheelHistory(connection, config, facts),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import WorkerId
+from pyoco_server.worker.executor import WheelKeeper
 from pyoco_server.worker.supervisor import Supervisor
 from support.runners import ScriptedExecutor
 
@@ -33,10 +34,11 @@ async def at_work(
     tags: tuple[str, ...] = ("default",),
     on_begin: Callable[[], None] = lambda: None,
     patience_sec: float = 20.0,
+    sync: WheelKeeper | None = None,
 ) -> AsyncIterator[Working]:
     """A worker that takes jobs within the block, and is told to stop at once at its end."""
     worker = Working(executor=ScriptedExecutor(slots, on_begin))
-    supervisor = Supervisor(stores, worker.executor, config, WorkerId(name), tags, slots)
+    supervisor = Supervisor(stores, worker.executor, config, WorkerId(name), tags, slots, sync)
     async with asyncio.timeout(patience_sec):
         task = asyncio.create_task(supervisor.run(worker.stop, at_once=worker.at_once))
         try:

@@ -86,6 +86,8 @@ class World:
             dead_letters=ports.dead_letters,
             registry=ports.registry,
             signals=ports.signals,
+            wheels=ports.wheels,
+            wheel_history=ports.wheel_history,
             clock=clock or self.clock,
             ids=SystemIds(),
             durability="buffered",

@@ -19,6 +19,7 @@ from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
+from pyoco_server.application.wheels import UPLOADS, Wheels
 from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
@@ -40,11 +41,17 @@ class Gateway:
     config: NatsBackendConfig
     door: Door | None = None
     heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(HEAVY_LISTS))
+    uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS))
 
     @property
     def lists(self) -> Lists:
         """Lists of runs, from the index."""
         return Lists(stores=self.stores, index=self.index, follower=self.follower, heavy=self.heavy)
+
+    @property
+    def wheels(self) -> Wheels:
+        """The wheel registry."""
+        return Wheels(self.stores)
 
     async def submit(
         self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None

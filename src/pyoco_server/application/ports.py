@@ -24,6 +24,7 @@ from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 from pyoco_server.readmodel.tallies import Tallies, Waiting
+from pyoco_server.wheelhouse.history import WheelAction, WheelEvent
 from pyoco_server.wheelhouse.wheel import Wheel
 
 Durability = Literal["fsynced", "replicated", "buffered"]
@@ -373,8 +374,19 @@ class WheelStore(Protocol):
         """Every wheel that is there, by name."""
 
     async def get(self, name: str) -> Wheel | None: ...
-    async def put(self, name: str, chunks: AsyncIterator[bytes], *, tags: Sequence[str]) -> Wheel:
-        """Store the bytes under this name, in place of what was there; what was there stays when `chunks` raises."""
+    async def put(
+        self,
+        name: str,
+        chunks: AsyncIterator[bytes],
+        *,
+        tags: Sequence[str],
+        admit: Callable[[Sequence[Wheel]], None] | None = None,
+    ) -> Wheel:
+        """Store the bytes under this name, in place of what was there; what was there stays when `chunks` raises.
+
+        `admit` is asked with all wheels there are, at the very moment: between its word and the new wheel nobody else's
+        is added, changed or removed. What it raises is raised here, and nothing has changed.
+        """
 
     def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
         """The bytes of exactly this upload, in order; `WheelNotFound` when it was deleted or replaced meanwhile.
@@ -384,6 +396,18 @@ class WheelStore(Protocol):
 
     async def delete(self, wheel: Wheel) -> bool:
         """Remove exactly this upload; False when it was gone already."""
+
+
+class WheelHistory(Protocol):
+    """What was done to wheels, and by whom; forgotten when it is old enough."""
+
+    async def add(self, event: WheelEvent) -> None:
+        """Remember it; the repeat of an event changes nothing."""
+
+    async def recent(
+        self, limit: int, *, wheel_name: str | None = None, action: WheelAction | None = None
+    ) -> Sequence[WheelEvent]:
+        """The last events that fit, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

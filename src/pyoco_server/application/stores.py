@@ -14,6 +14,8 @@ from pyoco_server.application.ports import (
     JobQueue,
     Signals,
     SnapshotStore,
+    WheelHistory,
+    WheelStore,
     WorkerRegistry,
 )
 from pyoco_server.execution.events import Actor
@@ -37,6 +39,8 @@ class Stores:
     dead_letters: DeadLetters
     registry: WorkerRegistry
     signals: Signals
+    wheels: WheelStore
+    wheel_history: WheelHistory
     clock: Clock
     ids: Ids
     durability: Durability

@@ -22,6 +22,7 @@ from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.logs import configure_logging
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.supervisor import Supervisor, unless_stopped
+from pyoco_server.worker.wheel_sync import WheelSync
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 task_output = logging.getLogger("pyoco_server.task")
@@ -44,9 +45,24 @@ def worker(
             help="Function of a flow's name that returns it: module:func or path.py:func. None: flow.yaml only."
         ),
     ] = None,
+    wheel_sync: Annotated[
+        bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Install the wheels meant for these tags.")
+    ] = None,
+    wheel_sync_dir: Annotated[
+        str | None, typer.Option(help="Where they are installed; workers of one machine may share it.")
+    ] = None,
+    wheel_sync_interval_sec: Annotated[float | None, typer.Option(help="How often to look for new ones.")] = None,
+    wheel_install_timeout_sec: Annotated[float | None, typer.Option(help="Longest installation.")] = None,
 ) -> int:
     """Take runs from the queue and run them."""
-    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
+    config = NatsBackendConfig.from_env(
+        nats_url=nats_url,
+        data_dir=data_dir,
+        wheel_sync_enabled=wheel_sync,
+        wheel_sync_dir=wheel_sync_dir,
+        wheel_sync_interval_sec=wheel_sync_interval_sec,
+        wheel_install_timeout_sec=wheel_install_timeout_sec,
+    )
     config = find_broker(config, nats_url, data_dir)
     configure_logging(service="pyoco-server:worker", config=config)
     wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]
@@ -70,7 +86,9 @@ async def _work(
         stores = await unless_stopped(stop.asked, opening)
         if stores is not None:
             pool = RunnerPool(flow_resolver or "", slots, _print)
-            await Supervisor(stores, pool, config, worker_id, tags, slots).run(stop.asked, at_once=stop.at_once)
+            sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
+            supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
+            await supervisor.run(stop.asked, at_once=stop.at_once)
     return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
 
 

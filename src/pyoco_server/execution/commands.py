@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,14 @@ class StartExecution(_Command):
     """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1).
 
     `return_to` is where its job can be given back by whoever finds the holder dead.
+    `wheels` are those of the registry that the holder will run it with.
     """
 
     attempt: int | None = None
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
     return_to: str | None = None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ def _start(execution: Execution, command: StartExecution) -> Verdict:
         worker_id=command.worker_id,
         instance_id=command.instance_id,
         return_to=command.return_to,
+        wheels=command.wheels,
     )
     if execution.graph is None or execution.holder is not None:
         return (started,)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,16 @@ class ExecutionCreated(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
-    """A holder has taken the execution; a higher attempt is a take-over. Its job can be given back at `return_to`."""
+    """A holder has taken the execution, to run it with these wheels; a higher attempt is a take-over.
+
+    Its job can be given back at `return_to`.
+    """
 
     attempt: int
     worker_id: WorkerId | None = None
     instance_id: InstanceId | None = None
     return_to: str | None = None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ whole, because a decision on half a state would be a wrong one; the limits on no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -24,7 +24,7 @@ from pyoco_server.execution.state import (
     StopHow,
     TimeoutReceipt,
 )
-from pyoco_server.execution.wire import graph_from_wire, graph_to_wire
+from pyoco_server.execution.wire import graph_from_wire, graph_to_wire, wheels_from_wire, wheels_to_wire
 
 Snapshot = dict[str, Any]
 
@@ -132,7 +132,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         ended_at=snapshot["end_time"],
         updated_at=snapshot["updated_at"],
         archived_at=snapshot.get("archived_at"),
-        holder=_holder(holder, state.get("return_to")) if holder else None,
+        holder=_holder(holder, state.get("return_to"), snapshot.get("wheels", ())) if holder else None,
         cancel=_receipt(cancel) if cancel else None,
         error=Failure(**state["error"]) if "error" in state else None,
         timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
@@ -164,6 +164,8 @@ def _put_known(snapshot: Snapshot, execution: Execution) -> None:
     if progress:
         snapshot["progress"] = progress
     _put_failure(snapshot, execution)
+    if execution.holder is not None and execution.holder.wheels:
+        snapshot["wheels"] = wheels_to_wire(execution.holder.wheels)
     if execution.cancel is not None:
         receipt = execution.cancel
         snapshot["cancel_requested_at"] = receipt.requested_at
@@ -292,13 +294,14 @@ def _request(snapshot: Mapping[str, Any]) -> Request:
     )
 
 
-def _holder(parts: list[Any], return_to: str | None) -> Holder:
+def _holder(parts: list[Any], return_to: str | None, wheels: Sequence[Mapping[str, str]]) -> Holder:
     attempt, worker_id, instance_id = parts
     return Holder(
         attempt=attempt,
         worker_id=WorkerId(worker_id) if worker_id is not None else None,
         instance_id=InstanceId(instance_id) if instance_id is not None else None,
         return_to=return_to,
+        wheels=wheels_from_wire(wheels),
     )
 
 

@@ -82,6 +82,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WheelUsed:
+    """A wheel that was installed where an execution ran: its file name, and what exactly was in it."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """Who works on an execution now; `attempt` is the fence that later commands of this holder must carry."""
 
@@ -89,6 +97,7 @@ class Holder:
     worker_id: WorkerId | None
     instance_id: InstanceId | None
     return_to: str | None = None
+    wheels: tuple[WheelUsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

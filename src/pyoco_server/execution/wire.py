@@ -9,7 +9,7 @@ that an older program can read what a newer one wrote under the same version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -18,7 +18,7 @@ import orjson
 from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, Event
 from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import CommitId, NodeId, RunId
-from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 
 SCHEMA_VERSION = 1
 
@@ -125,6 +125,16 @@ def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
     return Graph(nodes=nodes, edges=edges)
 
 
+def wheels_to_wire(wheels: tuple[WheelUsed, ...]) -> list[dict[str, str]]:
+    """Wheels as JSON, in their order."""
+    return [{"name": wheel.name, "sha256": wheel.sha256} for wheel in wheels]
+
+
+def wheels_from_wire(plain: Sequence[Mapping[str, str]]) -> tuple[WheelUsed, ...]:
+    """The wheels that `wheels_to_wire` wrote."""
+    return tuple(WheelUsed(name=item["name"], sha256=item["sha256"]) for item in plain)
+
+
 def _plain_node(node: GraphNode) -> dict[str, Any]:
     plain: dict[str, Any] = {"id": node.node_id}
     if node.wait_key is not None:
@@ -183,6 +193,7 @@ _ENCODERS: dict[str, Callable[[Any], Any]] = {
     "timeout": _plain,
     "graph": graph_to_wire,
     "how": lambda how: how.value,
+    "wheels": wheels_to_wire,
 }
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "request": lambda plain: _build(Request, plain),
@@ -192,6 +203,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "how": StopHow,
     "labels": tuple,
     "last_lines": tuple,
+    "wheels": wheels_from_wire,
 }
 _FIELDS: dict[type, tuple[_Field, ...]] = {
     kind: _fields(kind) for kind in (Request, Failure, TimeoutReceipt, *EVENT_NAMES.values())

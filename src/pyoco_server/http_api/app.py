@@ -19,12 +19,12 @@ from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
-from pyoco_server.http_api.resources import dlq, metrics, workers
+from pyoco_server.http_api.resources import dlq, metrics, wheels, workers
 from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.http_api.timing import HttpTimes, Timing
 from pyoco_server.logs import configure_logging
 
-WITH_ROUTES = (runs, runs_yaml, runs_explain, watch, workers, dlq, metrics, health, reference)
+WITH_ROUTES = (runs, runs_yaml, runs_explain, watch, workers, wheels, dlq, metrics, health, reference)
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 
@@ -57,7 +57,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     guard.install(app, settings)
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes)
+    app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
     app.add_middleware(OwnPagesOnly)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     app.state.http_times = HttpTimes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,13 +72,20 @@ def _is_of_another_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 class BodyLimit:
     """A body larger than the limit is refused as soon as that is known, and never kept; nor is one waited for that
-    does not come.
+    does not come. `elsewhere` has the routes, by method and path, that have another limit.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, patience_sec: float = BODY_PATIENCE_SEC) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_bytes: int,
+        patience_sec: float = BODY_PATIENCE_SEC,
+        elsewhere: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._patience_sec = patience_sec
+        self._elsewhere = elsewhere or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -87,13 +94,14 @@ class BodyLimit:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         # By its length first: of thousands of digits, zeros in front included, Python makes no number.
         digits = declared.lstrip(b"0")
-        too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > self._max_bytes)
+        most = self._elsewhere.get((scope["method"], scope["path"]), self._max_bytes)
+        too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > most)
         received, complete = 0, False
 
         async def receive_bounded() -> Message:
             nonlocal received, complete
             if too_large:
-                raise self._refusal()
+                raise _refusal(most)
             if complete:
                 return await receive()  # what may still come is the end of the connection, however late
             try:
@@ -103,11 +111,12 @@ class BodyLimit:
                 raise InvalidRequest(f"nothing more of the body came for {self._patience_sec:g} s") from error
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if received > self._max_bytes:
-                raise self._refusal()
+            if received > most:
+                raise _refusal(most)
             return message
 
         await self._app(scope, receive_bounded, send)
 
-    def _refusal(self) -> RequestTooLarge:
-        return RequestTooLarge(f"the body may have at most {self._max_bytes} bytes")
+
+def _refusal(most: int) -> RequestTooLarge:
+    return RequestTooLarge(f"the body may have at most {most} bytes")

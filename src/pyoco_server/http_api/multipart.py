@@ -1,13 +1,14 @@
 """multipart/form-data, read while it arrives: a few parts that have a name here, each within its own limit.
 
-Nothing is written to a disk, and a body is given up at the first byte that is too many or does not belong there.
+A body is given up at the first byte that is too many or does not belong there. One part may go to a sink, as its bytes
+arrive; the others are kept in memory, and are small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 FORM = "multipart/form-data"
+EXAMPLE = "-F workflow=@flow.yaml -F flow_name=main"
 MAX_PART_HEADERS = 8
 MAX_PART_HEADER_BYTES = 2_048
 # What a form may have beside the contents of its parts: boundaries and headers.
@@ -34,12 +36,28 @@ class Limit:
     refusal: Callable[[], PyocoError]
 
 
-async def read_form(request: Request, limits: Mapping[str, Limit]) -> dict[str, bytes]:
-    """The contents of the form's parts; `InvalidRequest` for a part that is not in `limits` or comes twice."""
-    form = _Form(limits)
+class Sink(Protocol):
+    """Where the bytes of one part go; what it raises ends the reading."""
+
+    @property
+    def part(self) -> str: ...
+    def begin(self, file_name: str) -> None: ...
+    def take(self, data: bytes) -> None: ...
+    async def flush(self) -> None:
+        """Do what takes time; called after every piece of the body."""
+
+
+async def read_form(
+    request: Request, limits: Mapping[str, Limit], *, sink: Sink | None = None, example: str = EXAMPLE
+) -> dict[str, bytes]:
+    """The contents of the form's parts; `InvalidRequest` for a part that is not in `limits` or comes twice.
+
+    Of the part that goes to the sink there is the name only.
+    """
+    form = _Form(limits, sink)
     try:
         parser = MultipartParser(
-            _boundary(request),
+            _boundary(request, example),
             form.callbacks(),
             max_header_count=MAX_PART_HEADERS,
             max_header_size=MAX_PART_HEADER_BYTES,
@@ -47,6 +65,8 @@ async def read_form(request: Request, limits: Mapping[str, Limit]) -> dict[str, 
         async for chunk in request.stream():
             if not form.is_whole:  # what follows the last boundary belongs to nobody
                 parser.write(chunk)
+                if sink is not None:
+                    await sink.flush()
     except FormParserError as error:
         raise InvalidRequest(f"the body is not {FORM}: {error}"[:300]) from error
     if not form.is_whole:
@@ -60,10 +80,10 @@ def declared_bytes(request: Request) -> int:
     return int(declared) if declared.isdecimal() and len(declared) < 20 else 0
 
 
-def _boundary(request: Request) -> bytes:
+def _boundary(request: Request, example: str) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != FORM.encode():
-        raise InvalidRequest(f"the content type is not {FORM}; with curl: -F workflow=@flow.yaml -F flow_name=main")
+        raise InvalidRequest(f"the content type is not {FORM}; with curl: {example}")
     if not options.get(b"boundary"):
         raise InvalidRequest(f"the content type {FORM} has no boundary")
     return options[b"boundary"]
@@ -72,10 +92,13 @@ def _boundary(request: Request) -> bytes:
 class _Form:
     """What the parser has found so far."""
 
-    def __init__(self, limits: Mapping[str, Limit]) -> None:
+    def __init__(self, limits: Mapping[str, Limit], sink: Sink | None) -> None:
         self.contents: dict[str, bytes] = {}
         self.is_whole = False
         self._limits = limits
+        self._sink = sink
+        self._sinks = False
+        self._size = 0
         self._headers: dict[bytes, bytes] = {}
         self._header = b"", b""
         self._name = ""
@@ -96,6 +119,7 @@ class _Form:
     def _begin_part(self) -> None:
         self._headers = {}
         self._data = bytearray()
+        self._size = 0
 
     def _take_header(self, name: bytes, value: bytes) -> None:
         self._header = self._header[0] + name, self._header[1] + value
@@ -117,12 +141,19 @@ class _Form:
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
             raise InvalidRequest(f"the part {name!r} is encoded; send it as it is")
         self._name = name
+        self._sinks = self._sink is not None and name == self._sink.part
+        if self._sink is not None and self._sinks:
+            self._sink.begin(options.get(b"filename", b"").decode(errors="replace"))
 
     def _take_data(self, data: bytes, start: int, end: int) -> None:
         limit = self._limits[self._name]
-        if len(self._data) + end - start > limit.max_bytes:
+        self._size += end - start
+        if self._size > limit.max_bytes:
             raise limit.refusal()
-        self._data += data[start:end]
+        if self._sink is not None and self._sinks:
+            self._sink.take(data[start:end])
+        else:
+            self._data += data[start:end]
 
     def _end_part(self) -> None:
         self.contents[self._name] = bytes(self._data)

@@ -22,6 +22,8 @@ from pyoco_server.http_client.errors import (
     Unauthenticated,
     Unavailable,
     UnexpectedAnswer,
+    WheelNotFound,
+    WheelVersionConflict,
     WorkerNotFound,
 )
 from pyoco_server.http_client.lean_httpx import httpx
@@ -33,6 +35,8 @@ BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0004": OrphanPossible,
     "ERR-PYOCO-0005": RunNotFound,
     "ERR-PYOCO-0020": WorkerNotFound,
+    "ERR-PYOCO-0022": WheelVersionConflict,
+    "ERR-PYOCO-0023": WheelNotFound,
 }
 BY_STATUS: dict[int, type[PyocoHttpError]] = {
     400: InvalidRequest,

@@ -6,6 +6,7 @@ a program that only shows its help need not wait for it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,8 +25,21 @@ from pyoco_server.http_client.shapes import (
     RunSummary,
     RunTasks,
     RunWatchEvent,
+    WheelArtifact,
+    WheelDeleted,
+    WheelHistoryEvent,
+    WheelReceived,
     WorkerPatched,
     WorkerRecord,
+)
+from pyoco_server.http_client.wheel_files import (
+    Progress,
+    WheelData,
+    WheelTarget,
+    as_part,
+    opened,
+    receiving,
+    sha256_hex,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +71,7 @@ class AsyncPyocoHttpClient:
         transport: httpx.AsyncBaseTransport | None = None,
         timing: Timing | None = None,
     ) -> None:
-        from pyoco_server.http_client import async_wire, scripts, watching
+        from pyoco_server.http_client import async_wire, scripts, watching, wheel_scripts
 
         self._connection = connection(
             base_url,
@@ -69,7 +83,7 @@ class AsyncPyocoHttpClient:
             language=language,
             timing=timing or Timing(),
         )
-        self._scripts, self._watching = scripts, watching
+        self._scripts, self._watching, self._wheels = scripts, watching, wheel_scripts
         self._wire = async_wire.AsyncWire(self._connection, transport)
 
     @property
@@ -252,6 +266,50 @@ class AsyncPyocoHttpClient:
     async def replay_dead_letter(self, seq: int) -> Replayed:
         """Run the job of a dead letter again, as a new run; Conflict where there is nothing to run."""
         return await self._send(calls.replay_dead_letter(seq))
+
+    async def list_wheels(self) -> list[WheelArtifact]:
+        """The registered wheels, by name."""
+        return await self._send(calls.list_wheels())
+
+    async def list_wheel_history(
+        self, limit: int | None = None, wheel_name: str | None = None, action: str | None = None
+    ) -> list[WheelHistoryEvent]:
+        """What was done to wheels, the newest first; `action` is `upload` or `delete`."""
+        return await self._send(calls.list_wheel_history(limit=limit, wheel_name=wheel_name, action=action))
+
+    async def upload_wheel(
+        self,
+        filename: str,
+        data: WheelData,
+        replace: bool = True,
+        tags: Words = None,
+        *,
+        progress: Progress | None = None,
+    ) -> WheelArtifact:
+        """Register a wheel: bytes, a path, or a file, which is read piece by piece.
+
+        WheelVersionConflict unless it is newer than every registered version of its package, whatever `replace` says.
+        """
+        with opened(data) as file:
+            call = calls.upload_wheel(filename, as_part(file, progress), replace, tags)
+            return await self._wire.run(self._wheels.upload(call, self._connection, filename, lambda: sha256_hex(file)))
+
+    async def download_wheel(
+        self, wheel_name: str, to: WheelTarget, *, progress: Progress | None = None
+    ) -> WheelReceived:
+        """Write a wheel to a path, into a folder, or into an open file: all that was uploaded, or it raises."""
+        size = 0
+        with receiving(to, wheel_name) as file:
+            async for piece, total in self._wire.tell(self._wheels.download(wheel_name, self._connection)):
+                await asyncio.to_thread(file.write, piece)
+                size += len(piece)
+                if progress is not None:
+                    progress(size, total)
+        return {"name": wheel_name, "size_bytes": size}
+
+    async def delete_wheel(self, wheel_name: str) -> WheelDeleted:
+        """Remove a wheel; workers that installed it take it away at their next look."""
+        return await self._wire.run(self._wheels.delete(wheel_name, self._connection))
 
     async def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""

@@ -70,8 +70,8 @@ class _Hands:
 
     async def do(self, effect: Effect) -> object:
         match effect:
-            case Transmit(call):
-                return await self._send(call, stays_open=False)
+            case Transmit(call, silence_sec):
+                return await self._send(call, stays_open=False, silence_sec=silence_sec)
             case Open(call, silence_sec):
                 return await self._send(call, stays_open=True, silence_sec=silence_sec)
             case Read():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from pyoco_server.http_client.shapes import (
@@ -21,6 +21,9 @@ from pyoco_server.http_client.shapes import (
     RunSnapshot,
     RunSummary,
     RunTasks,
+    WheelArtifact,
+    WheelDeleted,
+    WheelHistoryEvent,
     WorkerPatched,
     WorkerRecord,
 )
@@ -44,7 +47,7 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, tuple[str, bytes, str]] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, bytes | IO[bytes], str]] = field(default_factory=dict)
     repeatable: bool = True
 
 
@@ -140,8 +143,35 @@ def replay_dead_letter(seq: int) -> Call[Replayed]:
     return Call(method="POST", path=path, read=_object, repeatable=False)
 
 
+def list_wheels() -> Call[list[WheelArtifact]]:
+    return Call(method="GET", path="/wheels", read=_array)
+
+
+def list_wheel_history(**filters: Any) -> Call[list[WheelHistoryEvent]]:
+    return Call(method="GET", path="/wheels/history", read=_array, query=_query(**filters))
+
+
+def upload_wheel(filename: str, file: IO[bytes], replace: bool, tags: Words) -> Call[WheelArtifact]:
+    fields = {"replace": "true" if replace else "false", "tags": ",".join(_words(tags))}
+    files = {"wheel": (filename, file, "application/octet-stream")}
+    return Call(method="POST", path="/wheels", read=_object, fields=fields, files=files)
+
+
+def download_wheel(name: str) -> Call[str]:
+    headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
+    return Call(method="GET", path=_wheel(name), read=_text, headers=headers)
+
+
+def delete_wheel(name: str) -> Call[WheelDeleted]:
+    return Call(method="DELETE", path=_wheel(name), read=_object)
+
+
 def get_metrics() -> Call[str]:
     return Call(method="GET", path="/metrics", read=_text, headers={"Accept": "text/plain"})
+
+
+def _wheel(name: str) -> str:
+    return f"/wheels/{_segment('wheel_name', name)}"
 
 
 def _run(run_id: str) -> str:

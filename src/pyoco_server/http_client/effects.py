@@ -17,9 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    """Send the call and read the whole answer. Comes back as a response or a request error."""
+    """Send the call and read the whole answer. Comes back as a response or a request error.
+
+    `silence_sec`: how long the answer may take to begin, where that is another time than usual.
+    """
 
     call: Call[Any]
+    silence_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

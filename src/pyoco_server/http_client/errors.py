@@ -7,8 +7,10 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   ├── Forbidden             403
 │   ├── NotFound              404
 │   │   ├── RunNotFound       ERR-PYOCO-0005
-│   │   └── WorkerNotFound    ERR-PYOCO-0020
+│   │   ├── WorkerNotFound    ERR-PYOCO-0020
+│   │   └── WheelNotFound     ERR-PYOCO-0023
 │   ├── Conflict              409
+│   │   └── WheelVersionConflict  ERR-PYOCO-0022
 │   ├── TooLarge              413
 │   ├── Unavailable           502, 503, 504, 429
 │   │   └── OrphanPossible    ERR-PYOCO-0004
@@ -86,8 +88,16 @@ class WorkerNotFound(NotFound):
     """There is no such worker."""
 
 
+class WheelNotFound(NotFound):
+    """There is no such wheel."""
+
+
 class Conflict(PyocoHttpError):
     """It does not fit the present state."""
+
+
+class WheelVersionConflict(Conflict):
+    """The same or a newer version of this package is registered."""
 
 
 class TooLarge(PyocoHttpError):

@@ -46,6 +46,13 @@ class RunSummary(TypedDict):
     task_records: NotRequired[dict[str, Any]]
 
 
+class WheelUsed(TypedDict):
+    """A wheel of the registry that a run had."""
+
+    name: str
+    sha256: str
+
+
 class RunSnapshot(TypedDict):
     """A run as it is now."""
 
@@ -79,6 +86,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
+    wheels: NotRequired[list[WheelUsed]]
 
 
 class RunTasks(TypedDict):
@@ -171,6 +179,47 @@ class Replayed(TypedDict):
     status: RunStatus
     replay_of: dict[str, Any]
     durability: NotRequired[str]
+
+
+class WheelArtifact(TypedDict):
+    """A registered wheel; without tags it is for every worker."""
+
+    name: str
+    size_bytes: int
+    bucket: str
+    nuid: str
+    modified: float
+    tags: list[str]
+    sha256_hex: NotRequired[str | None]
+
+
+class WheelHistoryEvent(TypedDict):
+    """What was done to a wheel, from where and by whom."""
+
+    event_id: str
+    occurred_at: float
+    action: Literal["upload", "delete"]
+    wheel_name: str
+    tags: list[str]
+    source: dict[str, Any]
+    actor: dict[str, Any]
+    size_bytes: NotRequired[int]
+    sha256_hex: NotRequired[str | None]
+    nuid: NotRequired[str]
+
+
+class WheelDeleted(TypedDict):
+    """The wheel is gone."""
+
+    name: str
+    deleted: bool
+
+
+class WheelReceived(TypedDict):
+    """A wheel that was downloaded, all of it."""
+
+    name: str
+    size_bytes: int
 
 
 class Reason(TypedDict):

@@ -68,8 +68,8 @@ class _Hands:
 
     def do(self, effect: Effect) -> object:
         match effect:
-            case Transmit(call):
-                return self._send(call, stays_open=False)
+            case Transmit(call, silence_sec):
+                return self._send(call, stays_open=False, silence_sec=silence_sec)
             case Open(call, silence_sec):
                 return self._send(call, stays_open=True, silence_sec=silence_sec)
             case Read():

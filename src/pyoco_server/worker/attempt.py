@@ -42,7 +42,7 @@ from pyoco_server.execution.commands import (
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt
+from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
@@ -128,13 +128,14 @@ class Attempt:
 
     async def _get_ready(self, held: AsyncExitStack) -> Runner | Instead:
         """A runner of ours with the start stored, in whichever order is better now."""
-        started = await self._place.line.join(held)
-        if started and (outcome := await self._start()) is not None:
+        # Which wheels a run has is a matter of its runner: where they are synced, the start has to wait for it.
+        started = not self._place.config.wheel_sync_enabled and await self._place.line.join(held)
+        if started and (outcome := await self._start(wheels=())) is not None:
             return Instead(outcome)
         runner = await self._borrow(held)
         if runner is None or self.ledger.letting_go:
             return Instead(HandedBack())
-        if (outcome := await (self._still_ours() if started else self._start())) is not None:
+        if (outcome := await (self._still_ours() if started else self._start(runner.wheels))) is not None:
             return Instead(outcome)
         return Instead(HandedBack()) if self.ledger.letting_go else runner
 
@@ -231,7 +232,7 @@ class Attempt:
         await handle(self._place.stores, self.run_id, command, self._place.origin)
         return GivenUp(letter=self._letter(MAX_DELIVER, failure))
 
-    async def _start(self) -> Outcome | None:
+    async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
         self.holds = True
         while True:
             command = StartExecution(
@@ -240,6 +241,7 @@ class Attempt:
                 worker_id=self._place.worker_id,
                 instance_id=self._place.instance_id,
                 return_to=self.delivery.return_to,
+                wheels=wheels,
             )
             handled = await self.ledger.commit(command)
             if handled.events:

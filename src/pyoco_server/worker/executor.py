@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
-from pyoco_server.execution.state import StopHow
+from pyoco_server.execution.state import StopHow, WheelUsed
 from pyoco_server.worker.steps import Report, RunJob
 
 
 class Runner(Protocol):
     """One place where one flow runs at a time."""
+
+    @property
+    def wheels(self) -> tuple[WheelUsed, ...]:
+        """The wheels of the registry that its flows find here, from its beginning to its end."""
 
     def begin(self, job: RunJob) -> None:
         """Start the job; what comes of it is in `reports`."""
@@ -38,3 +42,17 @@ class Executor(Protocol):
 
     async def start(self) -> None: ...
     async def close(self) -> None: ...
+
+
+class WheelKeeper(Protocol):
+    """Whoever sees to it that an executor's runners have the wheels of the registry."""
+
+    @property
+    def wheel_sync(self) -> Mapping[str, Any] | None:
+        """What the worker says of it to the fleet."""
+
+    async def start(self) -> None:
+        """Start the executor, with the wheels that can be had."""
+
+    async def run(self) -> None:
+        """Keep in step with the registry, for ever; never raises but when it is cancelled."""

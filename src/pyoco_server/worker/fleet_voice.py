@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidUsage
@@ -22,9 +23,11 @@ class FleetVoice:
         tags: tuple[str, ...],
         slots: int,
         current: Callable[[], Sequence[RunId]],
+        wheel_sync: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self._stores = stores
         self._current = current
+        self._wheel_sync = wheel_sync
         self._record = WorkerRecord(
             worker_id=worker_id,
             instance_id=instance_id,
@@ -46,7 +49,7 @@ class FleetVoice:
                     f"a worker with the id {worker_id!r} is running; stop it or choose another --worker-id",
                     worker_id=worker_id,
                 )
-            if await self._stores.registry.succeed(other, self._record):
+            if await self._stores.registry.succeed(other, self._present()):
                 self._said_at = self._record.last_seen_at
                 return
             # Somebody came in between; whoever it is, it listens already.
@@ -70,10 +73,11 @@ class FleetVoice:
         await self._say(replace(idle, stopped_at=now, stop_reason=reason))
 
     def _present(self) -> WorkerRecord:
+        record = replace(self._record, wheel_sync=self._wheel_sync())
         if self._last_run is None:
-            return self._record
+            return record
         run_id, status = self._last_run
-        return replace(self._record, last_run_id=run_id, last_run_status=status)
+        return replace(record, last_run_id=run_id, last_run_status=status)
 
     async def _say(self, record: WorkerRecord) -> None:
         await self._stores.registry.put(record)

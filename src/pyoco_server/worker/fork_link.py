@@ -13,6 +13,7 @@ import orjson
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.worker import process_tree
+from pyoco_server.worker.environment import Lodging
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
 
 READ_BYTES = 64 * 1024
@@ -49,7 +50,7 @@ class ForkLink:
         self._loop.add_reader(channel, self._hear)
 
     @classmethod
-    async def start(cls, resolver: str) -> ForkLink:
+    async def start(cls, resolver: str, lodging: Lodging) -> ForkLink:
         """Start a fork server; it dies with the thread that calls this, so call it from the main thread."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -58,16 +59,17 @@ class ForkLink:
                 "descriptor": theirs.fileno(),
                 "resolver": resolver,
                 "supervisor_pid": os.getpid(),
-                "sys_path": sys.path,
+                "sys_path": lodging.sys_path(),
                 "pythonpath": os.environ.get("PYTHONPATH"),
             }
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", "pyoco_server.worker.fork_server", orjson.dumps(settings).decode()),
+                    *(lodging.python, "-P", "-m", "pyoco_server.worker.fork_server", orjson.dumps(settings).decode()),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
                     pass_fds=[theirs.fileno()],
-                    env={**environment_of_flows(), "PYTHONPATH": os.pathsep.join(sys.path)},
+                    # By the worker's own search path: no wheel can put itself in the place of this program.
+                    env=lodging.variables(environment_of_flows()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 )
             except BaseException:
                 ours.close()

@@ -14,7 +14,7 @@ from typing import Self
 from pyoco_server.application.ports import Delivery, TagQueue
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidJob, InvalidRequest
+from pyoco_server.errors import InvalidJob, InvalidRequest, InvalidUsage
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.worker.flow_run import Resolver
 from pyoco_server.worker.intake import parse_job
@@ -54,6 +54,11 @@ class PyocoNatsWorker:
         own `sys.path`.
         """
         settings = config or NatsBackendConfig.from_env()
+        if settings.wheel_sync_enabled:
+            raise InvalidUsage(
+                "a worker inside another program cannot change what that program has installed: run pyoco-worker "
+                "--wheel-sync, or leave PYOCO_WHEEL_SYNC_ENABLED unset here"
+            )
         worker = cls(settings, flow_resolver or no_flows, worker_id, tags or [settings.default_tag])
         try:
             await worker._enter()

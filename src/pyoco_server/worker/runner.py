@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, cast
 
+from pyoco_server.execution.state import WheelUsed
 from pyoco_server.worker.fork_link import ForkLink
 from pyoco_server.worker.log_pipe import LogPipe
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
@@ -30,8 +31,17 @@ logger = logging.getLogger(__name__)
 class Runner(asyncio.Protocol):
     """A runner is free, or busy with one job from `begin` until it says Ended; when it is gone it says Died."""
 
-    def __init__(self, *, pid: int, link: ForkLink, log_descriptor: int, on_output: OnOutput) -> None:
+    def __init__(
+        self,
+        *,
+        pid: int,
+        link: ForkLink,
+        log_descriptor: int,
+        on_output: OnOutput,
+        wheels: tuple[WheelUsed, ...] = (),
+    ) -> None:
         self.pid = pid
+        self.wheels = wheels
         self.is_alive = True
         self.is_busy = False
         self.has_served = False

@@ -7,20 +7,24 @@
 
 Each slot of the pool is a task that keeps one runner alive: a runner that died or was killed is replaced. All runners
 are children of one fork server; should that be lost, its runners die with it and a new one is started.
+
+    switch(environment):  a new fork server ─▶ a runner of it is warm ─▶ idle runners of the old one go, busy ones after
+                          their run, and with the last of them the old fork server;  not warm: all stays as it was
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.execution.state import StopHow
-from pyoco_server.worker.fork_link import ForkLink, ForkServerLost
+from pyoco_server.worker.environment import Lodging
+from pyoco_server.worker.generation import Generation
 from pyoco_server.worker.runner import OnOutput, Runner
 from pyoco_server.worker.steps import Died
 
@@ -44,15 +48,21 @@ class RunnerPool:
         self._resolver = resolver
         self._size = size
         self._on_output = on_output
-        self._link: ForkLink | None = None
-        self._linking = asyncio.Lock()
+        self._present = Generation(resolver, Lodging(), on_output)
+        self._past: set[Generation] = set()
         self._slots: list[asyncio.Task[None]] = []
-        self._runners: set[Runner] = set()
+        self._warm: set[Runner] = set()
+        self._borrowed: set[Runner] = set()
+        self._spares: deque[Runner] = deque()
         self._idle: asyncio.Queue[Runner | None] = asyncio.Queue()
+        self._switching = asyncio.Lock()
         self._closing = asyncio.Event()
 
-    async def start(self) -> None:
-        """Return when every runner is warm; InvalidUsage when the resolver cannot be loaded."""
+    async def start(self, lodging: Lodging | None = None) -> None:
+        """Return when every runner is warm; InvalidUsage when the resolver cannot be loaded, and then start again."""
+        self._present = Generation(self._resolver, lodging or Lodging(), self._on_output)
+        self._idle = asyncio.Queue()
+        self._closing.clear()
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
         self._slots = [asyncio.create_task(self._keep_slot(first)) for first in first_tries]
@@ -66,34 +76,58 @@ class RunnerPool:
                 await self.close()
                 raise trouble
 
+    async def switch(self, lodging: Lodging) -> None:
+        """From now on runs begin in this environment, while those that run end in theirs.
+
+        InvalidUsage when no runner gets warm there: then nothing has changed, and the environment has been left.
+        """
+        async with self._switching:
+            fresh = Generation(self._resolver, lodging, self._on_output)
+            try:
+                first = await self._first_of(fresh)
+            except BaseException:
+                await fresh.close()
+                raise
+            if self._closing.is_set():
+                await fresh.close()
+                return
+            past, self._present = self._present, fresh
+            self._past.add(past)
+            self._spares = deque([first])
+            for runner in past.runners - self._borrowed:
+                runner.kill()
+            await self._close_if_empty(past)
+
     async def close(self) -> None:
         """Kill every runner with all it started and wait until they are gone."""
         self._closing.set()
         self._idle.put_nowait(None)
-        async with self._linking:
-            if self._link is not None:
-                await self._link.close()
+        for generation in (self._present, *self._past):
+            await generation.close()
+        self._spares.clear()
         await asyncio.gather(*self._slots)
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[Runner]:
         """A free, warm runner for the length of the block; one that is still busy at its end is killed."""
         runner = await self._next_idle()
+        self._borrowed.add(runner)
         try:
             yield runner
         finally:
-            if runner.is_busy:
+            self._borrowed.discard(runner)
+            if runner.is_busy or runner not in self._present.runners:
                 runner.kill()
             elif runner.is_alive:
                 self._idle.put_nowait(runner)
 
     def pids(self) -> list[int]:
         """The processes of the runners that are warm."""
-        return sorted(runner.pid for runner in self._runners)
+        return sorted(runner.pid for runner in self._warm)
 
     @property
     def fork_server_pid(self) -> int | None:
-        return None if self._link is None else self._link.pid
+        return self._present.fork_server_pid
 
     async def _next_idle(self) -> Runner:
         while True:
@@ -101,48 +135,57 @@ class RunnerPool:
             if runner is None:
                 self._idle.put_nowait(None)  # for the next who waits
                 raise RuntimeError("the runner pool is closed")
-            if runner.is_alive:
+            if runner.is_alive and runner in self._present.runners:
                 return runner
+
+    # --- one slot -----------------------------------------------------------------------------------------------------
 
     async def _keep_slot(self, first_try: asyncio.Future[None]) -> None:
         failures = 0
         while not self._closing.is_set():
+            generation = self._present
             try:
-                runner = await self._fork_runner()
+                runner = self._spares.popleft() if self._spares else await generation.fork()
             except OSError as error:
+                if generation is not self._present:
+                    continue  # it was given up meanwhile
                 failures += 1
                 logger.warning("a runner could not be started", extra={"reason": str(error)})
                 _fail(first_try, InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver))
             else:
-                died = await self._see_through(runner, first_try)
-                failures = 0 if runner.has_served else failures + 1
+                died = await self._see_through(runner, generation, first_try)
+                failures = 0 if runner.has_served or generation is not self._present else failures + 1
                 _fail(first_try, InvalidUsage(self._last_words(died), resolver=self._resolver))
             await self._pause(failures)
 
-    async def _see_through(self, runner: Runner, first_try: asyncio.Future[None]) -> Died:
+    async def _see_through(self, runner: Runner, generation: Generation, first_try: asyncio.Future[None]) -> Died:
         """Offer the runner as soon as it is warm, until it is gone."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._offer_when_loaded(runner, first_try))
-                died = await runner.gone()  # also ends the wait for its being loaded
+                group.create_task(self._offer_when_loaded(runner, generation, first_try))
+                died = await generation.departure(runner)  # also ends the wait for its being loaded
         finally:
-            self._runners.discard(runner)
+            self._warm.discard(runner)
         if not self._closing.is_set():
             facts = {"runner_pid": runner.pid, "exit_code": died.exit_code, "signal": died.signal_name}
             logger.info("a runner is replaced", extra=facts)
+        await self._close_if_empty(generation)
         return died
 
-    async def _offer_when_loaded(self, runner: Runner, first_try: asyncio.Future[None]) -> None:
+    async def _offer_when_loaded(self, runner: Runner, generation: Generation, first_try: asyncio.Future[None]) -> None:
         try:
             async with asyncio.timeout(LOADING_LIMIT_SEC):
                 trouble = await runner.loaded
         except TimeoutError:
-            trouble = f"the flow resolver {self._resolver!r} was not loaded within {LOADING_LIMIT_SEC:.0f} s"
+            trouble = self._too_slow()
             runner.kill()
         else:
             # One that cannot load the resolver serves too: its jobs fail with the reason, rather than wait for ever.
-            self._runners.add(runner)
-            self._idle.put_nowait(runner)
+            self._warm.add(runner)
+            if generation is self._present:
+                self._idle.put_nowait(runner)
+            else:
+                runner.kill()  # forked just before the switch
         if trouble is not None:
             logger.warning("a runner cannot load the flow resolver", extra={"reason": trouble})
             _fail(first_try, InvalidUsage(trouble, resolver=self._resolver))
@@ -154,6 +197,9 @@ class RunnerPool:
         said = "".join(f"\n{line}" for line in died.last_lines)
         return f"the process that loads the flow resolver {self._resolver!r} died ({how}){said}"
 
+    def _too_slow(self) -> str:
+        return f"the flow resolver {self._resolver!r} was not loaded within {LOADING_LIMIT_SEC:.0f} s"
+
     async def _pause(self, failures: int) -> None:
         """The longer, the more often it failed in a row: what cannot start must not eat the machine."""
         if failures == 0:
@@ -164,39 +210,30 @@ class RunnerPool:
         except TimeoutError:
             return
 
-    async def _fork_runner(self) -> Runner:
-        link = await self._live_link()
-        ours, theirs = socket.socketpair()
-        log_reader, log_writer = os.pipe()
+    # --- a switch -----------------------------------------------------------------------------------------------------
+
+    async def _first_of(self, fresh: Generation) -> Runner:
+        """A warm runner of a generation that has not served yet."""
         try:
-            pid = await link.fork(theirs, log_writer)
-        except BaseException:
-            ours.close()
-            os.close(log_reader)
-            raise
-        finally:
-            theirs.close()
-            os.close(log_writer)
-        runner = Runner(pid=pid, link=link, log_descriptor=log_reader, on_output=self._on_output)
-        try:
-            await asyncio.get_running_loop().create_unix_connection(lambda: runner, sock=ours)
-        except BaseException:
-            runner.close()
-            ours.close()
-            raise
+            runner = await fresh.fork()
+        except OSError as error:
+            raise InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver) from error
+        gone = fresh.departure(runner)
+        signs: list[asyncio.Future[Any]] = [runner.loaded, gone]
+        await asyncio.wait(signs, timeout=LOADING_LIMIT_SEC, return_when=asyncio.FIRST_COMPLETED)
+        if runner.loaded.done() and not runner.loaded.cancelled():
+            trouble = runner.loaded.result()
+        else:
+            trouble = self._last_words(await gone) if runner.loaded.done() else self._too_slow()
+        if trouble is not None:
+            raise InvalidUsage(trouble, resolver=self._resolver)
         return runner
 
-    async def _live_link(self) -> ForkLink:
-        async with self._linking:
-            if self._closing.is_set():
-                raise ForkServerLost("the runner pool is closed")
-            if self._link is not None and self._link.is_lost:
-                logger.warning("the fork server is replaced", extra={"fork_server_pid": self._link.pid})
-                await self._link.close()
-                self._link = None
-            if self._link is None:
-                self._link = await ForkLink.start(self._resolver)
-            return self._link
+    async def _close_if_empty(self, generation: Generation) -> None:
+        """The fork server of an environment that nobody begins runs in any more goes with its last runner."""
+        if generation in self._past and not generation.runners:
+            self._past.discard(generation)
+            await generation.close()
 
 
 def _fail(first_try: asyncio.Future[None], error: InvalidUsage) -> None:

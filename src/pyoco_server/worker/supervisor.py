@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self, TypeVar
 
@@ -23,7 +23,7 @@ from pyoco_server.execution.events import Actor
 from pyoco_server.execution.ids import RunId, WorkerId
 from pyoco_server.worker.answers import carry_out, refuse
 from pyoco_server.worker.attempt import Attempt, Workplace
-from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor import Executor, WheelKeeper
 from pyoco_server.worker.fleet_voice import FleetVoice
 from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.line import StartLine
@@ -54,11 +54,13 @@ class Supervisor:
         worker_id: WorkerId,
         tags: Sequence[str],
         slots: int,
+        sync: WheelKeeper | None = None,
     ) -> None:
         self.tags = tuple(dict.fromkeys(tags))
         self.slots = slots
         self._stores = stores
         self._executor = executor
+        self._sync = sync
         self._config = config
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts: dict[RunId, Attempt] = {}
@@ -79,7 +81,7 @@ class Supervisor:
             spawn=self._spawn,
             line=self._line,
         )
-        self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running)
+        self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running, self._wheel_sync)
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
         """Work until `stop` is set; then finish within the grace, and hand back the rest: sooner with `at_once`."""
@@ -96,18 +98,21 @@ class Supervisor:
     @asynccontextmanager
     async def in_service(self) -> AsyncIterator[Self]:
         """Within the block the worker is part of the fleet and keeps alive whatever it holds."""
-        await self._executor.start()
+        await (self._executor.start() if self._sync is None else self._sync.start())
         try:
             # Before it is in the fleet: of two that start under one name, the one that is in answers the other.
             await self._stores.signals.listen(self._place.instance_id, self._tapped, self._holds)
             await self._voice.enter()
             logger.info("worker ready", extra=self._facts())
-            ticking = asyncio.create_task(self._tick_for_ever())
+            unasked = [asyncio.create_task(self._tick_for_ever())]
+            if self._sync is not None:
+                unasked.append(asyncio.create_task(self._sync.run()))
             try:
                 yield self
             finally:
-                ticking.cancel()
-                await asyncio.wait([ticking])
+                for task in unasked:
+                    task.cancel()
+                await asyncio.wait(unasked)
             await self._goodbye()
         finally:
             await self._executor.close()
@@ -310,6 +315,9 @@ class Supervisor:
 
     def _running(self) -> list[RunId]:
         return [run_id for run_id, attempt in self._attempts.items() if attempt.is_running]
+
+    def _wheel_sync(self) -> Mapping[str, Any] | None:
+        return None if self._sync is None else self._sync.wheel_sync
 
     def _facts(self) -> dict[str, object]:
         return {"worker_id": self._place.worker_id, "tags": list(self.tags)}

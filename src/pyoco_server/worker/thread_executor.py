@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow
+from pyoco_server.execution.state import StopHow, WheelUsed
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.steps import Died, Report, RunJob, Step
 
@@ -41,7 +41,9 @@ class ThreadExecutor:
 
 
 class ThreadRunner:
-    """One run in one thread."""
+    """One run in one thread; it has what the caller's program has, and no wheels of the registry."""
+
+    wheels: tuple[WheelUsed, ...] = ()
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver

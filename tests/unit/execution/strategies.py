@@ -26,7 +26,16 @@ from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, Event
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Failure, NodeStatus, Request, StopHow, TimeoutReceipt, nothing
+from pyoco_server.execution.state import (
+    Execution,
+    Failure,
+    NodeStatus,
+    Request,
+    StopHow,
+    TimeoutReceipt,
+    WheelUsed,
+    nothing,
+)
 
 RUN_ID = RunId("0190b8a0-7c00-7000-8000-000000000001")
 # Few names, so that commands meet: out of a large vocabulary nearly everything would be refused.
@@ -85,6 +94,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "worker_id": st.none() | st.sampled_from([WorkerId("w-1"), WorkerId("w-2")]),
     "instance_id": st.none() | instances,
     "return_to": st.sampled_from([None, "$JS.ACK.s.c.1.1.1.1.0"]),
+    "wheels": st.lists(st.builds(WheelUsed, name=texts, sha256=texts), max_size=2).map(tuple),
     "reason": st.none() | texts,
     "requested_by": st.none() | texts,
     "how": st.sampled_from(StopHow),
@@ -127,6 +137,7 @@ _PLAIN = _CONTENTS | {
     "message": st.sampled_from([None, "halfway"]),
     "reason": st.sampled_from([None, "wrong input"]),
     "requested_by": st.sampled_from([None, "alice"]),
+    "wheels": st.sampled_from([(), (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)]),
     "workflow_yaml": st.sampled_from([None, "flow: {}"]),
     "graph": st.none() | graphs(_SMALL),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -23,9 +24,9 @@ from pyoco_server.execution.commands import (
     SucceedNode,
 )
 from pyoco_server.execution.decide import decide
-from pyoco_server.execution.events import Event
+from pyoco_server.execution.events import Actor, Commit, Event, ExecutionStarted
 from pyoco_server.execution.evolve import fold
-from pyoco_server.execution.ids import InstanceId, NodeId, WorkerId
+from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, WorkerId
 from pyoco_server.execution.snapshot import (
     RUN_STATUSES,
     compact_run_snapshot,
@@ -43,8 +44,10 @@ from pyoco_server.execution.state import (
     Status,
     StopHow,
     TimeoutReceipt,
+    WheelUsed,
     nothing,
 )
+from pyoco_server.execution.wire import encode
 from unit.execution.strategies import RUN_ID, after, commands, events, executions, play, thorough
 
 NODE = NodeId("extract")
@@ -61,6 +64,29 @@ WORKED = (
     FailNode(at=6.0, node_id=NodeId("load"), error=Failure(code="E", message="no disk", traceback="Traceback …")),
 )
 CANCEL = CancelExecution(at=7.0, requested_by="alice")
+
+
+TOOLS = WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff")
+
+
+def test_a_run_shows_the_wheels_that_its_last_holder_ran_it_with() -> None:
+    started = after(CREATE, replace(START, wheels=(TOOLS,)))
+    taken_over = after(CREATE, START, StartExecution(at=3.0, attempt=2, instance_id=InstanceId("i-2")))
+
+    assert _stored(started)["wheels"] == [{"name": TOOLS.name, "sha256": TOOLS.sha256}]
+    assert "wheels" not in _stored(taken_over)
+
+
+def test_a_run_without_wheels_says_nothing_of_them_in_its_log() -> None:
+    commit = Commit(
+        commit_id=CommitId("c"),
+        occurred_at=2.0,
+        command="StartExecution",
+        actor=Actor(kind="worker"),
+        events=(ExecutionStarted(at=2.0, attempt=1),),
+    )
+
+    assert b"wheels" not in encode(RUN_ID, commit)
 
 
 def _stored(execution: Execution, max_public_bytes: int = 10**9) -> dict[str, Any]:

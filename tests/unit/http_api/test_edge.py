@@ -198,3 +198,23 @@ async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
     started, body = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
 
     assert (started["status"], body["body"]) == (200, b"5")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "most"), [("POST", "/wheels", 20), ("GET", "/wheels", 10), ("POST", "/", 10)]
+)
+async def test_a_route_may_have_a_limit_of_its_own_and_no_other_has_it(method: str, path: str, most: int) -> None:
+    limit = BodyLimit(read_all, max_bytes=10, elsewhere={("POST", "/wheels"): 20})
+
+    async def sending(size: int) -> None:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"x" * size, "more_body": False}
+
+        async def send(_message: Message) -> None:
+            return None
+
+        await limit({"type": "http", "method": method, "path": path, "headers": []}, receive, send)
+
+    await sending(most)
+    with pytest.raises(RequestTooLarge, match=f"at most {most} bytes"):
+        await sending(most + 1)

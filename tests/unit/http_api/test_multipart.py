@@ -118,3 +118,43 @@ def test_the_declared_size_is_a_number_or_nothing(declared: str, size: int) -> N
     asked = Request({"type": "http", "headers": [(b"content-length", declared.encode("latin-1", "replace"))]})
 
     assert declared_bytes(asked) == size
+
+
+class Bucket:
+    """A sink that notes what it was told, and when."""
+
+    part = "workflow"
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.data = b""
+        self.flushes = 0
+
+    def begin(self, file_name: str) -> None:
+        self.names.append(file_name)
+
+    def take(self, data: bytes) -> None:
+        self.data += data
+
+    async def flush(self) -> None:
+        self.flushes += 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_one_part_may_go_elsewhere_while_it_arrives(size: int) -> None:
+    body = part("workflow", b"a\r\n--cu", disposition='form-data; name="workflow"; filename="a.yaml"')
+    sink = Bucket()
+
+    form = await read_form(request(body + part("flow_name", b"main") + END, size=size), LIMITS, sink=sink)
+
+    assert form == {"workflow": b"", "flow_name": b"main"}
+    assert (sink.names, sink.data) == (["a.yaml"], b"a\r\n--cu")
+    assert sink.flushes >= len(body) // size
+
+
+async def test_what_goes_elsewhere_has_its_limit_too() -> None:
+    sink = Bucket()
+
+    with pytest.raises(WorkflowTooLarge):
+        await read_form(request(part("workflow", b"x" * 101) + END, size=10), LIMITS, sink=sink)
+    assert len(sink.data) <= 100

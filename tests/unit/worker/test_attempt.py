@@ -11,7 +11,7 @@ from pyoco_server.application.cancel import cancel
 from pyoco_server.errors import RequestTooLarge
 from pyoco_server.execution.commands import CancelExecution
 from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import NodeStatus, StopHow
+from pyoco_server.execution.state import NodeStatus, StopHow, WheelUsed
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
 from unit.worker.conftest import working
@@ -70,6 +70,20 @@ async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked
     assert shown.plain["worker_id"] == "w-1"
     assert await world.truth.queue.depth("default") == 0
     assert await letters(world) == []
+
+
+async def test_a_run_records_the_wheels_of_the_runner_it_was_given(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        at_work.executor.wheels = (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)
+        runner = await at_work.executor.begun()
+        at_work.executor.wheels = ()
+        runner.end()
+        await world.until(run_id, "COMPLETED")
+
+    shown = await world.shown(run_id)
+    assert shown is not None
+    assert shown.plain["wheels"] == [{"name": "tools-1.0-py3-none-any.whl", "sha256": "00ff"}]
 
 
 async def test_the_end_is_stored_in_log_and_snapshot_before_the_queue_hears_of_it(world: World) -> None:

@@ -47,6 +47,44 @@ async def test_a_worker_runs_as_many_at_a_time_as_it_has_slots(world: World) -> 
             await world.until(run_id, "COMPLETED")
 
 
+class Keeper:
+    """WheelKeeper that does nothing, and notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.begun, self.may_start = asyncio.Event(), asyncio.Event()
+        self.wheel_sync = {"enabled": True, "last_result": "ok"}
+
+    async def start(self) -> None:
+        self.asked.append("start")
+        self.begun.set()
+        await self.may_start.wait()
+
+    async def run(self) -> None:
+        self.asked.append("run")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.asked.append("stopped")
+
+
+async def test_a_worker_takes_no_run_before_its_wheels_are_there_and_says_how_they_stand(world: World) -> None:
+    keeper = Keeper()
+    run_id = await world.submit()
+    async with working(world, sync=keeper) as at_work:
+        await keeper.begun.wait()
+        assert "queue.open" not in world.faults.calls
+        keeper.may_start.set()
+        (await at_work.executor.begun()).end()
+        await world.until(run_id, "COMPLETED")
+        record = await world.truth.registry.get(WorkerId("w-1"))
+
+    assert record is not None
+    assert record.wheel_sync == keeper.wheel_sync
+    assert "queue.open" in world.faults.calls
+    assert keeper.asked == ["start", "run", "stopped"]
+
+
 async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
     ours = [await world.submit(replace(HELLO, tag=tag)) for tag in ("cpu", "gpu")]
     await world.submit(replace(HELLO, tag="other"))

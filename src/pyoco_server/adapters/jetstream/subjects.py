@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 
 from pyoco_server.access.api_keys import KeyId
@@ -13,6 +14,7 @@ API = "$JS.API"
 # Headers that the broker understands.
 MSG_ID = "Nats-Msg-Id"
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_LAST_OF = "Nats-Expected-Last-Subject-Sequence-Subject"
 ROLLUP = "Nats-Rollup"
 TTL = "Nats-TTL"
 KV_OPERATION = "KV-Operation"
@@ -86,6 +88,25 @@ def bucket_key(bucket: str, key: str) -> str:
     return f"$KV.{bucket}.{key}"
 
 
+def object_stream(bucket: str) -> str:
+    """The stream behind an object store."""
+    return f"OBJ_{bucket}"
+
+
+def object_piece(bucket: str, nuid: str) -> str:
+    """The subject of all pieces of one upload; the upload may be a wildcard."""
+    return f"$O.{bucket}.C.{nuid}"
+
+
+def object_meta(bucket: str, name: str) -> str:
+    """The subject that says what is stored under a name, which may have any signs."""
+    return f"$O.{bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+
+
+def every_object_meta(bucket: str) -> str:
+    return f"$O.{bucket}.M.>"
+
+
 def worker_consumer(tag: str) -> str:
     """The durable consumer that all workers of a tag share."""
     return f"pyoco-worker-{tag}"
@@ -122,6 +143,17 @@ class Subjects:
 
     def api_key(self, key_id: KeyId | str) -> str:
         return bucket_key(self.config.auth_kv_bucket, key_id)
+
+    def wheel_event_key(self, key: str) -> str:
+        return bucket_key(self.config.wheel_history_kv_bucket, key)
+
+    @property
+    def wheels_stream(self) -> str:
+        return object_stream(self.config.wheel_object_store_bucket)
+
+    @property
+    def wheel_history_stream(self) -> str:
+        return bucket_stream(self.config.wheel_history_kv_bucket)
 
     @property
     def runs_stream(self) -> str:

@@ -13,7 +13,13 @@ from typing import Any
 from pyoco_server.adapters.jetstream import failures
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
-from pyoco_server.adapters.jetstream.subjects import Subjects, stream_create, stream_info
+from pyoco_server.adapters.jetstream.subjects import (
+    Subjects,
+    every_object_meta,
+    object_piece,
+    stream_create,
+    stream_info,
+)
 from pyoco_server.application.ports import Durability
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage
@@ -64,6 +70,14 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         _bucket(config, names.runs_stream, names.run_key(">")),
         _bucket(config, names.workers_stream, names.worker_key(">")),
         _bucket(config, names.api_keys_stream, names.api_key(">")),
+        _bucket(
+            config,
+            names.wheel_history_stream,
+            names.wheel_event_key(">"),
+            max_age=int(config.wheel_history_ttl_sec * NS),
+            discard="old",
+        ),
+        _object_store(config, names.wheels_stream, config.wheel_object_store_bucket),
     )
 
 
@@ -163,7 +177,12 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, **settings: Any)
     } | settings
 
 
-def _bucket(config: NatsBackendConfig, name: str, subject: str) -> StreamConfig:
-    return _stream(
-        config, name, subject, discard="new", max_msgs_per_subject=1, allow_rollup_hdrs=True, allow_msg_ttl=True
-    )
+def _bucket(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
+    usual = {"discard": "new", "max_msgs_per_subject": 1, "allow_rollup_hdrs": True, "allow_msg_ttl": True}
+    return _stream(config, name, subject, **usual | settings)
+
+
+def _object_store(config: NatsBackendConfig, name: str, bucket: str) -> StreamConfig:
+    """As every client of NATS lays out an object store (ADR-20), so that its own tools can read ours."""
+    stream = _stream(config, name, object_piece(bucket, ">"), discard="new", allow_rollup_hdrs=True, allow_msg_ttl=True)
+    return stream | {"subjects": [object_piece(bucket, ">"), every_object_meta(bucket)]}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, runs, screen
+from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, runs, screen, wheels
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
 from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
 from pyoco_server.cli.client.options import EXAMPLE_ID
@@ -39,6 +39,11 @@ COMMANDS = (
     Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("workers", lists.workers, "workers --scope all --output table"),
+    Entry("wheels", wheels.wheels, "wheels --output table"),
+    Entry("wheel-history", wheels.history, "wheel-history --limit 20 --action upload --output table"),
+    Entry("wheel-upload", wheels.upload, f"wheel-upload --wheel-file dist/{wheels.EXAMPLE_WHEEL} --tags gpu,batch"),
+    Entry("wheel-download", wheels.download, f"wheel-download --wheel-name {wheels.EXAMPLE_WHEEL} --to ."),
+    Entry("wheel-delete", wheels.delete, f"wheel-delete --wheel-name {wheels.EXAMPLE_WHEEL}"),
     Entry("metrics", lists.metrics, "metrics | grep pyoco_runs_total"),
     Entry("dlq", dead_letters.dlq, "dlq --reason execution_error --output table"),
     Entry("dlq-replay", dead_letters.dlq_replay, "dlq-replay --seq 42 --watch"),

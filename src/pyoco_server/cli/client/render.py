@@ -31,7 +31,9 @@ STYLES = {
 MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·"}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
-WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN")
+WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN", "WHEELS")
+WHEEL_HEAD = ("WHEEL", "SIZE", "TAGS", "MODIFIED", "SHA256")
+WHEEL_EVENT_HEAD = ("WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR", "SOURCE")
 LETTER_HEAD = ("SEQ", "TIME", "REASON", "RUN_ID", "FLOW", "TAG", "WORKER", "ERROR")
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
@@ -91,6 +93,7 @@ def worker_row(worker: Json) -> Row:
         moment(worker.get("last_seen_at")),
         text(worker.get("current_run_id")),
         "yes" if worker.get("hidden") else "-",
+        wheels_of(worker.get("wheel_sync")),
     )
 
 
@@ -105,6 +108,51 @@ def letter_row(letter: Json) -> Row:
         text(letter.get("worker_id")),
         text(letter.get("error")),
     )
+
+
+def wheels_of(sync: object) -> str:
+    """How the wheels of a worker stand: how many it has, and what is wrong with the others."""
+    if not isinstance(sync, Mapping):
+        return "-"
+    result, installed, failed = sync.get("last_result"), sync.get("installed_count"), sync.get("failed_count")
+    if result == "partial" and failed:
+        return f"{text(installed)} ({text(failed)} failed)"
+    return f"{text(installed)} ({text(result)})" if result not in ("ok", None) else text(installed)
+
+
+def wheel_row(wheel: Json) -> Row:
+    return (
+        text(wheel.get("name")),
+        size(wheel.get("size_bytes")),
+        text(wheel.get("tags")),
+        moment(wheel.get("modified")),
+        text(str(wheel.get("sha256_hex") or "")[:12]),
+    )
+
+
+def wheel_event_row(event: Json) -> Row:
+    actor, source = event.get("actor"), event.get("source")
+    who = [actor.get(key) for key in ("tenant_id", "api_key_id", "sub")] if isinstance(actor, Mapping) else []
+    return (
+        moment(event.get("occurred_at")),
+        text(event.get("action")),
+        text(event.get("wheel_name")),
+        text(event.get("tags")),
+        text("/".join(str(one) for one in who if one)),
+        text(source.get("client") if isinstance(source, Mapping) else None),
+    )
+
+
+def size(count: object) -> str:
+    """How many bytes, in the unit that fits."""
+    if not isinstance(count, int | float) or isinstance(count, bool) or not math.isfinite(count):
+        return "-"
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
 
 
 def run_facts(run: Json) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from pyoco_server.cli.client.render import (
     run_row,
     summary,
     task_rows,
+    worker_row,
 )
 
 RUN: dict[str, Any] = {
@@ -174,3 +175,19 @@ def test_facts_leave_out_what_the_run_does_not_say() -> None:
     facts = dict(render.run_facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 
     assert facts == {"run": "r", "status": "CANCELLED", "cancel": "killed why"}
+
+
+@pytest.mark.parametrize(
+    ("sync", "shown"),
+    [
+        (None, "-"),
+        ({"last_result": "ok", "installed_count": 12, "failed_count": 0}, "12"),
+        ({"last_result": "partial", "installed_count": 11, "failed_count": 1}, "11 (1 failed)"),
+        ({"last_result": "failed", "installed_count": 0, "failed_count": 0}, "0 (failed)"),
+        ({"from": "another program"}, "-"),
+    ],
+)
+def test_a_worker_shows_how_its_wheels_stand(sync: dict[str, Any] | None, shown: str) -> None:
+    row = worker_row({"worker_id": "w-1", "wheel_sync": sync})
+
+    assert (len(row), row[-1]) == (len(render.WORKER_HEAD), shown)

@@ -107,6 +107,13 @@ class RunSummary(BaseModel):
     replay_of: str | None = None
 
 
+class WheelUsed(BaseModel):
+    """A wheel of the registry that a run had."""
+
+    name: str
+    sha256: str
+
+
 class RunSnapshot(BaseModel):
     """A run as it is now. More fields may be added at any time."""
 
@@ -138,6 +145,9 @@ class RunSnapshot(BaseModel):
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+    wheels: list[WheelUsed] | None = Field(
+        default=None, description="The wheels of the registry that it ran with; absent when its worker syncs none."
+    )
     worker_alive: bool = Field(default=False, description="Whether the worker that has or had the run lives.")
     worker_heartbeat_at: float | None = Field(default=None, description="Its last word; null when it is not known.")
     worker_tags: list[str] | None = Field(default=None, description="Its tags; null when it is not known.")

@@ -1,0 +1,183 @@
+"""The bytes of uploads in an object store, as pieces under one subject each; does not know what they are the bytes of.
+
+At no time are more than a few pieces in memory, whether they are written or read, however slow the other side is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
+from pyoco_server.adapters.jetstream.consumers import create_reader, delete_reader
+from pyoco_server.adapters.jetstream.failures import acknowledged
+from pyoco_server.adapters.jetstream.messages import delivered_at
+from pyoco_server.adapters.jetstream.pull import Pull
+from pyoco_server.errors import NatsUnavailable
+
+logger = logging.getLogger(__name__)
+
+# What the clients of NATS cut their objects into.
+PIECE_BYTES = 128 * 1024
+# Enough to keep a broker busy that syncs each piece; two megabytes.
+IN_FLIGHT = 16
+# How often a read is begun anew without getting anywhere.
+MOST_RESTARTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was stored: how much, in how many pieces, and its SHA-256."""
+
+    size_bytes: int
+    pieces: int
+    sha256: bytes
+
+
+class PiecesMissing(Exception):
+    """Some pieces of an upload are not there (any more)."""
+
+
+class Pieces:
+    """The pieces of all uploads of one object store."""
+
+    def __init__(self, connection: Connection, bucket: str) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._stream = subjects.object_stream(bucket)
+
+    async def write(self, nuid: str, chunks: AsyncIterator[bytes]) -> Written:
+        """Store what comes, in order; on failure some of it may be stored."""
+        digest, size, count = hashlib.sha256(), 0, 0
+        # On one connection they are stored in the order in which they are sent. None is ever sent again: it would come
+        # behind its successors.
+        on_the_way: deque[asyncio.Task[None]] = deque()
+        try:
+            async for piece in _cut(chunks, min(PIECE_BYTES, self._connection.max_payload)):
+                digest.update(piece)
+                size, count = size + len(piece), count + 1
+                if len(on_the_way) == IN_FLIGHT:
+                    await on_the_way.popleft()
+                on_the_way.append(asyncio.create_task(self._send(nuid, piece)))
+            while on_the_way:
+                await on_the_way.popleft()
+        finally:
+            # Not cancelled: what is sent is sent, and would be stored behind the back of whoever then purges.
+            await asyncio.gather(*on_the_way, return_exceptions=True)
+        return Written(size_bytes=size, pieces=count, sha256=digest.digest())
+
+    async def read(self, nuid: str, count: int) -> AsyncGenerator[bytes, None]:
+        """The pieces in order; `PiecesMissing` where there are not so many."""
+        done, after, restarts = 0, 0, 0
+        while done < count:
+            before = done
+            async with _Reading(self._connection, self._stream, self._piece(nuid), after) as reading:
+                while done < count and await reading.wait():
+                    for after, piece in reading.take():  # noqa: B007 - where a restart goes on
+                        done += 1
+                        yield piece
+            if done < count and await self.count(nuid) < count:
+                raise PiecesMissing
+            restarts = restarts + 1 if done == before else 0
+            if restarts > MOST_RESTARTS:
+                raise NatsUnavailable(f"reading {self._stream} does not get on")
+
+    async def count(self, nuid: str) -> int:
+        """How many pieces of an upload are stored, by the word of the stream's leader."""
+        return (await self._uploads(self._piece(nuid))).get(self._piece(nuid), 0)
+
+    async def purge(self, nuid: str) -> None:
+        """Remove the pieces of an upload."""
+        await self._connection.api(subjects.stream_purge(self._stream), {"filter": self._piece(nuid)})
+
+    async def strangers(self) -> frozenset[str]:
+        """Every upload of which there are pieces."""
+        found = await self._uploads(self._piece(">"))
+        return frozenset(subjects.last_token(subject) for subject in found)
+
+    async def purge_old(self, nuids: Collection[str], *, quiet_sec: float) -> None:
+        """Remove those of these uploads that got no piece for so long, by the broker's own clock."""
+        for nuid in nuids:
+            info = await self._connection.api(subjects.stream_info(self._stream))
+            body = {"last_by_subj": self._piece(nuid)}
+            last = await self._connection.api(subjects.message_get(self._stream), body)
+            age_sec = _unix(info["ts"]) - _unix(last["message"]["time"])
+            if age_sec >= quiet_sec:
+                logger.info("pieces of an unfinished upload removed", extra={"stream": self._stream, "nuid": nuid})
+                await self.purge(nuid)
+
+    async def _send(self, nuid: str, piece: bytes) -> None:
+        acknowledged(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))
+
+    async def _uploads(self, subject: str) -> dict[str, int]:
+        info = await self._connection.api(subjects.stream_info(self._stream), {"subjects_filter": subject})
+        return info["state"].get("subjects") or {}
+
+    def _piece(self, nuid: str) -> str:
+        return subjects.object_piece(self._bucket, nuid)
+
+
+class _Reading:
+    """One consumer that brings pieces, a few ahead of whoever takes them."""
+
+    def __init__(self, connection: Connection, stream: str, subject: str, after: int) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._subject = subject
+        self._after = after
+        self._consumer = ""
+        self._place = 0
+        self._pending = 0
+
+    async def __aenter__(self) -> _Reading:
+        self._consumer, self._pending = await create_reader(
+            self._connection, self._stream, after=self._after, filter_subject=self._subject
+        )
+        self._pull = Pull(self._connection, self._stream, self._consumer)
+        await self._pull.renew()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pull.close()
+        await delete_reader(self._connection, self._stream, self._consumer)
+
+    async def wait(self) -> bool:
+        """Whether there is something to take; False: nothing more comes from this consumer."""
+        if not self._pending or self._pull.stale:
+            return False
+        await self._pull.wait(min(IN_FLIGHT, self._pending), low=IN_FLIGHT // 2)
+        return not self._pull.empty
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """What has arrived, with its sequences; what does not follow on what was taken is left."""
+        taken = []
+        for message in self._pull.take():
+            at = delivered_at(message.reply)
+            if at.place != self._place + 1:
+                self._pull.stale = True
+                break
+            self._place, self._pending = at.place, at.pending
+            taken.append((at.sequence, message.data))
+        return taken
+
+
+async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    """The same bytes in pieces of one size, but for the last."""
+    rest = bytearray()
+    async for chunk in chunks:
+        rest += chunk
+        while len(rest) >= size:
+            yield bytes(rest[:size])
+            del rest[:size]
+    if rest:
+        yield bytes(rest)
+
+
+def _unix(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()

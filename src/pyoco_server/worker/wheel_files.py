@@ -1,0 +1,102 @@
+"""The bytes of wheels on this machine, each under its own sha256, which is checked every time before they are used."""
+
+from __future__ import annotations
+
+import asyncio
+import email.parser
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from pyoco_server.application.ports import WheelStore
+from pyoco_server.errors import WheelCorrupt
+from pyoco_server.wheelhouse.contents import check_contents
+from pyoco_server.wheelhouse.names import parse_wheel_name
+from pyoco_server.wheelhouse.needed import Candidate
+
+READ_BYTES = 1024 * 1024
+
+
+class WheelFiles:
+    """`<folder>/<sha256>/<file name>`: pip insists on the name, and two uploads may share one."""
+
+    def __init__(self, folder: Path, store: WheelStore) -> None:
+        self._folder = folder
+        self._store = store
+
+    async def fetch(self, candidate: Candidate) -> Path:
+        """The file, whose bytes are those the registry promises; `WheelCorrupt` when what arrived is not.
+
+        `InvalidRequest` when they are no wheel of that name: whoever filled the registry may not have looked.
+        """
+        file = self._folder / candidate.sha256_hex / candidate.name
+        if await asyncio.to_thread(_sha256_of, file) != candidate.sha256_hex:
+            await self._get(candidate, file)
+        await asyncio.to_thread(_check, file)
+        return file
+
+    async def _get(self, candidate: Candidate, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        passing = file.with_name(f"{file.name}.{os.getpid()}.part")
+        try:
+            arrived = await self._download(candidate, passing)
+            if arrived != candidate.sha256_hex:
+                raise WheelCorrupt(
+                    f"{candidate.name} has sha256 {arrived}, and the registry says {candidate.sha256_hex}",
+                    wheel_name=candidate.name,
+                )
+            passing.replace(file)
+        finally:
+            passing.unlink(missing_ok=True)
+
+    def collect(self, keep: Collection[str]) -> None:
+        """Forget all but the wheels with these sums."""
+        if self._folder.is_dir():
+            for folder in self._folder.iterdir():
+                if folder.name not in keep:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    async def _download(self, candidate: Candidate, file: Path) -> str:
+        digest = hashlib.sha256()
+        with file.open("wb") as arriving:
+            async for piece in self._store.read(candidate.wheel):
+                digest.update(piece)
+                await asyncio.to_thread(arriving.write, piece)
+        return digest.hexdigest()
+
+
+def _sha256_of(file: Path) -> str | None:
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _check(file: Path) -> None:
+    with file.open("rb") as content:
+        check_contents(content, file.stat().st_size, parse_wheel_name(file.name))
+
+
+def required_by(file: Path) -> tuple[str, ...]:
+    """The packages that a wheel says it needs; none when it cannot be read: pip will say what is wrong with it."""
+    try:
+        with zipfile.ZipFile(file) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
+            headers = email.parser.BytesParser().parsebytes(wheel.read(names[0]), headersonly=True)
+            return tuple(Requirement(text).name for text in headers.get_all("Requires-Dist", []))
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        InvalidRequirement,
+    ):
+        return ()

@@ -1,0 +1,181 @@
+"""What every store of wheels promises."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from pyoco_server.errors import InvalidRequest, WheelNotFound, WheelVersionConflict
+from pyoco_server.wheelhouse.wheel import Wheel
+from support.stores import Ports
+
+NAME = "demo-1.0-py3-none-any.whl"
+# Several pieces, and an end that is none.
+LARGE = bytes(range(256)) * 4096 + b"the end"
+
+
+async def pieces_of(data: bytes, size: int = 50_000) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def put(ports: Ports, name: str = NAME, data: bytes = b"bytes", tags: Sequence[str] = ()) -> Wheel:
+    return await ports.wheels.put(name, pieces_of(data), tags=tags)
+
+
+async def read(ports: Ports, wheel: Wheel) -> bytes:
+    return b"".join([piece async for piece in ports.wheels.read(wheel)])
+
+
+async def test_what_was_put_is_listed_and_comes_back_byte_for_byte(ports: Ports) -> None:
+    assert await ports.wheels.all() == []
+
+    wheel = await put(ports, data=LARGE, tags=["gpu", "batch"])
+
+    assert wheel.name == NAME
+    assert wheel.size_bytes == len(LARGE)
+    assert wheel.sha256_hex == hashlib.sha256(LARGE).hexdigest()
+    assert wheel.tags == ("gpu", "batch")
+    assert wheel.modified > 0
+    assert await ports.wheels.all() == [wheel]
+    assert await ports.wheels.get(NAME) == wheel
+    assert await read(ports, wheel) == LARGE
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * (128 * 1024), b"x" * (128 * 1024 + 1)])
+async def test_any_number_of_bytes_may_be_stored(ports: Ports, data: bytes) -> None:
+    wheel = await put(ports, data=data)
+
+    assert await read(ports, wheel) == data
+
+
+async def test_wheels_are_listed_by_name(ports: Ports) -> None:
+    for name in ("b-1-py3-none-any.whl", "c-1-py3-none-any.whl", "a-1-py3-none-any.whl"):
+        await put(ports, name)
+
+    assert [wheel.name[0] for wheel in await ports.wheels.all()] == ["a", "b", "c"]
+
+
+async def test_a_name_that_nobody_stored_is_none(ports: Ports) -> None:
+    assert await ports.wheels.get(NAME) is None
+
+
+async def test_a_second_upload_takes_the_place_of_the_first(ports: Ports) -> None:
+    first = await put(ports, data=b"first")
+
+    second = await put(ports, data=b"second")
+
+    assert second.nuid != first.nuid
+    assert await ports.wheels.all() == [second]
+    assert await read(ports, second) == b"second"
+
+
+async def test_a_replaced_upload_cannot_be_read_any_more(ports: Ports) -> None:
+    first = await put(ports, data=b"first")
+    await put(ports, data=b"second")
+
+    with pytest.raises(WheelNotFound):
+        await read(ports, first)
+
+
+async def test_a_reader_never_sees_bytes_of_two_uploads(ports: Ports) -> None:
+    ours, theirs = b"a" * 8_000_000, b"b" * 8_000_000
+    wheel = await put(ports, data=ours)
+    seen = bytearray()
+
+    async def read_while_it_is_replaced() -> None:
+        async with aclosing(ports.wheels.read(wheel)) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                if not seen:
+                    await put(ports, data=theirs)
+                seen.extend(piece)
+
+    with pytest.raises(WheelNotFound):
+        await read_while_it_is_replaced()
+    assert ours.startswith(bytes(seen))
+
+
+async def test_what_was_there_stays_when_the_bytes_do_not_all_come(ports: Ports) -> None:
+    first = await put(ports, data=b"first")
+
+    async def cut_short() -> AsyncIterator[bytes]:
+        yield LARGE
+        raise InvalidRequest("the body ended before its time")
+
+    with pytest.raises(InvalidRequest):
+        await ports.wheels.put(NAME, cut_short(), tags=())
+
+    assert await ports.wheels.all() == [first]
+    assert await read(ports, first) == b"first"
+
+
+async def test_a_deleted_wheel_is_gone(ports: Ports) -> None:
+    wheel = await put(ports)
+
+    assert await ports.wheels.delete(wheel)
+
+    assert await ports.wheels.all() == []
+    assert await ports.wheels.get(NAME) is None
+    assert not await ports.wheels.delete(wheel)
+    with pytest.raises(WheelNotFound):
+        await read(ports, wheel)
+
+
+async def test_a_deleted_wheel_may_be_uploaded_anew(ports: Ports) -> None:
+    await ports.wheels.delete(await put(ports, data=b"first"))
+
+    again = await put(ports, data=b"second")
+
+    assert await ports.wheels.all() == [again]
+    assert await read(ports, again) == b"second"
+
+
+async def test_only_the_upload_that_is_meant_is_deleted(ports: Ports) -> None:
+    first = await put(ports, data=b"first")
+    second = await put(ports, data=b"second")
+
+    assert not await ports.wheels.delete(first)
+
+    assert await ports.wheels.all() == [second]
+
+
+async def test_an_upload_that_is_not_admitted_changes_nothing(ports: Ports) -> None:
+    first = await put(ports, data=b"first")
+    asked: list[Sequence[Wheel]] = []
+
+    def refuse(present: Sequence[Wheel]) -> None:
+        asked.append(present)
+        raise WheelVersionConflict
+
+    with pytest.raises(WheelVersionConflict):
+        await ports.wheels.put(NAME, pieces_of(b"second"), tags=(), admit=refuse)
+
+    assert asked == [[first]]
+    assert await ports.wheels.all() == [first]
+
+
+async def test_of_many_uploads_at_once_each_is_admitted_by_what_is_there_at_that_moment(ports: Ports) -> None:
+    def only_the_first(present: Sequence[Wheel]) -> None:
+        if present:
+            raise WheelVersionConflict
+
+    names = [f"demo-1.0-py3{minor}-none-any.whl" for minor in range(8)]
+    uploads = [ports.wheels.put(name, pieces_of(LARGE), tags=(), admit=only_the_first) for name in names]
+    results = await asyncio.gather(*uploads, return_exceptions=True)
+
+    won = [result for result in results if isinstance(result, Wheel)]
+    lost = [result for result in results if isinstance(result, WheelVersionConflict)]
+    assert (len(won), len(lost)) == (1, 7)
+    assert await ports.wheels.all() == won
+
+
+async def test_uploads_that_do_not_mind_each_other_all_succeed(ports: Ports) -> None:
+    names = [f"demo{number}-1.0-py3-none-any.whl" for number in range(8)]
+
+    stored = await asyncio.gather(*(put(ports, name) for name in names))
+
+    assert await ports.wheels.all() == stored

@@ -1,0 +1,175 @@
+"""Wheels uploaded over HTTP and used by runs on real workers: new versions, deletions, bad ones, and a kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from e2e.test_first_run import begun, seen
+from support.installable import installable
+from support.processes import wait_for_exit
+from support.programs import PATIENCE_SEC, Program, address_of, descendants, up, worker
+
+QUICK = {"PYOCO_WHEEL_SYNC_INTERVAL_SEC": "0.3", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2", "PIP_NO_INDEX": "1"}
+MODULE = """\
+import subprocess, sys, time
+from pathlib import Path
+
+VERSION = {version!r}
+
+def version():
+    return VERSION
+
+def version_later(path):
+    while not Path(path).exists():
+        time.sleep(0.01)
+    program = "import tools_of_ours; print(tools_of_ours.VERSION)"
+    return [VERSION, subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip()]
+"""
+ONE_TASK = "tasks: {only: {callable: 'tools_of_ours:%s'}}\nflow: {graph: only, defaults: {path: '%s'}}\n"
+
+
+def tools(version: str) -> tuple[str, bytes]:
+    return installable("tools_of_ours", version, files={"tools_of_ours.py": MODULE.format(version=version)})
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """The setting alone is enough: the worker beside the gateway has it too."""
+    environment = QUICK | {"PYOCO_WHEEL_SYNC_ENABLED": "1"}
+    folder = tmp_path_factory.mktemp("wheels")
+    with up(folder, "--with-worker", "--worker-concurrency", "1", env=environment) as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def client(system: Program) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address_of(system), timeout=30.0) as connected:
+        yield connected
+
+
+def upload(client: httpx.Client, wheel: tuple[str, bytes], tags: str = "") -> dict[str, Any]:
+    answer = client.post("/wheels", files={"wheel": wheel}, data={"tags": tags})
+    assert answer.status_code == 200, answer.text
+    stored: dict[str, Any] = answer.json()
+    return stored
+
+
+def submit(client: httpx.Client, function: str, path: object = "", tag: str = "default") -> str:
+    answer = client.post(
+        "/runs/yaml",
+        files={"workflow": ("flow.yaml", ONE_TASK % (function, path))},
+        data={"flow_name": "with wheels", "tag": tag},
+    )
+    assert answer.status_code == 200, answer.text
+    run_id: str = answer.json()["run_id"]
+    return run_id
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What it gives as soon as that is something."""
+    deadline = time.monotonic() + PATIENCE_SEC
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+    raise AssertionError("it does not come about")
+
+
+def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dict[str, Any]:
+    """What the worker of the tag says, as soon as it has installed exactly these."""
+
+    def found() -> dict[str, Any] | None:
+        for record in client.get("/workers").json():
+            told = record["wheel_sync"]
+            if tag in record["tags"] and told and [one["wheel_name"] for one in told["installed"]] == list(wheel_names):
+                return dict(told)
+        return None
+
+    told: dict[str, Any] = until(found)
+    return told
+
+
+def outcome(client: httpx.Client, run_id: str) -> Any:
+    run = seen(client, run_id, "COMPLETED", "FAILED")
+    assert (run["status"], run["error"]) == ("COMPLETED", None)
+    return run["task_records"]["only"]["output"], [wheel["name"] for wheel in run.get("wheels", [])]
+
+
+def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: httpx.Client, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    first = upload(client, tools("1.0"))
+    synced(client, first["name"])
+    running = submit(client, "version_later", go)
+    begun(client, running)
+    second = upload(client, tools("2.0"))
+    told = synced(client, second["name"])
+    go.touch()
+
+    assert outcome(client, running) == (["1.0", "1.0"], [first["name"]])
+    later = submit(client, "version")
+    assert outcome(client, later) == ("2.0", [second["name"]])
+    assert client.get(f"/runs/{later}").json()["wheels"] == [{"name": second["name"], "sha256": second["sha256_hex"]}]
+    assert (told["enabled"], told["last_result"]) == (True, "ok")
+
+
+def test_a_wheel_that_cannot_be_installed_is_told_and_stops_nothing(client: httpx.Client) -> None:
+    bad = upload(client, installable("needy", requires=["absent-9"]))
+    other = upload(client, installable("elsewhere", tag="cp311-cp311-macosx_11_0_arm64"))
+    good = upload(client, tools("3.0"))
+
+    told = synced(client, good["name"])
+
+    assert told["last_result"] == "partial"
+    assert [one["wheel_name"] for one in told["failed"]] == [bad["name"]]
+    assert [one["wheel_name"] for one in told["skipped"]] == [other["name"]]
+    assert outcome(client, submit(client, "version")) == ("3.0", [good["name"]])
+
+
+def test_a_wheel_that_was_deleted_is_gone(client: httpx.Client) -> None:
+    for wheel in client.get("/wheels").json():
+        client.delete(f"/wheels/{wheel['name']}")
+
+    synced(client)
+
+    run = seen(client, submit(client, "version"), "COMPLETED", "FAILED")
+    assert run["status"] == "FAILED"
+    assert "No module named 'tools_of_ours'" in run["error"]
+    assert "wheels" not in run
+
+
+def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(
+    client: httpx.Client, system: Program, tmp_path: Path
+) -> None:
+    data = ("--data-dir", str(data_folder(system)), "--tags", "gpu", "--concurrency", "1")
+    arguments = (*data, "--wheel-sync", "--wheel-sync-dir", "sync", "--wheel-sync-interval-sec", "0.3")
+    environments = tmp_path / "sync" / "envs"
+    for number in range(20):
+        upload(client, installable(f"filler{number}"), "gpu")
+    wheel = upload(client, tools("9.0"), "gpu")
+    with worker(*arguments, cwd=tmp_path, env=QUICK) as first:
+        until(lambda: environments.is_dir() and list(environments.iterdir()))
+        (folder,) = environments.iterdir()
+        started = descendants(first.pid)
+        first.signal(signal.SIGKILL)
+        assert not (folder / "environment.json").exists()
+        assert all(wait_for_exit(pid) for pid in started)
+
+    with worker(*arguments, cwd=tmp_path, env=QUICK):
+        run = seen(client, submit(client, "version", tag="gpu"), "COMPLETED", "FAILED")
+
+    assert (run["status"], run["error"]) == ("COMPLETED", None)
+    assert wheel["name"] in [one["name"] for one in run["wheels"]]
+    (only,) = json.loads((tmp_path / "sync" / ".installed.json").read_text())["sets"]
+    assert len(only["wheels"]) == 21
+    assert [folder.name for folder in environments.iterdir()] == [only["environment"]]
+
+
+def data_folder(system: Program) -> Path:
+    return Path(f"/proc/{system.pid}/cwd").resolve() / "data"

@@ -1,0 +1,192 @@
+"""Environments with real pip and tiny wheels: what is built, what is left out and why, and what may be removed."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packaging.tags import sys_tags
+
+from pyoco_server.wheelhouse.needed import Candidate, needed
+from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.worker.environment import Environment
+from pyoco_server.worker.environments import COMPLETE, Environments, Fetched
+from pyoco_server.worker.installer import RUNNERS_STAND_ON, own_packages
+from support.installable import installable
+
+INSTALL_SEC = 60.0
+
+Place = Callable[[tuple[str, bytes]], Fetched]
+
+
+@pytest.fixture(autouse=True)
+def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+
+@pytest.fixture
+def environments(tmp_path: Path) -> Environments:
+    return Environments(tmp_path / "envs", INSTALL_SEC)
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> Place:
+    def place(wheel: tuple[str, bytes]) -> Fetched:
+        name, content = wheel
+        file = tmp_path / hashlib.sha256(content).hexdigest() / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content)
+        return Fetched(candidate=candidate(name, content), file=file)
+
+    return place
+
+
+def candidate(name: str, content: bytes) -> Candidate:
+    sha256 = hashlib.sha256(content).hexdigest()
+    wheel = Wheel(name=name, size_bytes=len(content), bucket="b", nuid=name, modified=0.0, sha256_hex=sha256)
+    ((only,),) = needed([wheel], tags=set(), supported=tuple(sys_tags()), own={}).packages.values()
+    return only
+
+
+def says(environment: Environment | None, program: str) -> str:
+    assert environment is not None
+    said = subprocess.run([environment.python, "-c", program], capture_output=True, text=True, check=True, cwd="/")
+    return said.stdout.strip()
+
+
+async def test_wheels_that_need_each_other_are_installed_together_over_the_workers_own(
+    environments: Environments, fetched: Place
+) -> None:
+    lower, upper = (
+        fetched(installable("lower")),
+        fetched(installable("upper", requires=["lower>=1", "pyoco", "orjson"])),
+    )
+
+    built = await environments.build([upper, lower])
+
+    assert built.failed == ()
+    assert (
+        says(built.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)") == "1.0 1.0"
+    )
+    assert built.environment is not None
+    assert {wheel.name for wheel in built.environment.wheels} == {upper.candidate.name, lower.candidate.name}
+
+
+async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wheel(
+    environments: Environments, fetched: Place
+) -> None:
+    newer = fetched(installable("rich", "99.0"))
+    before = own_rich()
+
+    built = await environments.build([newer])
+
+    assert says(built.environment, "import rich; print(rich.VERSION)") == "99.0"
+    assert own_rich() == before
+
+
+def own_rich() -> str:
+    program = "import rich, importlib.metadata as m; print(rich.__file__, m.version('rich'))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+async def test_a_wheel_that_needs_another_version_of_what_runners_stand_on_fails_with_pips_reason(
+    environments: Environments, fetched: Place
+) -> None:
+    built = await environments.build([fetched(installable("greedy", requires=["orjson>=99"]))])
+
+    assert built.environment is None
+    ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
+    assert name == "greedy-1.0-py3-none-any.whl"
+    assert "orjson" in reason
+
+
+async def test_a_wheel_that_cannot_be_installed_fails_alone_with_pips_reason(
+    environments: Environments, fetched: Place
+) -> None:
+    wheels = [installable("a"), installable("needy", requires=["absent-9"]), installable("c")]
+
+    built = await environments.build([fetched(wheel) for wheel in wheels])
+
+    assert says(built.environment, "import a, c; print('fine')") == "fine"
+    ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
+    assert name == "needy-1.0-py3-none-any.whl"
+    assert "absent-9" in reason
+
+
+async def test_an_installation_that_takes_too_long_fails_and_leaves_nothing(tmp_path: Path, fetched: Place) -> None:
+    environments = Environments(tmp_path / "envs", 0.01)
+
+    built = await environments.build([fetched(installable("good"))])
+
+    assert "PYOCO_WHEEL_INSTALL_TIMEOUT_SEC" in built.failed[0].reason
+    assert list((tmp_path / "envs").iterdir()) == []
+
+
+async def test_settings_that_send_pip_elsewhere_do_not_count(
+    environments: Environments, fetched: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+
+    built = await environments.build([fetched(installable("good"))])
+
+    assert says(built.environment, "import good; print('fine')") == "fine"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_programs_that_a_wheel_brings_run_in_its_environment(environments: Environments, fetched: Place) -> None:
+    tool = installable("tool", files={"tool.py": "def main():\n    print('at work')\n"}, scripts={"tool": "tool:main"})
+
+    built = await environments.build([fetched(tool)])
+
+    assert built.environment is not None
+    assert output_of(built.environment.python.parent / "tool") == "at work\n"
+
+
+def output_of(program: Path) -> str:
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout
+
+
+async def test_the_same_wheels_are_the_same_environment_and_are_built_once(
+    environments: Environments, fetched: Place
+) -> None:
+    wheels = [fetched(installable("a")), fetched(installable("b"))]
+    first = (await environments.build(wheels)).environment
+    assert first is not None
+    written = (first.folder / COMPLETE).stat().st_mtime_ns
+
+    second = (await environments.build(wheels[::-1])).environment
+
+    assert second is not None
+    assert (second.key, (second.folder / COMPLETE).stat().st_mtime_ns) == (first.key, written)
+
+
+async def test_what_is_used_or_to_be_kept_is_not_collected_and_the_rest_is(
+    environments: Environments, fetched: Place, tmp_path: Path
+) -> None:
+    built = [(await environments.build([fetched(installable(name))])).environment for name in ("used", "kept", "old")]
+    used, kept, old = [environment for environment in built if environment is not None]
+    (tmp_path / "envs" / "half-built").mkdir()
+    lodging = environments.enter(used)
+
+    gone = environments.collect(keep=[kept.key])
+
+    assert sorted(gone) == sorted([old.key, "half-built"])
+    lodging.leave()
+    assert environments.collect(keep=[]) != []
+    assert list((tmp_path / "envs").iterdir()) == []
+
+
+def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
+    program = "import sys, pyoco_server.worker.fork_server; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    modules = {
+        name for name in loaded.stdout.split() if name not in sys.stdlib_module_names and not name.startswith("_")
+    }
+
+    packages = {"pyoco_server": "pyoco-server", "pyoco": "pyoco", "orjson": "orjson", "yaml": "pyyaml"}
+
+    assert {packages[name] for name in modules - {"cython_runtime"}} == set(RUNNERS_STAND_ON) == set(own_packages())

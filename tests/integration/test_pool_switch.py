@@ -1,0 +1,156 @@
+"""A pool moves to another environment: what runs ends where it began, and nothing of the old one is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.execution.state import WheelUsed
+from pyoco_server.worker.environment import Environment, Lodging
+from pyoco_server.worker.installer import Installer, own_site_folders
+from pyoco_server.worker.runner_pool import RunnerPool
+from support.processes import wait_for_exit
+from support.runs import outcome_of, until
+
+FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
+
+Furnish = Callable[[str, str], Environment]
+
+
+@pytest.fixture
+def furnish(tmp_path: Path) -> Furnish:
+    """An environment with one module, made without pip."""
+
+    def make(name: str, module: str) -> Environment:
+        folder = tmp_path / name
+        installer = Installer(folder, own_site_folders(), {}, 1.0)
+        installer.prepare()
+        (packages,) = folder.glob("lib/python*/site-packages")
+        (packages / "tools.py").write_text(module)
+        return Environment(
+            key=name,
+            folder=folder,
+            python=installer.python,
+            sys_path=(str(packages),),
+            beneath=own_site_folders(),
+            wheels=(WheelUsed(name=f"tools-{name}.whl", sha256=name),),
+        )
+
+    return make
+
+
+@pytest.fixture
+async def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunnerPool]:
+    monkeypatch.chdir(tmp_path)
+    pool = RunnerPool(FLOWS, 2, lambda run_id, line: None)
+    yield pool
+    pids = [*pool.pids(), pool.fork_server_pid]
+    async with asyncio.timeout(20):
+        await pool.close()
+    assert all(wait_for_exit(pid) for pid in pids if pid is not None)
+
+
+class Left:
+    """Whether an environment was left."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> None:
+        self.times += 1
+
+
+async def version(pool: RunnerPool) -> object:
+    return await outcome_of(pool, "version", package="tools")
+
+
+async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: RunnerPool, furnish: Furnish) -> None:
+    left = Left()
+    await pool.start(Lodging(environment=furnish("one", "VERSION = '1'"), leave=left))
+    old = [*pool.pids(), pool.fork_server_pid]
+    assert await version(pool) == "1"
+
+    await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
+
+    assert await version(pool) == "2"
+    await until(lambda: left.times == 1)
+    assert all(wait_for_exit(pid) for pid in old if pid is not None)
+    await until(lambda: len(pool.pids()) == 2)
+
+
+async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
+    pool: RunnerPool, furnish: Furnish, tmp_path: Path
+) -> None:
+    left, go = Left(), tmp_path / "go"
+    await pool.start(Lodging(environment=furnish("one", "VERSION = '1'"), leave=left))
+    running = asyncio.create_task(outcome_of(pool, "now_and_later", package="tools", path=str(go)))
+    await until(go.with_suffix(".begun").exists)
+    async with pool.borrow() as borrowed:
+        await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
+        await pool.switch(Lodging(environment=furnish("three", "VERSION = '3'")))
+
+        assert borrowed.is_alive  # between its being borrowed and its job
+        assert [wheel.sha256 for wheel in borrowed.wheels] == ["one"]
+    assert left.times == 0
+    go.touch()
+
+    assert await running == ["1", "1"]
+    assert await version(pool) == "3"
+    await until(lambda: left.times == 1)
+
+
+async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing_changes(
+    furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows_of_ours.py").write_text(
+        f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\nimport tools\nfrom wheel_flows import resolve\n"
+    )
+    pool = RunnerPool("flows_of_ours.py:resolve", 1, lambda run_id, line: None)
+    await pool.start(Lodging(environment=furnish("good", "VERSION = '1'")))
+    before = pool.pids()
+    left = Left()
+
+    for name, module in (("broken", "raise RuntimeError('no good')"), ("deadly", "import os; os._exit(7)")):
+        with pytest.raises(InvalidUsage, match=r"no good|exit code 7"):
+            await pool.switch(Lodging(environment=furnish(name, module), leave=left))
+
+    assert left.times == 2
+    assert pool.pids() == before
+    assert await version(pool) == "1"
+    await pool.close()
+
+
+async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: RunnerPool, furnish: Furnish) -> None:
+    await pool.start()
+    await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
+    lost = pool.fork_server_pid
+    assert lost is not None
+
+    os.kill(lost, signal.SIGKILL)
+
+    await until(lambda: pool.fork_server_pid not in (None, lost))
+    assert await version(pool) == "2"
+
+
+async def test_a_pool_that_could_not_start_can_be_started_elsewhere(
+    furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows_of_ours.py").write_text(
+        f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\nimport tools\nfrom wheel_flows import resolve\n"
+    )
+    pool = RunnerPool("flows_of_ours.py:resolve", 2, lambda run_id, line: None)
+    with pytest.raises(InvalidUsage, match="tools"):
+        await pool.start()
+
+    await pool.start(Lodging(environment=furnish("good", "VERSION = '1'")))
+
+    assert await version(pool) == "1"
+    await pool.close()

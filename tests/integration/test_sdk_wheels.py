@@ -1,0 +1,181 @@
+"""Wheels through both clients: against a real gateway, and against peers that fail in the middle."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.http_client import (
+    GatewayUnreachable,
+    InvalidRequest,
+    UnexpectedAnswer,
+    WheelNotFound,
+    WheelVersionConflict,
+)
+from support.broker import Broker
+from support.gateways import gateway_settings
+from support.peers import Cut, Peer, Reply, Stream
+from support.served import served
+from support.twins import Kind, Pauses, Twin
+from support.wheels import NAME, large_wheel, wheel, wheel_name
+
+DATA = wheel()
+OURS = {
+    "name": NAME,
+    "size_bytes": len(DATA),
+    "bucket": "b",
+    "nuid": "n",
+    "modified": 1.0,
+    "sha256_hex": hashlib.sha256(DATA).hexdigest(),
+    "tags": [],
+}
+CONFLICT = Reply.json({"detail": "demo is registered", "err_id": "ERR-PYOCO-0022"}, 409)
+NOT_THERE = Reply.json({"detail": "wheel not found", "err_id": "ERR-PYOCO-0023"}, 404)
+AWAY = Reply.json({"detail": "nats away", "err_id": "ERR-PYOCO-0003"}, 503)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("gateway")
+    with Broker(folder) as broker, served(gateway_settings(broker.url, folder)) as found:
+        yield found
+
+
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
+@pytest.fixture
+def twin(kind: Kind, address: str) -> Iterator[Twin]:
+    """A client of a registry that is empty, before and after."""
+    there = Twin(kind, address)
+    yield there
+    for one in there.ask("list_wheels"):
+        there.ask("delete_wheel", one["name"])
+
+
+def impatient(kind: Kind, url: str) -> Twin:
+    return Twin(kind, url, retries=3, timing=Pauses().timing())
+
+
+def test_a_wheel_goes_there_and_comes_back(twin: Twin, tmp_path: Path) -> None:
+    registered = twin.ask("upload_wheel", NAME, DATA, tags=["gpu", "batch"])
+    received = twin.ask("download_wheel", NAME, tmp_path)
+
+    assert registered["tags"] == ["gpu", "batch"]
+    assert twin.ask("list_wheels") == [registered]
+    assert received == {"name": NAME, "size_bytes": len(DATA)}
+    assert (tmp_path / NAME).read_bytes() == DATA
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("form", ["bytes", "path", "text", "file"])
+def test_a_wheel_may_be_bytes_a_path_or_a_file(twin: Twin, tmp_path: Path, form: str) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(DATA)
+    with path.open("rb") as file:
+        file.read(10)
+        data = {"bytes": DATA, "path": path, "text": str(path), "file": file}[form]
+
+        registered = twin.ask("upload_wheel", NAME, data)
+
+    assert registered["sha256_hex"] == hashlib.sha256(DATA).hexdigest()
+
+
+def test_progress_is_told_while_a_large_file_is_sent_and_received(twin: Twin, tmp_path: Path) -> None:
+    path = large_wheel(tmp_path / NAME, 3_000_000)
+    size = path.stat().st_size
+    sent: list[tuple[int, int | None]] = []
+    received: list[tuple[int, int | None]] = []
+
+    twin.ask("upload_wheel", NAME, path, progress=lambda done, total: sent.append((done, total)))
+    with io.BytesIO() as target:
+        twin.ask("download_wheel", NAME, target, progress=lambda done, total: received.append((done, total)))
+
+        assert target.getvalue() == path.read_bytes()
+    for told in (sent, received):
+        assert told == sorted(told)
+        assert told[-1] == (size, size)
+        assert len(told) > 10
+
+
+def test_what_the_gateway_refuses_is_an_error_of_its_own(twin: Twin, tmp_path: Path) -> None:
+    twin.ask("upload_wheel", NAME, DATA)
+
+    with pytest.raises(WheelVersionConflict, match="is registered"):
+        twin.ask("upload_wheel", NAME, DATA)
+    with pytest.raises(WheelVersionConflict):
+        twin.ask("upload_wheel", NAME, DATA, replace=False)
+    with pytest.raises(InvalidRequest):
+        twin.ask("upload_wheel", wheel_name(version="2"), b"no zip")
+    with pytest.raises(InvalidRequest, match="tag"):
+        twin.ask("upload_wheel", wheel_name(version="2"), wheel(version="2"), tags=["a b"])
+    with pytest.raises(WheelNotFound):
+        twin.ask("delete_wheel", wheel_name("nobody"))
+    with pytest.raises(WheelNotFound):
+        twin.ask("download_wheel", wheel_name("nobody"), tmp_path / "x.whl")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="wheel_name"):
+        twin.ask("delete_wheel", "../runs")
+
+
+def test_the_history_is_listed_and_filtered(twin: Twin) -> None:
+    twin.ask("upload_wheel", NAME, DATA)
+    twin.ask("delete_wheel", NAME)
+
+    assert [event["action"] for event in twin.ask("list_wheel_history", limit=2)] == ["delete", "upload"]
+    assert {event["action"] for event in twin.ask("list_wheel_history", wheel_name=NAME, action="upload")} == {"upload"}
+    with pytest.raises(InvalidRequest):
+        twin.ask("list_wheel_history", limit=501)
+
+
+def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None:
+    with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
+        assert impatient(kind, peer.url).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
+
+    assert [asked.method for asked in peer.asked] == ["POST", "POST", "GET"]
+    assert all(DATA in asked.body for asked in peer.asked[:2])
+
+
+def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat(kind: Kind) -> None:
+    theirs = OURS | {"sha256_hex": "00" * 32}
+    with Peer(AWAY, CONFLICT, Reply.json([theirs])) as peer, pytest.raises(WheelVersionConflict):
+        impatient(kind, peer.url).ask("upload_wheel", NAME, DATA)
+
+
+def test_a_conflict_at_the_first_try_is_not_looked_into(kind: Kind) -> None:
+    with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
+        impatient(kind, peer.url).ask("upload_wheel", NAME, DATA)
+
+    assert len(peer.asked) == 1
+
+
+def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
+    with Peer(Cut(), NOT_THERE) as peer:
+        assert impatient(kind, peer.url).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Reply(body=b"other bytes", headers={"ETag": f'"{hashlib.sha256(b"these").hexdigest()}"'}),
+        Stream([b"some", b"bytes"], cut=True, content_type="application/octet-stream"),
+    ],
+)
+def test_a_download_that_is_not_what_was_stored_leaves_what_was_there(
+    kind: Kind, tmp_path: Path, broken: Reply | Stream
+) -> None:
+    target = tmp_path / "kept.whl"
+    target.write_bytes(b"before")
+
+    with Peer(broken) as peer, pytest.raises((UnexpectedAnswer, GatewayUnreachable)):
+        impatient(kind, peer.url).ask("download_wheel", NAME, target)
+
+    assert target.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,376 @@
+"""A worker's runners follow the registry, with real pip and real processes: between runs, and never for the worse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidUsage, NatsUnavailable
+from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.worker.library import PyocoNatsWorker
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.wheel_sync import WheelSync
+from support.installable import broken, installable, put
+from support.processes import wait_for_exit
+from support.programs import descendants
+from support.runs import outcome_of, until
+
+FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
+ABSENT = "absent"
+
+Join = Callable[..., Awaitable["Worker"]]
+
+
+class Worker:
+    """A pool and its sync, as a worker has them; the test says when it looks."""
+
+    def __init__(self, pool: RunnerPool, sync: WheelSync) -> None:
+        self.pool = pool
+        self.sync = sync
+
+    async def version(self, package: str) -> Any:
+        return await outcome_of(self.pool, "version", package=package)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        assert self.sync.wheel_sync is not None
+        return dict(self.sync.wheel_sync)
+
+    def installed(self) -> list[str]:
+        return [one["wheel_name"] for one in self.told["installed"]]
+
+    async def until_at_most(self, processes: int) -> None:
+        """Until the runners of the past are gone."""
+        await until(lambda: len(self.pool.pids()) <= processes)
+
+
+@pytest.fixture
+def store() -> MemoryWheelStore:
+    return MemoryWheelStore(SystemClock())
+
+
+@pytest.fixture
+async def join(store: MemoryWheelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Join]:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.chdir(tmp_path)
+    pools = []
+
+    async def start(*tags: str, resolver: str = FLOWS, **settings: Any) -> Worker:
+        config = NatsBackendConfig(wheel_sync_enabled=True, wheel_sync_dir=str(tmp_path / "sync"), **settings)
+        pool = RunnerPool(resolver, 1, lambda run_id, line: None)
+        pools.append(pool)
+        sync = WheelSync(store, pool, config, tags or ("default",), SystemClock())
+        await sync.start()
+        return Worker(pool, sync)
+
+    yield start
+    for pool in pools:
+        await pool.close()
+
+
+def environments(tmp_path: Path) -> set[str]:
+    return {folder.name for folder in (tmp_path / "sync" / "envs").iterdir()}
+
+
+def manifest(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "sync" / ".installed.json").read_text())
+
+
+async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_ends_with_what_it_has(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    first = await put(store, installable("tools", "1.0", scripts={"which": "tools:which"}))
+    worker = await join()
+    async with worker.pool.borrow() as runner:
+        wheels_before = [(wheel.name, wheel.sha256) for wheel in runner.wheels]
+    go = tmp_path / "go"
+    running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
+    await until(go.with_suffix(".begun").exists)
+    await put(store, installable("tools", "2.0"))
+
+    await worker.sync.look()
+    go.touch()
+
+    assert await running == ["1.0", "1.0"]
+    assert await worker.version("tools") == "2.0"
+    assert wheels_before == [(first.name, first.sha256_hex)]
+    assert worker.installed() == ["tools-2.0-py3-none-any.whl"]
+    assert worker.told["last_result"] == "ok"
+    (only,) = manifest(tmp_path)["sets"]
+    assert [state["wheel_name"] for state in only["wheels"]] == ["tools-2.0-py3-none-any.whl"]
+
+
+async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, join: Join) -> None:
+    module = "VERSION = '1.0'\ndef main():\n    print('at work')\n"
+    await put(store, installable("tools", files={"tools.py": module}, scripts={"tool-at-work": "tools:main"}))
+    worker = await join()
+
+    assert await outcome_of(worker.pool, "in_a_program", package="tools") == "1.0"
+    assert await outcome_of(worker.pool, "in_a_process", package="tools") == "1.0"
+    assert await outcome_of(worker.pool, "output", program="tool-at-work") == "at work"
+
+
+async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    for_all = await put(store, installable("tools"))
+    await put(store, installable("gpu_only"), "gpu")
+    worker = await join("default")
+    assert (await worker.version("tools"), await worker.version("gpu_only")) == ("1.0", ABSENT)
+
+    await store.delete(for_all)
+    await worker.sync.look()
+
+    assert await worker.version("tools") == ABSENT
+    assert (worker.installed(), worker.told["environment"]) == ([], None)
+    await worker.until_at_most(1)
+    await worker.sync.look()
+    assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
+
+
+async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
+    store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, installable("tools", "1.0"))
+    worker = await join()
+    await put(store, broken("tools", "2.0"))
+    await put(store, installable("needy", requires=["absent-9"]))
+    await put(store, installable("fresh"))
+
+    await worker.sync.look()
+
+    assert (await worker.version("tools"), await worker.version("fresh")) == ("1.0", "1.0")
+    assert worker.told["last_result"] == "partial"
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["failed"]}
+    assert set(reasons) == {"tools-2.0-py3-none-any.whl", "needy-1.0-py3-none-any.whl"}
+    assert "absent-9" in reasons["needy-1.0-py3-none-any.whl"]
+    told = [record for record in caplog.records if getattr(record, "err_id", None) == "ERR-PYOCO-0024"]
+    assert {getattr(record, "wheel_name", None) for record in told} == set(reasons)
+
+
+async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the_time(
+    store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, broken("tools", "2.0"))
+    worker = await join()
+    tries = len(caplog.records)
+
+    await worker.sync.look()
+
+    assert len(caplog.records) == tries
+    await put(store, installable("tools", "2.1"))
+    await worker.sync.look()
+    assert await worker.version("tools") == "2.1"
+
+
+async def test_wheels_that_cannot_be_here_are_skipped_with_the_reason(store: MemoryWheelStore, join: Join) -> None:
+    await put(store, installable("mac", tag="cp311-cp311-macosx_11_0_arm64"))
+    await put(store, installable("pyoco_server", "99.0"))
+    worker = await join()
+
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["skipped"]}
+
+    assert "macosx" in reasons["mac-1.0-cp311-cp311-macosx_11_0_arm64.whl"]
+    assert "upgrade the worker" in reasons["pyoco_server-99.0-py3-none-any.whl"]
+    assert (worker.told["last_result"], worker.told["environment"]) == ("ok", None)
+
+
+async def test_no_wheel_takes_the_place_of_the_program_that_runs_flows(store: MemoryWheelStore, join: Join) -> None:
+    evil = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
+    await put(store, installable("innocent", files={**evil, "innocent.py": "VERSION = '1.0'"}))
+    worker = await join()
+
+    assert await worker.version("innocent") == "1.0"
+
+
+async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    flows = tmp_path / "flows_of_ours.py"
+    flows.write_text(
+        f"import tools\n{Path(__file__).with_name('wheel_flows.py').read_text()}".replace(
+            "from __future__ import annotations", ""
+        )
+    )
+    await put(store, installable("tools", "1.0"))
+    worker = await join(resolver=f"{flows}:resolve")
+    await put(store, installable("tools", "2.0", files={"tools.py": "raise RuntimeError('no good')"}))
+
+    await worker.sync.look()
+
+    assert await worker.version("tools") == "1.0"
+    assert worker.told["last_result"] == "failed"
+    assert "no good" in worker.told["error"]
+    assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
+
+
+async def test_a_worker_whose_latest_wheels_let_no_flow_load_starts_with_the_last_good_ones(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    flows = tmp_path / "flows_of_ours.py"
+    flows.write_text("import tools\nfrom wheel_flows import resolve\n")
+    (tmp_path / "wheel_flows.py").write_text(Path(__file__).with_name("wheel_flows.py").read_text())
+    await put(store, installable("tools", "1.0"))
+    first = await join(resolver=f"{flows}:resolve")
+    await first.pool.close()
+    await put(store, installable("tools", "2.0", files={"tools.py": "raise RuntimeError('no good')"}))
+
+    worker = await join(resolver=f"{flows}:resolve")
+
+    assert await worker.version("tools") == "1.0"
+    assert worker.told["last_result"] == "failed"
+    assert "no good" in worker.told["error"]
+    assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
+
+
+async def test_a_worker_starts_with_the_last_wheels_when_the_registry_is_away(
+    store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(store, installable("tools"))
+    await (await join()).pool.close()
+
+    async def away() -> list[Wheel]:
+        raise NatsUnavailable
+
+    monkeypatch.setattr(store, "all", away)
+
+    worker = await join()
+
+    assert await worker.version("tools") == "1.0"
+    assert (worker.told["last_result"], worker.told["err_id"]) == ("failed", "ERR-PYOCO-0024")
+
+
+async def test_bytes_that_are_not_those_of_the_registry_are_not_installed(
+    store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(store, installable("tools"))
+    _, other = installable("tools", files={"tools.py": "VERSION = 'forged'"})
+
+    async def forged(_: Wheel) -> AsyncIterator[bytes]:
+        yield other
+
+    monkeypatch.setattr(store, "read", forged)
+
+    worker = await join()
+
+    assert await worker.version("tools") == ABSENT
+    ((failed,),) = [worker.told["failed"]]
+    assert "sha256" in failed["reason"]
+
+
+async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    wheel = await put(store, installable("tools"))
+    worker = await join()
+    assert wheel.sha256_hex is not None
+    file = tmp_path / "sync" / "files" / wheel.sha256_hex / wheel.name
+    file.write_bytes(b"something else")
+    await put(store, installable("more"))
+
+    await worker.sync.look()
+
+    assert (await worker.version("tools"), await worker.version("more")) == ("1.0", "1.0")
+
+
+async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
+    await put(store, installable("tools"))
+    worker = await join()
+    before = manifest(tmp_path)
+
+    for content in ("", "{", "[]", '{"schema_version": 1}', '{"schema_version": 7, "sets": []}'):
+        (tmp_path / "sync" / ".installed.json").write_text(content)
+        await worker.sync.look()
+
+        assert manifest(tmp_path) == before
+
+
+async def test_workers_that_share_a_folder_share_environments_and_keep_each_others(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools", "1.0"))
+    await put(store, installable("gpu_only", "1.0"), "gpu")
+    one, same, gpu = await asyncio.gather(join("default"), join("default"), join("gpu"))
+    assert one.told["environment"] == same.told["environment"] != gpu.told["environment"]
+
+    await put(store, installable("tools", "2.0"))
+    await one.sync.look()
+
+    assert (await one.version("tools"), await same.version("tools")) == ("2.0", "1.0")
+    assert await gpu.version("gpu_only") == "1.0"
+    await asyncio.gather(same.sync.look(), gpu.sync.look())
+    for worker in (one, same, gpu):
+        await worker.until_at_most(1)
+    await put(store, installable("tools", "3.0"))
+    for worker in (one, same, gpu):
+        await worker.sync.look()
+    present = {one.told["environment"], gpu.told["environment"]}
+    assert present <= environments(tmp_path)
+    assert one.told["environment"] == same.told["environment"]
+
+
+async def test_a_python_without_pip_says_so_and_the_worker_works(
+    store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(store, installable("tools"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    worker = await join()
+
+    assert await worker.version("tools") == ABSENT
+    assert "ensurepip" in worker.told["failed"][0]["reason"]
+
+
+async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_environment(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools"))
+    before = set(descendants(os.getpid()))
+    starting = asyncio.ensure_future(join())
+    folder = tmp_path / "sync" / "envs"
+    await until(lambda: bool(set(descendants(os.getpid())) - before))
+    begun = set(descendants(os.getpid())) - before
+
+    starting.cancel()
+    await asyncio.wait([starting])
+
+    assert starting.cancelled()
+    assert all(wait_for_exit(pid) for pid in begun)
+    assert list(folder.iterdir()) == []
+
+
+async def test_old_environments_and_files_are_removed_when_their_last_runner_is_gone(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools", "1.0"))
+    worker = await join()
+    old = worker.told["environment"]
+    fork_server = worker.pool.fork_server_pid
+    (wheel,) = await store.all()
+    await store.delete(wheel)
+    await put(store, installable("tools", "2.0"))
+    await worker.sync.look()
+    await worker.until_at_most(1)
+    await put(store, installable("more"))
+
+    await worker.sync.look()
+
+    assert old not in environments(tmp_path)
+    assert len(list((tmp_path / "sync" / "files").iterdir())) == 2
+    assert fork_server is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(fork_server, 0)
+
+
+async def test_a_worker_inside_another_program_refuses_to_sync() -> None:
+    with pytest.raises(InvalidUsage, match="pyoco-worker"):
+        await PyocoNatsWorker.connect(NatsBackendConfig(wheel_sync_enabled=True))

@@ -1,0 +1,33 @@
+"""Runs in a pool of real runners, without a supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.steps import Ended, NodeSucceeded, RunJob
+
+PATIENCE_SEC = 60.0
+
+
+async def outcome_of(pool: RunnerPool, flow_name: str, **params: Any) -> Any:
+    """What the only task of the flow returns."""
+    async with asyncio.timeout(PATIENCE_SEC), pool.borrow() as runner:
+        runner.begin(RunJob(run_id="run-1", flow_name=flow_name, params=params, attempt=1))
+        outputs = []
+        async for message in runner.messages():
+            if isinstance(message, tuple):
+                outputs += [step.output for step in message if isinstance(step, NodeSucceeded)]
+            else:
+                assert isinstance(message, Ended), message
+                assert message.how == "completed", message
+    return outputs[0]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what other processes do, of which nobody tells us."""
+    async with asyncio.timeout(PATIENCE_SEC):
+        while not condition():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.005)
