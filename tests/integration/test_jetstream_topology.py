@@ -58,6 +58,11 @@ async def test_everything_is_made_as_designed(connection: Connection, config: Na
     assert (await stream_config(connection, "PYOCO_WORK"))["retention"] == "workqueue"
     letters = await stream_config(connection, "PYOCO_DLQ")
     assert (letters["max_age"], letters["max_msgs"], letters["max_bytes"]) == (604_800 * NS, 100_000, 536_870_912)
+    wheels = await stream_config(connection, "OBJ_pyoco_wheels")
+    assert wheels["subjects"] == ["$O.pyoco_wheels.C.>", "$O.pyoco_wheels.M.>"]
+    assert (wheels["discard"], wheels["allow_rollup_hdrs"], wheels["max_msgs_per_subject"]) == ("new", True, -1)
+    history = await stream_config(connection, "KV_pyoco_wheel_history")
+    assert (history["subjects"], history["max_age"]) == (["$KV.pyoco_wheel_history.>"], 7_776_000 * NS)
     for name in ("KV_pyoco_runs", "KV_pyoco_workers"):
         kept = await stream_config(connection, name)
         assert (kept["max_msgs_per_subject"], kept["allow_msg_ttl"], kept["allow_rollup_hdrs"]) == (1, True, True)

@@ -191,3 +191,11 @@ async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place:
             seen.extend(piece)
 
     assert bytes(seen) == LARGE * 4
+
+
+async def test_an_upload_that_ends_while_others_are_tidied_up_is_in_nobodys_way(place: Place) -> None:
+    await place.pieces.write("left-behind", pieces_of(LARGE))
+
+    await place.pieces.purge_old(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
+
+    assert await place.pieces.strangers() == frozenset()

@@ -13,12 +13,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
 from pyoco_server.adapters.jetstream.consumers import create_reader, delete_reader
-from pyoco_server.adapters.jetstream.failures import acknowledged
+from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import delivered_at
-from pyoco_server.adapters.jetstream.pull import Pull
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.errors import NatsUnavailable
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,8 @@ class Pieces:
             restarts = restarts + 1 if done == before else 0
             if restarts > MOST_RESTARTS:
                 raise NatsUnavailable(f"reading {self._stream} does not get on")
+            if restarts:
+                await asyncio.sleep(PAUSE_SEC)
 
     async def count(self, nuid: str) -> int:
         """How many pieces of an upload are stored, by the word of the stream's leader."""
@@ -104,13 +106,21 @@ class Pieces:
     async def purge_old(self, nuids: Collection[str], *, quiet_sec: float) -> None:
         """Remove those of these uploads that got no piece for so long, by the broker's own clock."""
         for nuid in nuids:
-            info = await self._connection.api(subjects.stream_info(self._stream))
-            body = {"last_by_subj": self._piece(nuid)}
-            last = await self._connection.api(subjects.message_get(self._stream), body)
-            age_sec = _unix(info["ts"]) - _unix(last["message"]["time"])
-            if age_sec >= quiet_sec:
+            if await self._silent_sec(nuid) >= quiet_sec:
                 logger.info("pieces of an unfinished upload removed", extra={"stream": self._stream, "nuid": nuid})
                 await self.purge(nuid)
+
+    async def _silent_sec(self, nuid: str) -> float:
+        """How long ago the last piece of an upload was stored; 0 where there is none any more."""
+        body = {"last_by_subj": self._piece(nuid)}
+        try:
+            last = await self._connection.api(subjects.message_get(self._stream), body)
+        except Refused as refused:
+            if refused.code == failures.NO_MESSAGE:
+                return 0.0
+            raise
+        info = await self._connection.api(subjects.stream_info(self._stream))
+        return _unix(info["ts"]) - _unix(last["message"]["time"])
 
     async def _send(self, nuid: str, piece: bytes) -> None:
         acknowledged(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))

@@ -33,10 +33,11 @@ from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.follower import Followed, read_present
 from pyoco_server.adapters.jetstream.messages import headers, stored_at
 from pyoco_server.adapters.jetstream.pieces import PIECE_BYTES, Pieces, PiecesMissing, Written
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.application.ports import Clock
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import AppendConflict, NatsUnavailable, WheelCorrupt, WheelNotFound
+from pyoco_server.errors import AppendConflict, NatsUnavailable, Unanswered, WheelCorrupt, WheelNotFound
 from pyoco_server.wheelhouse.wheel import Wheel
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ TAGS_HEADER = "Pyoco-Wheel-Tags"
 QUIET_SEC = 600.0
 MAX_RACES = 50
 RACE_PAUSE_SEC = 0.01
+MOST_INTERRUPTIONS = 4
 _DIGEST = "SHA-256="
 
 
@@ -155,27 +157,33 @@ class JetStreamWheelStore:
     ) -> Wheel | None:
         """Make the upload the one that is there under its name; returns the one that was."""
         replaced: Wheel | None = None
-        for _ in range(MAX_RACES):
-            metas = await self._metas()
-            present = metas.get(subjects.object_meta(self._bucket, name))
-            if present is not None and present.wheel is not None and present.wheel.nuid == nuid:
-                return replaced  # stored by a try whose answer was lost
-            try:
+        in_doubt = False  # whether the wheel may be there: then its pieces must stay
+        try:
+            for _ in range(MAX_RACES):
+                metas = await self._metas()
+                present = metas.get(subjects.object_meta(self._bucket, name))
+                if present is not None and present.wheel is not None and present.wheel.nuid == nuid:
+                    return replaced  # stored by a try whose answer was lost
+                in_doubt = False
                 if admit is not None:
                     admit(_wheels(metas))
                 await self._check_whole(nuid, written)
-            except BaseException:
+                replaced = None if present is None else present.wheel
+                in_doubt = True
+                if await self._store(name, value, self._unless_changed_since(metas)):
+                    return replaced
+                await asyncio.sleep(RACE_PAUSE_SEC)
+        except BaseException:
+            if not in_doubt:
                 await self._forget(nuid)
-                raise
-            replaced = None if present is None else present.wheel
-            latest = max((meta.sequence for meta in metas.values()), default=0)
-            every = subjects.every_object_meta(self._bucket)
-            # Whatever is raised here leaves open whether the wheel is there: its pieces must stay.
-            if await self._store(name, value, [(subjects.EXPECTED_LAST, latest), (subjects.EXPECTED_LAST_OF, every)]):
-                return replaced
-            await asyncio.sleep(RACE_PAUSE_SEC)
-        await self._forget(nuid)
+            raise
         raise AppendConflict(wheel=name)
+
+    def _unless_changed_since(self, metas: Mapping[str, _Meta]) -> list[tuple[str, object]]:
+        """Headers by which a message is stored only if no meta was written, under whatever name, since these."""
+        latest = max((meta.sequence for meta in metas.values()), default=0)
+        every = subjects.every_object_meta(self._bucket)
+        return [(subjects.EXPECTED_LAST, latest), (subjects.EXPECTED_LAST_OF, every)]
 
     async def _check_whole(self, nuid: str, written: Written) -> None:
         """A gateway that slept for long may have been taken for dead, and its pieces for nobody's."""
@@ -226,6 +234,14 @@ class JetStreamWheelStore:
         info = await self._connection.api(subjects.stream_info(self._stream), timeout_sec=REQUEST_SEC)
         if not info["state"]["messages"]:
             return []
+        for _ in range(MOST_INTERRUPTIONS):
+            try:
+                return await read_present(self._connection, self._stream, filter_subject=subject)
+            except NatsUnavailable as interrupted:
+                # In a cluster a consumer may be asked before its own server knows of it; it is there in a moment.
+                if isinstance(interrupted, Refused | Unanswered) or not self._connection.connected:
+                    raise
+                await asyncio.sleep(PAUSE_SEC)
         return await read_present(self._connection, self._stream, filter_subject=subject)
 
     def _read_meta(self, item: Followed) -> _Meta:

@@ -104,7 +104,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
             "Content-Disposition": {"schema": {"type": "string"}},
         },
     },
-    **failures(404, 500, 503),
+    **failures(404, 422, 500, 503),
 }
 
 
@@ -163,7 +163,7 @@ async def download_wheel(wheel_name: NamePath, gateway: GatewayDep) -> Response:
     return await Download.begun(pieces, _headers(wheel))
 
 
-@router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 503))
+@router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 422, 503))
 @needs(Scope.WHEELS_WRITE)
 async def delete_wheel(wheel_name: NamePath, request: Request, gateway: GatewayDep) -> WheelDeleted:
     """Remove a wheel. Its version may be registered again."""

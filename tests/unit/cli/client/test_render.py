@@ -191,3 +191,17 @@ def test_a_worker_shows_how_its_wheels_stand(sync: dict[str, Any] | None, shown:
     row = worker_row({"worker_id": "w-1", "wheel_sync": sync})
 
     assert (len(row), row[-1]) == (len(render.WORKER_HEAD), shown)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (20_054_016, "20.1 MB"), (5e9, "5.0 GB"), (None, "-"), (True, "-")],
+)
+def test_a_number_of_bytes_has_the_unit_that_fits(count: object, shown: str) -> None:
+    assert render.size(count) == shown
+
+
+@pytest.mark.parametrize("strange", [{}, {"actor": "me", "source": None}, {"actor": {}, "source": {"client": 7}}])
+def test_an_event_of_a_wheel_is_shown_whatever_it_leaves_out(strange: dict[str, Any]) -> None:
+    assert len(render.wheel_event_row(strange)) == len(render.WHEEL_EVENT_HEAD)
+    assert len(render.wheel_row(strange)) == len(render.WHEEL_HEAD)
