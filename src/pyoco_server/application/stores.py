@@ -12,6 +12,7 @@ from pyoco_server.application.ports import (
     EventLog,
     Ids,
     JobQueue,
+    LogStore,
     Signals,
     SnapshotStore,
     WorkerRegistry,
@@ -32,6 +33,7 @@ class Stores:
 
     broker: Broker
     log: EventLog
+    logs: LogStore
     snapshots: SnapshotStore
     queue: JobQueue
     dead_letters: DeadLetters

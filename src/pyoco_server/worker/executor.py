@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from pyoco_server.execution.state import StopHow
+from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.steps import Report, RunJob
+
+Hear = Callable[[Sequence[LogLine]], None]
 
 
 class Runner(Protocol):
     """One place where one flow runs at a time."""
 
-    def begin(self, job: RunJob) -> None:
-        """Start the job; what comes of it is in `reports`."""
+    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
+        """Start the job; what comes of it is in `reports`, and what it writes is heard before its end is told."""
 
     def reports(self) -> AsyncIterator[Report]:
         """What the run does, as it does it; the last one has its end."""

@@ -1,29 +1,27 @@
-"""Reads what a runner writes and delivers it line by line, a slice per turn of the loop; it never blocks the loop."""
+"""Reads what a runner writes and delivers it as lines, a slice per turn of the loop; it never blocks the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
+from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.output_lines import OutputLines
 
-READ_BYTES = 64 * 1024
-LINES_PER_TURN = 500
+READ_BYTES = 32 * 1024
 READS_AT_ONCE = 64  # more than a pipe holds, fewer than a writer who never stops could keep us busy with
 
 
 class LogPipe:
     """The reading end of one runner's pipe. `deliver` is called in the loop and must neither wait nor raise."""
 
-    def __init__(self, descriptor: int, deliver: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, deliver: Callable[[Sequence[LogLine]], None]) -> None:
         self._descriptor = descriptor
         self._deliver = deliver
-        self._lines = OutputLines()
+        self._lines = OutputLines(time.time)
         self._loop = asyncio.get_running_loop()
-        self._delivery: asyncio.Handle | None = None
-        self._all_delivered = asyncio.Event()
-        self._all_delivered.set()
         # Done when every process that holds the writing end has closed it.
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._is_open = True
@@ -35,23 +33,16 @@ class LogPipe:
         return self._lines.last_lines
 
     def begin_run(self) -> None:
-        """From here on the last lines are those of a new run."""
-        self._lines.forget_last_lines()
+        """From here on lines are those of a new run."""
+        self._lines.begin_run()
 
     def end_run(self) -> None:
         """Read all that has been written so far, the last line even without its newline."""
         for _ in range(READS_AT_ONCE):
             if not self._read():
                 break
-        self._lines.finish()
-        self._deliver_some()
-
-    @property
-    def has_backlog(self) -> bool:
-        return self._lines.waiting
-
-    async def all_delivered(self) -> None:
-        await self._all_delivered.wait()
+        if lines := self._lines.finish():
+            self._deliver(lines)
 
     def close(self) -> None:
         """Stop reading; what has been read is delivered."""
@@ -74,19 +65,6 @@ class LogPipe:
         if not data:
             self.close()
             return False
-        self._lines.feed(data)
-        if self._delivery is None:
-            self._deliver_some()
+        if lines := self._lines.feed(data):
+            self._deliver(lines)
         return True
-
-    def _deliver_some(self) -> None:
-        if self._delivery is not None:
-            self._delivery.cancel()
-            self._delivery = None
-        for line in self._lines.take(LINES_PER_TURN):
-            self._deliver(line)
-        if self._lines.waiting:
-            self._all_delivered.clear()
-            self._delivery = self._loop.call_soon(self._deliver_some)
-        else:
-            self._all_delivered.set()

@@ -48,6 +48,10 @@ class StreamReader:
         """The message with this sequence, if it is still there."""
         return await self._get({"seq": sequence})
 
+    async def next(self, subject: str, sequence: int) -> StoredMessage | None:
+        """The first message of a subject behind a sequence."""
+        return await self._get({"seq": sequence + 1, "next_by_subj": subject})
+
     async def after(self, subject: str, sequence: int) -> list[StoredMessage]:
         """All messages of a subject behind a sequence, in order."""
         found: list[StoredMessage] = []
