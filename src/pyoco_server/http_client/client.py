@@ -15,8 +15,10 @@ from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, con
 from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
 from pyoco_server.http_client.shapes import (
     Health,
+    LogEntry,
     RunAccepted,
     RunExplanation,
+    RunLogs,
     RunPage,
     RunSnapshot,
     RunSummary,
@@ -55,7 +57,7 @@ class PyocoHttpClient:
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
     ) -> None:
-        from pyoco_server.http_client import scripts, watching, wire
+        from pyoco_server.http_client import log_reading, scripts, watching, wire
 
         self._connection = connection(
             base_url,
@@ -67,7 +69,7 @@ class PyocoHttpClient:
             language=language,
             timing=timing or Timing(),
         )
-        self._scripts, self._watching = scripts, watching
+        self._scripts, self._watching, self._log_reading = scripts, watching, log_reading
         self._wire = wire.Wire(self._connection, transport)
 
     @property
@@ -209,6 +211,27 @@ class PyocoHttpClient:
         return self._wire.run(
             self._watching.cancel(self._connection, run_id, reason, waits=wait, timeout_sec=timeout_sec)
         )
+
+    def get_run_logs(
+        self,
+        run_id: str,
+        since_token: str | None = None,
+        limit: int | None = None,
+        tail: int | None = None,
+        wait_sec: float | None = None,
+    ) -> RunLogs:
+        """What the run has written so far, from a token on, or its last `tail` lines.
+
+        With `wait_sec` (30 at most, and less than the client's timeout) the gateway waits so long for the first line.
+        """
+        return self._send(calls.get_run_logs(run_id, since_token, limit, tail, wait_sec))
+
+    def follow_run_logs(
+        self, run_id: str, since_token: str | None = None, tail: int | None = None
+    ) -> Generator[LogEntry, None, None]:
+        """Every line that the run has written and writes, as it writes them, until it is over; with `tail` only the
+        last ones of those that are there."""
+        return self._wire.tell(self._log_reading.follow(self._connection, run_id, since_token, tail))
 
     def list_workers(
         self,

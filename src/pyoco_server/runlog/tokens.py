@@ -1,6 +1,6 @@
 """Places in a log, and the opaque text that stands for one between two requests; reads no log.
 
-A place is the number of the line to read next, with the sequence of the chunk that holds the line before it. The number
+A place is the number of the line to read next, with the sequence of the last chunk that was read to its end. The number
 is the truth and the sequence a short cut: lines never change their numbers, so a token is good while the log grows,
 after restarts, and in a log that was restored under other sequences.
 """
@@ -22,7 +22,7 @@ _MAX_NUMBER = 2**53
 
 
 class Place(NamedTuple):
-    """Before this line; `sequence` is where the line before it is stored, 0 before the first."""
+    """Before this line, which is behind the chunk with this sequence (0: none was read to its end)."""
 
     line: int = 1
     sequence: int = 0
