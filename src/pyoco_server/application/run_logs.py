@@ -120,7 +120,8 @@ async def _wait_for_lines(gateway: Gateway, run_id: RunId, query: LogQuery, sees
     logs, news = gateway.stores.logs, asyncio.Event()
     watcher = await gateway.watches.open(run_id, sees=sees, timeout_sec=query.wait_sec)
     if watcher is None:
-        return replace(await lines_from(logs, run_id, query.place, query.limit), complete=True)
+        page = await lines_from(logs, run_id, query.place, query.limit)
+        return replace(page, complete=page.at_end)
     over = asyncio.ensure_future(_is_over(watcher))
     try:
         stop = await logs.listen(run_id, news.set)

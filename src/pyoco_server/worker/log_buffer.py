@@ -111,7 +111,11 @@ class LogBuffer:
         marker: list[LogLine] = []
         if self._dropped:
             at = kept[0].at if kept else 0.0
-            marker = [LogLine(at, None, "pyoco", "WARNING", f"[pyoco: {self._dropped} lines dropped: {why}]")]
+            marker = [LogLine(at, None, "pyoco", "WARNING", f"[pyoco: {_lines(self._dropped)} dropped: {why}]")]
         self._kept.clear()
         self._kept_bytes = self._dropped = 0
         return [*marker, *kept]
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"

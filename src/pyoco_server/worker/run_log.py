@@ -30,6 +30,8 @@ CHUNK_BYTES = 64 * 1024
 GATHER_SEC = 0.05
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.1, 2.0
 FLUSH_SEC = 1.0
+# A broker whose disk is full takes nothing for hours; the lines of all the runs that end meanwhile cannot be kept.
+GIVE_UP_AFTER_SEC = 120.0
 
 
 class RunLog:
@@ -51,7 +53,8 @@ class RunLog:
         self._first_task: str | None = None
         self._last: StoredChunk | None = None
         self._is_placed = attempt == 1  # the first attempt begins an empty log; others look where they stand
-        self._is_closed = self._is_over = self._gives_up = False
+        self._is_closed = self._gives_up = False
+        self._over_at: float | None = None
         self._hurry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -78,7 +81,7 @@ class RunLog:
 
     async def settle(self) -> None:
         """The attempt is over: wait until everything is stored, but not for long; the rest is stored later."""
-        self._is_over = True
+        self._over_at = asyncio.get_running_loop().time()
         if self._is_closed:
             return
         self._buffer.end()
@@ -118,7 +121,7 @@ class RunLog:
             self._idle.set()
 
     async def _gather(self) -> None:
-        if self._is_over or self._buffer.waiting_bytes >= CHUNK_BYTES:
+        if self._over_at is not None or self._buffer.waiting_bytes >= CHUNK_BYTES:
             return
         self._hurry.clear()
         try:
@@ -141,11 +144,16 @@ class RunLog:
             await self._patiently(lambda: self._append(named))
         except RequestTooLarge:
             if len(lines) < 2:
-                logger.warning("a line is larger than the broker takes", extra=self._facts())
+                await self._store_in_place_of(named[0])
                 return
             half = len(lines) // 2
             await self._store(lines[:half])
             await self._store(lines[half:])
+
+    async def _store_in_place_of(self, line: LogLine) -> None:
+        marker = f"[pyoco: 1 line dropped: its {len(line.text)} characters are more than the broker takes]"
+        if line.text != marker:
+            await self._store([line._replace(stream="pyoco", level="WARNING", text=marker)])
 
     async def _append(self, lines: Sequence[LogLine]) -> None:
         while not self._is_closed:
@@ -175,7 +183,8 @@ class RunLog:
             except NatsUnavailable as error:
                 level = logging.WARNING if pause == FIRST_PAUSE_SEC else logging.DEBUG
                 logger.log(level, LogNotRecorded.message(), extra=self._facts() | {"error": error.detail})
-                if self._gives_up:
+                if self._gives_up or self._over_for_sec() > GIVE_UP_AFTER_SEC:
+                    logger.warning("lines are given up", extra=self._facts())
                     self.close()
             except InternalError:
                 # What is stored cannot be read: whoever wrote it, nothing can be put behind it.
@@ -185,6 +194,9 @@ class RunLog:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SEC)
         return None
+
+    def _over_for_sec(self) -> float:
+        return 0.0 if self._over_at is None else asyncio.get_running_loop().time() - self._over_at
 
     def _facts(self) -> dict[str, object]:
         ids = {"err_id": LogNotRecorded.err_id, "msg_id": LogNotRecorded.msg_id}

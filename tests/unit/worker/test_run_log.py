@@ -180,6 +180,37 @@ async def test_chunks_that_the_broker_finds_too_large_are_made_smaller(world: Wo
     assert await texts(world, run_id) == [(1, text) for text in ("one", "two", "three", "four")]
 
 
+async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.fail("logs.append", RequestTooLarge())
+        runner.write("large")
+        runner.end()
+        await world.until(run_id, "COMPLETED")
+
+    (told,) = await texts(world, run_id)
+    assert told == (1, "[pyoco: 1 line dropped: its 5 characters are more than the broker takes]")
+
+
+async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "FLUSH_SEC", 0.01)
+    monkeypatch.setattr(run_log, "GIVE_UP_AFTER_SEC", 0.0)
+    run_id, writing = await world.submit(), []
+    log = run_log.RunLog(world.stores.logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work)))
+    world.faults.away = True
+
+    log.hear([LogLine(1.0, None, "stdout", "INFO", "never")])
+    await log.settle()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*writing)
+    world.faults.away = False
+
+    assert await texts(world, run_id) == []
+
+
 async def test_a_log_beyond_its_limit_has_one_marker_and_its_end() -> None:
     settings: dict[str, Any] = QUICK | {"max_run_log_bytes": 4096}
     world = World(clock=SystemClock(), **settings)
