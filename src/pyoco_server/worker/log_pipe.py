@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.output_lines import OutputLines
 
 READ_BYTES = 32 * 1024
+PIPE_BYTES = 256 * 1024  # a task that prints much need not wait each time the supervisor does something else
+# A little at a time is left to gather: waking up costs more than reading. Less than a pipe fills in at full speed.
+REST_SEC = 0.005
 READS_AT_ONCE = 64  # more than a pipe holds, fewer than a writer who never stops could keep us busy with
 
 
@@ -25,8 +30,11 @@ class LogPipe:
         # Done when every process that holds the writing end has closed it.
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._is_open = True
+        self._resting: asyncio.TimerHandle | None = None
         os.set_blocking(descriptor, False)
-        self._loop.add_reader(descriptor, self._read)
+        with suppress(AttributeError, OSError):  # not everywhere, and not for everybody: then it stays as it is
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._loop.add_reader(descriptor, self._readable)
 
     @property
     def last_lines(self) -> tuple[str, ...]:
@@ -44,27 +52,42 @@ class LogPipe:
         if lines := self._lines.finish():
             self._deliver(lines)
 
+    def read_on(self) -> None:
+        """Rest no longer."""
+        if self._resting is not None and self._is_open:
+            self._resting.cancel()
+            self._resting = None
+            self._loop.add_reader(self._descriptor, self._readable)
+
     def close(self) -> None:
         """Stop reading; what has been read is delivered."""
         if not self._is_open:
             return
         self._is_open = False
-        self._loop.remove_reader(self._descriptor)
+        if self._resting is not None:
+            self._resting.cancel()
+        else:
+            self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
         if not self.ended.done():
             self.ended.set_result(None)
 
-    def _read(self) -> bool:
-        """Take one gulp; False when there was nothing."""
+    def _readable(self) -> None:
+        if self._read() < READ_BYTES and self._is_open:
+            self._loop.remove_reader(self._descriptor)
+            self._resting = self._loop.call_later(REST_SEC, self.read_on)
+
+    def _read(self) -> int:
+        """Take one gulp; how many bytes there were."""
         if not self._is_open:
-            return False
+            return 0
         try:
             data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
             self.close()
-            return False
+            return 0
         if lines := self._lines.feed(data):
             self._deliver(lines)
-        return True
+        return len(data)

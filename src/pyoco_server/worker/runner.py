@@ -126,6 +126,7 @@ class Runner(asyncio.Protocol):
         return self._exit.result() if self._exit.done() else None
 
     async def _hear_last_words(self) -> None:
+        self._log.read_on()
         await asyncio.wait([self._hung_up, self._log.ended], timeout=LAST_WORDS_SEC)
         self._log.end_run()
 
