@@ -69,17 +69,18 @@ async def lines_from(logs: LogStore, run_id: RunId, place: Place, limit: int) ->
     lines: list[NumberedLine] = []
     size, stored = 0, await _chunk_for(logs, run_id, place)
     while stored is not None:
-        sequence, chunk = stored.sequence, stored.chunk
-        found = _numbered(stored, place.line)[: limit - len(lines)]
-        lines += found
-        size += chunk.size_bytes
-        line = max(place.line, found[-1].number + 1 if found else chunk.next_line)
-        if line < chunk.next_line:
-            return LogPage(lines=lines, following=Place(line, place.sequence), at_end=False)
-        place = Place(line, sequence)
-        if size >= PAGE_BYTES:
+        unread = _numbered(stored, place.line)
+        if unread and len(lines) == limit:
             return LogPage(lines=lines, following=place, at_end=False)
-        stored = await logs.next(run_id, after=sequence)
+        taken = unread[: limit - len(lines)]
+        lines += taken
+        if len(taken) < len(unread):
+            return LogPage(lines=lines, following=Place(taken[-1].number + 1, place.sequence), at_end=False)
+        place = Place(max(place.line, stored.chunk.next_line), stored.sequence)
+        size += stored.chunk.size_bytes
+        if size >= PAGE_BYTES and lines:
+            return LogPage(lines=lines, following=place, at_end=False)
+        stored = await logs.next(run_id, after=place.sequence)
     return LogPage(lines=lines, following=place, at_end=True)
 
 
@@ -102,7 +103,7 @@ async def _chunk_for(logs: LogStore, run_id: RunId, place: Place) -> StoredChunk
     if place.sequence == 0 or (stored is not None and stored.chunk.first_line <= place.line):
         return stored
     last = await logs.last(run_id)
-    if stored is None and (last is None or last.sequence == place.sequence or last.chunk.next_line <= place.line):
+    if stored is None and (last is None or last.chunk.next_line <= place.line):
         return None  # as it should be: everything was read
     return await logs.next(run_id, after=0)
 
