@@ -26,6 +26,10 @@ from pyoco_server.runlog.lines import Level, Stream
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeSucceeded, Step
 from pyoco_server.worker.tagged_lines import LEVEL_OF, sole_task, tagged, task_name, writes
 
+# What is begun and never ended is sent in pieces, and is a line when it is so long: far below what is read as one.
+PIECE_CHARS = 4096
+OPEN_LINE_BYTES = 8 * 1024
+
 
 class _Here(threading.local):
     def __init__(self) -> None:
@@ -91,8 +95,11 @@ class Voice:
         task: bytes | None = None,
         continues: bool = False,
         ends: bool = True,
-    ) -> None:
-        """Lines without their last newline; with `ends` false the line goes on, and with `continues` it did so."""
+    ) -> int:
+        """Lines without their last newline; with `ends` false the line goes on, and with `continues` it did so.
+
+        Returns how many bytes that were in the pipe.
+        """
         if self._here.level is not None and level is None:
             stream, level = "logging", self._here.level
         data = tagged(
@@ -104,7 +111,10 @@ class Voice:
             continues=continues,
             ends=ends,
         )
-        self._send(data)
+        with self._lock:  # the pieces of a line stay together
+            for piece in writes(data):
+                os.write(self._descriptor, piece)
+        return len(data)
 
     def handle(self, handler: logging.Handler, record: logging.LogRecord, original: Any) -> Any:
         """Let a handler do its work; what it writes to our streams meanwhile is of this record."""
@@ -138,11 +148,6 @@ class Voice:
                 os.write(self._descriptor, sole_task(sole))
             self._told = sole
 
-    def _send(self, data: bytes) -> None:
-        with self._lock:  # the pieces of a line stay together
-            for piece in writes(data):
-                os.write(self._descriptor, piece)
-
 
 class VoiceStream(io.TextIOWrapper):
     """A text stream whose lines go to the voice; its `buffer` and its descriptor are those of the process."""
@@ -153,7 +158,7 @@ class VoiceStream(io.TextIOWrapper):
         self._voice = voice
         self._stream: Stream = stream
         self._begun: dict[int, str] = {}  # by thread: the beginning of a line
-        self._out: set[int] = set()  # the threads that have sent the beginning of a line
+        self._out: dict[int, int] = {}  # by thread: how many bytes of the beginning of a line were sent
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
@@ -167,8 +172,11 @@ class VoiceStream(io.TextIOWrapper):
             self.buffer.flush()
             self._say(thread, begun + whole, ends=True)
             begun = ""
-        if begun or rest:
-            self._begun[thread] = begun + rest
+        begun += rest
+        if len(begun) >= PIECE_CHARS:  # somebody who never ends a line
+            self._say(thread, begun, ends=False)
+        elif begun:
+            self._begun[thread] = begun
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]  # of text, as its base has it
@@ -195,9 +203,13 @@ class VoiceStream(io.TextIOWrapper):
                 self.buffer.flush()
 
     def _say(self, thread: int, text: str, *, ends: bool) -> None:
-        continues = thread in self._out
-        (self._out.discard if ends else self._out.add)(thread)
-        self._voice.write(text, self._stream, continues=continues, ends=ends)
+        sent = self._out.pop(thread, 0)
+        if sent and (sent > OPEN_LINE_BYTES or len(text) > PIECE_CHARS):
+            self._voice.write("", self._stream, continues=True, ends=True)  # or it would be too long for one line
+            sent = 0
+        written = self._voice.write(text, self._stream, continues=sent > 0, ends=ends)
+        if not ends:
+            self._out[thread] = sent + written
 
 
 class _LastResort(logging.Handler):

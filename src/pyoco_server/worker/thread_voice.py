@@ -19,6 +19,9 @@ from pyoco_server.runlog.lines import LogLine, Stream
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeSucceeded, Step, encodable
 from pyoco_server.worker.tagged_lines import LEVEL_OF, TEXT_CAP_BYTES
 
+# Of somebody who never ends a line so much is a line.
+LONGEST_BEGUN_CHARS = 8192
+
 Deliver = Callable[[list[LogLine]], None]
 
 
@@ -84,7 +87,9 @@ class _Overheard(io.TextIOBase):
             whole, newline, rest = (self._begun.pop(thread, "") + text).rpartition("\n")
             if newline:
                 self._voice.say(thread, whole, self._name)
-            if rest:
+            if len(rest) > LONGEST_BEGUN_CHARS:
+                self._voice.say(thread, rest, self._name)
+            elif rest:
                 self._begun[thread] = rest
         return written
 
