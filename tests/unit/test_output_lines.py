@@ -103,6 +103,12 @@ def test_a_line_that_was_flushed_before_its_end_is_one_line() -> None:
     assert texts(reading().feed(data)) == ["loading…", "next"]
 
 
+def test_the_end_of_a_line_that_another_came_in_between_is_no_line() -> None:
+    data = from_python("one", ends=False) + from_python("other", task="save") + from_python("", continues=True)
+
+    assert texts(reading().feed(data)) == ["one", "other"]
+
+
 def test_a_plain_line_without_newline_ends_where_a_tagged_one_begins() -> None:
     found = reading().feed(b"from a program" + from_python("from python"))
 

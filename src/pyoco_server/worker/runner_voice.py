@@ -26,7 +26,10 @@ from pyoco_server.runlog.lines import Level, Stream
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeSucceeded, Step
 from pyoco_server.worker.tagged_lines import LEVEL_OF, sole_task, tagged, task_name, writes
 
-# What is begun and never ended is sent in pieces, and is a line when it is so long: far below what is read as one.
+# What is begun and not ended is kept up to this length: `print` writes a line and its newline one after the other, and
+# nobody's words should come in between.
+BEGUN_CAP_CHARS = 64 * 1024
+# A line that goes on after it was sent in part is ended before it is too long to be read as one.
 PIECE_CHARS = 4096
 OPEN_LINE_BYTES = 8 * 1024
 
@@ -173,7 +176,7 @@ class VoiceStream(io.TextIOWrapper):
             self._say(thread, begun + whole, ends=True)
             begun = ""
         begun += rest
-        if len(begun) >= PIECE_CHARS:  # somebody who never ends a line
+        if len(begun) >= BEGUN_CAP_CHARS:  # somebody who never ends a line
             self._say(thread, begun, ends=False)
         elif begun:
             self._begun[thread] = begun

@@ -32,7 +32,7 @@ _HOW: Final[dict[str, tuple[Stream, Level]]] = {
 _PLAIN: Final = LEVEL_OF["output"]
 _NEW: Final = tuple.__new__  # a line is made for every line there is: the way around its constructor is half as long
 _HEAD = re.compile(rb"\x1e(?:([oelpOELP][0-4])(\d{16})|=)([^\x1e\x1f\n]*)\x1f")
-_SIMPLE = re.compile("^\x1e([oelpOELP][0-4])([0-9]{16})([^\x1e\x1f\n]*)\x1f([^\x1e\n]*)$", re.MULTILINE)
+_SIMPLE = re.compile("^\x1e([oelp][0-4])([0-9]{16})([^\x1e\x1f\n]*)\x1f([^\x1e\n]*)$", re.MULTILINE)
 _SIGNS = re.compile("[\x1e\x1f\n\r]")
 
 
@@ -115,7 +115,8 @@ class TaggedReader:
         parts.append((before, physical[start:]))
         for head, text in _joined(parts):
             if head is not None and head[1] is not None:
-                found.append(_line(head, text))
+                if text or head[1].islower():  # else the end of a line that others have come in between: no line
+                    found.append(_line(head, text))
                 continue
             if head is not None:
                 self.sole = head[3].decode("utf-8", "replace") or None
