@@ -10,6 +10,9 @@ from pyoco.dsl.syntax import TaskWrapper, task
 
 SLEEPER_POLL_SEC = 0.001
 SLEEPER_MAX_SEC = 5.0
+LINE_FILLER = "x" * 64
+LOUD_BYTES_PER_SEC = 10_000_000
+LOUD_LINE = "y" * 499
 
 
 def fibo(n: int) -> int:
@@ -33,6 +36,30 @@ def _sleep_until_cancelled(ctx: Any) -> str:
             return "stopped"
         never.wait(SLEEPER_POLL_SEC)
     return "slept to the end"
+
+
+def _print_lines(ctx: Any) -> int:
+    """As fast as it can."""
+    count = int(ctx.params["lines"])
+    for number in range(count):
+        print(f"line {number:09d} {LINE_FILLER}")
+    return count
+
+
+def _print_until_cancelled(ctx: Any) -> str:
+    """Ten megabytes a second, evenly, however busy the machine is."""
+    never, began = threading.Event(), time.monotonic()
+    printed = 0
+    while (elapsed := time.monotonic() - began) < SLEEPER_MAX_SEC:
+        while printed < elapsed * LOUD_BYTES_PER_SEC:
+            print(LOUD_LINE)
+            printed += len(LOUD_LINE) + 1
+            if ctx.is_cancelled:
+                return "stopped"
+        if ctx.is_cancelled:
+            return "stopped"
+        never.wait(SLEEPER_POLL_SEC)
+    return "printed to the end"
 
 
 def _step(name: str, body: Callable[[Any], Any]) -> TaskWrapper:
@@ -69,7 +96,22 @@ def _sleeper() -> Flow:
     return _chain("sleeper", _step("sleeper", _sleep_until_cancelled), _step("after", _increment))
 
 
-FLOWS: dict[str, Callable[[], Flow]] = {"one": _one, "ten": _ten, "fibo40": _fibo40, "sleeper": _sleeper}
+def _prints() -> Flow:
+    return _chain("prints", _step("prints", _print_lines))
+
+
+def _loud() -> Flow:
+    return _chain("loud", _step("loud", _print_until_cancelled), _step("after", _increment))
+
+
+FLOWS: dict[str, Callable[[], Flow]] = {
+    "one": _one,
+    "ten": _ten,
+    "fibo40": _fibo40,
+    "sleeper": _sleeper,
+    "prints": _prints,
+    "loud": _loud,
+}
 
 
 def resolve(flow_name: str) -> Flow:

@@ -129,7 +129,7 @@ class Cancels:
     lost: int
 
 
-def cancel(stack: Stack, count: int) -> Cancels:
+def cancel(stack: Stack, count: int, flow_name: str = "sleeper") -> Cancels:
     """POST cancel to CANCELLED seen by GET, of a task that looks for a cancel every millisecond.
 
     The moments of the cancels are spread over a second: a backend that looks for cancels at intervals is then met
@@ -138,7 +138,7 @@ def cancel(stack: Stack, count: int) -> Cancels:
     taken: list[float] = []
     with Connection(stack.port) as connection:
         for number in range(count):
-            run_id = _submit(connection, "sleeper", DEFAULT_TAGS[0])
+            run_id = _submit(connection, flow_name, DEFAULT_TAGS[0])
             _poll_until(connection, run_id, {"RUNNING"}, timeout_sec=20)
             time.sleep(0.1 + number / count)
             started = time.perf_counter()

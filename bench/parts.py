@@ -2,7 +2,7 @@
 
 import time
 
-from bench import limits, measures, streams
+from bench import limits, measures, run_logs, streams
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.load import LoadClient
@@ -147,6 +147,21 @@ def sse(bench: Bench, stack: Stack) -> None:
         bench.add("limit", "raw.watch", p50(taken.bare_ms))
 
 
+def logs(bench: Bench, stack: Stack) -> None:
+    """Ours only: the peer stores no lines."""
+    if stack.name != "ours":
+        return
+    with bench.journal.step(stack.name, "logs"), bench.started(stack, "interval", DEFAULT_TAGS):
+        stored = run_logs.stored(stack, bench.scale.log_lines)
+        bench.add(stack.name, "logs.rate", stored.lines_per_sec)
+        bench.add(stack.name, "logs.share", stored.bytes_per_sec / stored.bare_bytes_per_sec)
+        cancels = measures.cancel(stack, bench.scale.cancels, "loud")
+        if cancels.lost:
+            bench.journal.note(f"ours: {cancels.lost} cancels of a run that prints were lost")
+        if cancels.taken_ms:
+            bench.add(stack.name, "cancel.loud", p50(cancels.taken_ms))
+
+
 def _can_run(bench: Bench, stack: Stack) -> bool:
     if not stack.can_run:
         bench.journal.note(
@@ -186,6 +201,7 @@ PARTS: dict[str, Part] = {
     "idle": idle,
     "lists": lists,
     "sse": sse,
+    "logs": logs,
     "access": access,
     "wheels": wheels,
 }

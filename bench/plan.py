@@ -29,6 +29,7 @@ class Scale:
     fibo_runs: int = 20
     cancels: int = 12
     stream_events: int = 120
+    log_lines: int = 200_000
     list_sizes: tuple[int, ...] = LIST_SIZES
     list_requests: int = 50
     list_patience_sec: float = 3.0
@@ -47,6 +48,7 @@ QUICK = Scale(
     fibo_runs=5,
     cancels=2,
     stream_events=30,
+    log_lines=40_000,
     list_sizes=LIST_SIZES[:1],
     list_requests=20,
     list_patience_sec=0.5,

@@ -81,7 +81,7 @@ def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float
 
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    ours = [*_stream_rows(), *_access_rows(), *_wheel_rows()]
+    ours = [*_stream_rows(), *_log_rows(), *_access_rows(), *_wheel_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -197,6 +197,26 @@ def _stream_rows() -> list[Row]:
     return [
         Row(key="sse.p50", title=f"{title}, p50", unit="ms", better="lower", budget=at_most("sse.p50", 10, "ms")),
         Row(key="sse.p95", title=f"{title}, p95", unit="ms", better="lower"),
+    ]
+
+
+def _log_rows() -> list[Row]:
+    loud = "cancel of a running task that prints 10 MB/s → CANCELLED, p50"
+    return [
+        Row(
+            key="logs.rate",
+            title="lines of 80 bytes from one run, printed → stored, buffered",
+            unit="lines/s",
+            better="higher",
+            budget=at_least("logs.rate", 50_000, "lines/s"),
+        ),
+        Row(
+            key="logs.share",
+            title="the same bytes/s / a bare JetStream publish of them, 64 KiB at a time",
+            unit="×",
+            better="higher",
+        ),
+        Row(key="cancel.loud", title=loud, unit="ms", better="lower", budget=at_most("cancel.loud", 50, "ms")),
     ]
 
 

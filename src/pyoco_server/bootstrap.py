@@ -18,6 +18,7 @@ from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
+from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -145,6 +146,7 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
     return Stores(
         broker=connection,
         log=JetStreamEventLog(connection, config, facts),
+        logs=JetStreamLogStore(connection, config, facts),
         snapshots=JetStreamSnapshots(connection, config, facts),
         queue=JetStreamJobQueue(connection, config),
         dead_letters=JetStreamDeadLetters(connection, config),

@@ -157,6 +157,12 @@ class NatsBackendConfig:
         262_144, _whole(1024), "Largest snapshot; task_records are dropped first, tasks never.", unit="bytes"
     )
     workflow_yaml_max_bytes: int = _setting(262_144, _whole(1), "Largest flow.yaml accepted.", unit="bytes")
+    max_run_log_bytes: int = _setting(
+        64 * MIB,
+        _whole(1024),
+        "Most bytes kept of what one run prints; beyond it lines are dropped, the last ones excepted.",
+        unit="bytes",
+    )
     callable_allow: str = _setting(
         "",
         ANY_TEXT,

@@ -383,6 +383,24 @@ class DeadLetterNotReplayable(PyocoError):
     hint_ja = "flow と params を指定して新しく投入してください（pyoco-client submit）。"
 
 
+class InvalidLogQuery(PyocoError):
+    """invalid log query"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0043", "MSG-PYOCO-0043", Kind.INVALID
+    message_ja = "ログの取得条件が不正です"
+    hint = "Correct the query as the detail says; without since_token a log is read from its start."
+    hint_ja = "detail に従って条件を修正してください。since_token を省くとログの先頭から読みます。"
+
+
+class LogNotRecorded(PyocoError):
+    """what a run writes cannot be recorded for now"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0044", "MSG-PYOCO-0044", Kind.UNAVAILABLE
+    message_ja = "runのログを記録できません"
+    hint = "Nothing is to be done: the worker keeps up to 4 MiB of lines per run and stores them when NATS is back."
+    hint_ja = "対応は不要です。worker は run ごとに 4 MiB まで行を保持し、NATS 復旧後に保存します。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -68,6 +68,19 @@ def test_a_run_that_takes_too_long_is_told_and_goes_on(shell: Shell, tmp_path: P
     assert (cancelled["status"], cancelled["cancel"]["reason"]) == ("CANCELLED", "enough")
 
 
+def test_what_a_run_prints_is_read_followed_and_coloured_on_a_terminal_only(shell: Shell, tmp_path: Path) -> None:
+    failed = shell("submit", "--flow-name", "fails", "--output", "status").out.split()[0]
+    with Terminal("-m", "pyoco_server.cli.client", "logs", failed, "--follow", cwd=tmp_path, env=shell.env) as terminal:
+        code, drawn = terminal.end()
+    hello = shell("submit", "--flow-name", "hello", "--param", "name=Ann", "--wait").json()["run_id"]
+
+    assert code == 0
+    assert "ZeroDivisionError: division by zero" in drawn
+    assert "\x1b[31m" in drawn  # an error is red
+    assert re.fullmatch(r"\S+Z greet saying hello to Ann", shell("logs", hello, "--tail", "5").out)
+    assert json.loads(shell("logs", hello, "-o", "json").out)["message"] == "saying hello to Ann"
+
+
 def test_a_run_is_watched_on_a_terminal(shell: Shell, tmp_path: Path) -> None:
     go = tmp_path / "go"
     command = ["submit", "--flow-name", "waits", "--param", f"path={go}", "--watch"]

@@ -77,11 +77,17 @@ def test_an_accepted_run_is_on_the_disk(client: httpx.Client) -> None:
     assert client.post("/runs", json={"flow_name": "hello"}).json()["durability"] == "fsynced"
 
 
-def test_what_a_flow_prints_is_in_the_log_with_its_run(client: httpx.Client, system: Program) -> None:
+def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
+    client: httpx.Client, system: Program
+) -> None:
     run_id = submit(client, "hello", name="log")
     seen(client, run_id, "COMPLETED")
 
-    system.out.wait_for(rf'"message":"saying hello to log".*"run_id":"{run_id}"')
+    told = client.get(f"/runs/{run_id}/logs").json()
+
+    assert [(item["message"], item["task"]) for item in told["items"]] == [("saying hello to log", "greet")]
+    assert told["complete"] is True
+    assert not [line for line in system.logs() if "saying hello to log" in line["message"]]
 
 
 def test_a_failing_flow_fails_its_run_and_says_where(client: httpx.Client) -> None:

@@ -68,6 +68,16 @@ RUN = {
 }
 LETTER = {"seq": 42, "timestamp": 1.0, "reason": "max_deliver", "run_id": RUN_ID, "flow_name": "hello", "tag": "gpu"}
 
+LINE = {
+    "n": 1,
+    "ts": 1.0,
+    "task": "greet",
+    "level": "INFO",
+    "stream": "stdout",
+    "message": "hello\x1b[2J",
+    "attempt": 1,
+}
+
 
 @pytest.fixture(autouse=True)
 def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +92,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         f"/runs/{RUN_ID}": RUN,
         f"/runs/{RUN_ID}/tasks": RUN | {"task_records": {}},
         f"/runs/{RUN_ID}/cancel": RUN,
+        f"/runs/{RUN_ID}/logs": {"run_id": RUN_ID, "items": [LINE], "next_token": "t", "complete": True},
         f"/runs/{RUN_ID}/explain": {"run_id": RUN_ID, "status": "COMPLETED", "summary": "it went well"},
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"]}],
         "/workers/w-1": {"worker_id": "w-1", "hidden": True, "updated_at": 1.0},
@@ -313,6 +324,8 @@ def test_a_page_names_the_next_one_for_people_on_stderr(
             "WHEN  ACTION  WHEEL                      TAGS  ACTOR       SOURCE\n"
             "-     upload  demo-1.0-py3-none-any.whl  -     team-a/k-1  10.0.0.7\n",
         ),
+        (["logs", RUN_ID], "1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"),
+        (["logs", RUN_ID, "-f", "--tail", "5"], "1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"),
     ],
 )
 def test_other_forms_are_for_people(
@@ -324,6 +337,18 @@ def test_other_forms_are_for_people(
 ) -> None:
     assert end(monkeypatch, *arguments) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_the_lines_of_a_log_are_json_lines_for_programs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    page = server.answers[f"/runs/{RUN_ID}/logs"]
+    server.answers[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
+
+    assert end(monkeypatch, "logs", RUN_ID, "-o", "json", "--tail", "7") == 0
+
+    assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert server.asked == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
 @pytest.mark.parametrize("before", [True, False])

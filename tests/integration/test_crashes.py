@@ -36,7 +36,7 @@ async def written(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A worker with one runner that serves these flows; what its runs write."""
     monkeypatch.chdir(tmp_path)
     lines: list[str] = []
-    pool = RunnerPool(FLOWS, 1, lambda _run_id, line: lines.append(line))
+    pool = RunnerPool(FLOWS, 1, lambda _run_id, heard: lines.extend(line.text for line in heard))
     supervisor = Supervisor(world.stores, pool, world.config, WorkerId("w-1"), ("default",), 1)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(PATIENCE_SEC):

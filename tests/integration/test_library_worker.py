@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -41,11 +42,20 @@ class Flows:
             "fails": self._fail,
             "listens": self._listen,
             "deaf": self._be_deaf,
+            "prints": self._print,
         }
         return Flow(name) >> TaskWrapper(Task(func=flows[name], name=name))
 
     def _hello(self, name: str = "world") -> str:
         return f"Hello, {name}!"
+
+    def _print(self) -> None:
+        print("by a task")  # noqa: T201 - that it is heard is what it is for
+        sys.stderr.write("badly")
+        other = threading.Thread(target=print, args=("of nobody",))
+        other.start()
+        other.join()
+        raise ValueError("no such file")
 
     def _fail(self) -> None:
         raise ValueError("no such file")
@@ -97,6 +107,25 @@ async def at_work(one: PyocoNatsWorker) -> AsyncIterator[asyncio.Task[str | None
     """One job, worked on beside the test."""
     async with asyncio.TaskGroup() as group:
         yield group.create_task(one.run_once(timeout=PATIENCE_SEC))
+
+
+async def test_what_tasks_print_is_stored_and_still_goes_where_the_program_prints(
+    config: NatsBackendConfig, flows: Flows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sys.stdout, sys.stderr
+    async with serving(config) as client, worker(config, flows) as one:
+        run_id = await submit(client, "prints")
+        await one.run_once(timeout=PATIENCE_SEC)
+        await seen(client, run_id, "FAILED")
+        told = (await client.get(f"/runs/{run_id}/logs")).json()
+
+    lines = [(item["message"], item["task"], item["stream"], item["level"]) for item in told["items"]]
+    assert lines[:2] == [("by a task", "prints", "stdout", "INFO"), ("badly", "prints", "stderr", "WARNING")]
+    assert lines[-1] == ("ValueError: no such file", "prints", "pyoco", "ERROR")
+    assert "of nobody" not in {message for message, *_ in lines}
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("by a task\nof nobody\n", "badly")
+    assert (sys.stdout, sys.stderr) == before
 
 
 async def test_a_run_is_worked_on_and_its_id_returned(config: NatsBackendConfig, flows: Flows) -> None:

@@ -31,6 +31,7 @@ OPERATIONS = [
     "GET /runs",
     "GET /runs/{run_id}",
     "GET /runs/{run_id}/tasks",
+    "GET /runs/{run_id}/logs",
     "GET /runs/{run_id}/watch",
     "POST /runs/{run_id}/cancel",
     "GET /runs/{run_id}/explain",
@@ -88,8 +89,8 @@ def test_every_answer_is_one_that_the_document_promises(
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
-    # The stream of the run that waits would end with the patience of the one who asks.
-    there = runs[1:] if name == "GET /runs/{run_id}/watch" else runs
+    # The stream of the run that waits would end with the patience of the one who asks, and so would its log.
+    there = runs[1:] if path.endswith(("/watch", "/logs")) else runs
 
     @given(case=operation.as_strategy(generation_mode=mode), known=st.sampled_from([None, *there]))
     @settings(
@@ -110,7 +111,16 @@ def test_every_answer_is_one_that_the_document_promises(
 
 
 @pytest.mark.parametrize(
-    "path", ["/runs/{}", "/runs/{}?include=full", "/runs/{}/tasks", "/runs/{}/explain", "/runs?include=all", "/runs"]
+    "path",
+    [
+        "/runs/{}",
+        "/runs/{}?include=full",
+        "/runs/{}/tasks",
+        "/runs/{}/explain",
+        "/runs/{}/logs",
+        "/runs?include=all",
+        "/runs",
+    ],
 )
 def test_answers_about_runs_that_exist_are_as_the_document_says(
     document: schemathesis.BaseSchema, runs: list[str], path: str

@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.pipe import FrameTooLarge
 from pyoco_server.worker.runner import Message, Runner
 from pyoco_server.worker.runner_pool import RunnerPool
@@ -32,10 +33,12 @@ class Output:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.heard: list[LogLine] = []
         self._more = asyncio.Event()
 
-    def __call__(self, run_id: str, line: str) -> None:
-        self.lines.append((run_id, line))
+    def __call__(self, run_id: str, lines: Sequence[LogLine]) -> None:
+        self.lines += [(run_id, line.text) for line in lines]
+        self.heard += lines
         self._more.set()
 
     def of(self, run_id: str) -> list[str]:
@@ -492,7 +495,7 @@ async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
 )
 async def test_a_resolver_that_cannot_be_loaded_is_told_at_the_start(tmp_path: Path, code: str, said: str) -> None:
     (tmp_path / "broken_flows.py").write_text(code)
-    pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, line: None)
+    pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, lines: None)
 
     with pytest.raises(InvalidUsage) as refused:
         async with asyncio.timeout(10):
@@ -531,8 +534,9 @@ from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.steps import RunJob
 
 async def main():
-    def say(run_id, line):
-        print(line, flush=True)
+    def say(run_id, lines):
+        for line in lines:
+            print(line.text, flush=True)
 
     pool = RunnerPool(sys.argv[2], 2, say)
     await pool.start()

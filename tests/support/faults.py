@@ -113,6 +113,6 @@ class _Guarded:
 
 def behind(faults: Faults, stores: Stores) -> Stores:
     """The same stores, failing as planned."""
-    names = ("log", "snapshots", "queue", "dead_letters", "registry", "signals", "wheels", "wheel_history")
+    names = ("log", "logs", "snapshots", "queue", "dead_letters", "registry", "signals", "wheels", "wheel_history")
     guarded: dict[str, Any] = {name: _Guarded(getattr(stores, name), name, faults) for name in names}
     return replace(stores, broker=faults, **guarded)

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.runlog.lines import Level, LogLine, Stream
+from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
 
 AT = 1_700_000_000.0
@@ -21,10 +23,12 @@ class ScriptedRunner:
         self.cancelled = asyncio.Event()
         self.killed = asyncio.Event()
         self._began = began
+        self._hear: Hear | None = None
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
 
-    def begin(self, job: RunJob) -> None:
+    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
         self.job = job
+        self._hear = hear
         self._began(self)
 
     async def reports(self) -> AsyncIterator[Report]:
@@ -41,6 +45,11 @@ class ScriptedRunner:
         if not self.killed.is_set():
             self.killed.set()
             self.die("SIGKILL")
+
+    def write(self, *texts: str, task: str | None = None, stream: Stream = "stdout", level: Level = "INFO") -> None:
+        """What the flow prints."""
+        assert self._hear is not None
+        self._hear([LogLine(AT, task, stream, level, text) for text in texts])
 
     def say(self, *steps: Step) -> None:
         self._reports.put_nowait(Report(steps=steps))

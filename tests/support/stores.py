@@ -13,6 +13,7 @@ from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
+from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
@@ -25,6 +26,7 @@ from pyoco_server.adapters.memory.feed import MemoryFeed
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
+from pyoco_server.adapters.memory.log_store import MemoryLogStore
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
@@ -38,6 +40,7 @@ from pyoco_server.application.ports import (
     JobQueue,
     KeyStore,
     LiveCommits,
+    LogStore,
     Signals,
     SnapshotStore,
     WheelHistory,
@@ -56,6 +59,7 @@ class Ports:
     """One of each, on the same store."""
 
     log: EventLog
+    logs: LogStore
     snapshots: SnapshotStore
     queue: JobQueue
     dead_letters: DeadLetters
@@ -72,6 +76,7 @@ def memory_ports() -> Ports:
     log, snapshots = MemoryEventLog(), MemorySnapshots()
     return Ports(
         log=log,
+        logs=MemoryLogStore(),
         snapshots=snapshots,
         queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC, max_deliver=MAX_DELIVER),
         dead_letters=MemoryDeadLetters(),
@@ -99,6 +104,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
     facts = await ensure_resources(connection, config)
     return Ports(
         log=JetStreamEventLog(connection, config, facts),
+        logs=JetStreamLogStore(connection, config, facts),
         snapshots=JetStreamSnapshots(connection, config, facts),
         queue=JetStreamJobQueue(connection, config),
         dead_letters=JetStreamDeadLetters(connection, config),

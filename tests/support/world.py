@@ -81,6 +81,7 @@ class World:
         self.truth = Stores(
             broker=self.faults,
             log=ports.log,
+            logs=ports.logs,
             snapshots=ports.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec, max_deliver=self.config.consumer_max_deliver),
             dead_letters=ports.dead_letters,

@@ -5,7 +5,7 @@ Everything here may be done by every gateway at once, because compare-and-set ma
     repair      a snapshot behind its log for a second is advanced; a run nobody queued is queued
     cancels     a requested cancel whose holder is gone is confirmed
     strays      a run without a sign of life, although a worker is free for it, is queued again
-    retention   finished runs leave: events first, then the snapshot, so that a crash in between is found again
+    retention   finished runs leave: logs and events first, then the snapshot, so that a crash in between is found again
     workers     those that nobody has seen for a month are forgotten
 """
 
@@ -246,6 +246,7 @@ class Caretaker:
         loaded = await self._stores.snapshots.load(run_id)
         if loaded is None or not loaded.execution.status.is_terminal:
             return False
+        await self._stores.logs.purge(run_id)
         await self._stores.log.purge(run_id)
         return await self._stores.snapshots.remove(run_id, loaded.revision)
 

@@ -24,6 +24,7 @@ from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
 from pyoco_server.readmodel.tallies import Tallies, Waiting
+from pyoco_server.runlog.lines import LogChunk
 from pyoco_server.wheelhouse.history import WheelAction, WheelEvent
 from pyoco_server.wheelhouse.wheel import Wheel
 
@@ -57,6 +58,43 @@ class EventLog(Protocol):
 
     async def purge(self, run_id: RunId) -> None:
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunk:
+    """A chunk of a run's log, and the sequence under which it is stored."""
+
+    sequence: int
+    chunk: LogChunk
+
+
+class LogStore(Protocol):
+    """What runs have written: per run, an ordered list of chunks."""
+
+    async def append(self, run_id: RunId, chunk: LogChunk, *, after: int) -> Stored | Conflict:
+        """Add a chunk behind the one with sequence `after` (0: as the first); `RequestTooLarge` when it is too large.
+
+        The same chunk again (of the same attempt, with the same first line) is found, not stored twice: the answer is
+        about the truth, as that of the event log.
+        """
+
+    async def last(self, run_id: RunId) -> StoredChunk | None:
+        """The newest chunk, however long the log is."""
+
+    async def next(self, run_id: RunId, *, after: int) -> StoredChunk | None:
+        """The first chunk behind a sequence (any sequence, not only one of this run's)."""
+
+    async def at(self, run_id: RunId, sequence: int) -> StoredChunk | None:
+        """The chunk with exactly this sequence, None where it is not one of this run's."""
+
+    async def listen(self, run_id: RunId, heard: Callable[[], None]) -> Callable[[], None]:
+        """Call `heard` when chunks of the run were stored or may have been missed; the returned function ends that.
+
+        A hint, never the truth: whoever listens reads afterwards.
+        """
+
+    async def purge(self, run_id: RunId) -> None:
+        """Forget what the run has written (retention only)."""
 
 
 class Broker(Protocol):

@@ -12,6 +12,7 @@ from pyoco_server.application.ports import (
     EventLog,
     Ids,
     JobQueue,
+    LogStore,
     Signals,
     SnapshotStore,
     WheelHistory,
@@ -34,6 +35,7 @@ class Stores:
 
     broker: Broker
     log: EventLog
+    logs: LogStore
     snapshots: SnapshotStore
     queue: JobQueue
     dead_letters: DeadLetters

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.logs import configure_logging
+from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.supervisor import Supervisor, unless_stopped
 from pyoco_server.worker.wheel_sync import WheelSync
@@ -92,9 +94,15 @@ async def _work(
     return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
 
 
-def _print(run_id: str, line: str) -> None:
-    """What a flow prints goes to the log, with its run."""
-    task_output.info(line, extra={"run_id": run_id} if run_id else None)
+def _print(run_id: str, lines: Sequence[LogLine]) -> None:
+    """What a flow prints is stored with its run; here it is told to whoever wants every detail.
+
+    What comes before the first run (a resolver that prints) has no other place.
+    """
+    level = logging.DEBUG if run_id else logging.INFO
+    if task_output.isEnabledFor(level):
+        for line in lines:
+            task_output.log(level, line.text, extra={"run_id": run_id} if run_id else None)
 
 
 def main() -> None:

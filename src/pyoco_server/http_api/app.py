@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
+from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
@@ -24,7 +25,7 @@ from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.http_api.timing import HttpTimes, Timing
 from pyoco_server.logs import configure_logging
 
-WITH_ROUTES = (runs, runs_yaml, runs_explain, watch, workers, wheels, dlq, metrics, health, reference)
+WITH_ROUTES = (runs, runs_yaml, runs_explain, runs_logs, watch, workers, wheels, dlq, metrics, health, reference)
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 

@@ -17,6 +17,7 @@ from pyoco_server.errors import (
     InternalError,
     InvalidApiKey,
     InvalidListQuery,
+    InvalidLogQuery,
     InvalidRequest,
     InvalidWorkersRequest,
     Kind,
@@ -153,6 +154,8 @@ def _refusal_at(request: Request) -> type[PyocoError]:
     """The contract has an id of its own for bad input to some paths."""
     if request.url.path.startswith("/workers"):
         return InvalidWorkersRequest
+    if request.method == "GET" and request.url.path.endswith("/logs"):
+        return InvalidLogQuery
     return InvalidListQuery if request.method == "GET" and request.url.path == "/runs" else InvalidRequest
 
 

@@ -17,9 +17,11 @@ from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, 
 from pyoco_server.http_client.shapes import (
     DeadLetterPage,
     Health,
+    LogEntry,
     Replayed,
     RunAccepted,
     RunExplanation,
+    RunLogs,
     RunPage,
     RunSnapshot,
     RunSummary,
@@ -71,7 +73,7 @@ class AsyncPyocoHttpClient:
         transport: httpx.AsyncBaseTransport | None = None,
         timing: Timing | None = None,
     ) -> None:
-        from pyoco_server.http_client import async_wire, scripts, watching, wheel_scripts
+        from pyoco_server.http_client import async_wire, log_reading, scripts, watching, wheel_scripts
 
         self._connection = connection(
             base_url,
@@ -84,6 +86,7 @@ class AsyncPyocoHttpClient:
             timing=timing or Timing(),
         )
         self._scripts, self._watching, self._wheels = scripts, watching, wheel_scripts
+        self._log_reading = log_reading
         self._wire = async_wire.AsyncWire(self._connection, transport)
 
     @property
@@ -235,6 +238,27 @@ class AsyncPyocoHttpClient:
         return await self._wire.run(
             self._watching.cancel(self._connection, run_id, reason, waits=wait, timeout_sec=timeout_sec)
         )
+
+    async def get_run_logs(
+        self,
+        run_id: str,
+        since_token: str | None = None,
+        limit: int | None = None,
+        tail: int | None = None,
+        wait_sec: float | None = None,
+    ) -> RunLogs:
+        """What the run has written so far, from a token on, or its last `tail` lines.
+
+        With `wait_sec` (30 at most, and less than the client's timeout) the gateway waits so long for the first line.
+        """
+        return await self._send(calls.get_run_logs(run_id, since_token, limit, tail, wait_sec))
+
+    def follow_run_logs(
+        self, run_id: str, since_token: str | None = None, tail: int | None = None
+    ) -> AsyncGenerator[LogEntry, None]:
+        """Every line that the run has written and writes, as it writes them, until it is over; with `tail` only the
+        last ones of those that are there."""
+        return self._wire.tell(self._log_reading.follow(self._connection, run_id, since_token, tail))
 
     async def list_workers(
         self,

@@ -17,6 +17,7 @@ from pyoco_server.http_client.shapes import (
     Replayed,
     RunAccepted,
     RunExplanation,
+    RunLogs,
     RunPage,
     RunSnapshot,
     RunSummary,
@@ -123,6 +124,17 @@ def watch_run(
         since = None
     query = _query(include=include, since=since, timeout_sec=timeout_sec)
     return Call(method="GET", path=f"{_run(run_id)}/watch", read=_text, query=query, headers=headers)
+
+
+def get_run_logs(
+    run_id: str,
+    since_token: str | None = None,
+    limit: int | None = None,
+    tail: int | None = None,
+    wait_sec: float | None = None,
+) -> Call[RunLogs]:
+    query = _query(since_token=since_token or None, limit=limit, tail=tail, wait_sec=wait_sec)
+    return Call(method="GET", path=f"{_run(run_id)}/logs", read=_page, query=query)
 
 
 def list_workers(**filters: Any) -> Call[list[WorkerRecord]]:

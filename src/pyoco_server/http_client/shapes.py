@@ -107,6 +107,27 @@ class RunPage(TypedDict):
     next_cursor: NotRequired[str | None]
 
 
+class LogEntry(TypedDict):
+    """One line that a run has written; `n` counts the lines of the run, over all its attempts."""
+
+    n: int
+    ts: float
+    task: str | None
+    level: str
+    stream: str
+    message: str
+    attempt: int
+
+
+class RunLogs(TypedDict):
+    """Some lines; `next_token` goes on behind them, `complete` says that the run is over and there are no more."""
+
+    run_id: str
+    items: list[LogEntry]
+    next_token: str
+    complete: bool
+
+
 class RunWatchEvent(TypedDict):
     """Something was heard of a run: `snapshot` when it changed, `heartbeat` when it did not."""
 

@@ -47,6 +47,7 @@ from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.line import StartLine
+from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.time_limit import TimeLimit, timed_out
@@ -91,6 +92,7 @@ class Attempt:
         self.ledger = Ledger(place.stores, place.origin, job.run_id)
         self._place = place
         self._runner: Runner | None = None
+        self._log: RunLog | None = None
         self._attempts_before: dict[NodeId, int] = {}
         self._workflow_yaml: str | None = None
         self._delivered_at: float | None = None
@@ -120,8 +122,12 @@ class Attempt:
                 if isinstance(ready, Instead):
                     self.holds = False
                     return ready.outcome
-                last = await self._follow(ready)
+                log = self._open_log()
+                last = await self._follow(ready, log)
             # The runner is free for the next run while this one's end is written.
+            if self._fenced:
+                log.close()
+            await log.settle()  # whoever sees the end finds all lines
             return await self._ended(last)
         except LetGo:
             return HandedBack()
@@ -163,6 +169,8 @@ class Attempt:
     def hand_back(self) -> None:
         """This worker is stopping: leave the run to another one, killing what runs here."""
         self.ledger.letting_go = True
+        if self._log is not None:
+            self._log.give_up_soon()
         if self._runner is not None:
             self._runner.kill()
 
@@ -263,7 +271,14 @@ class Attempt:
 
     # --- while it runs ------------------------------------------------------------------------------------------------
 
-    async def _follow(self, runner: Runner) -> Report:
+    def _open_log(self) -> RunLog:
+        place, attempt = self._place, self.ledger.execution.attempt
+        log = RunLog(place.stores.logs, self.run_id, attempt, place.config.max_run_log_bytes, place.spawn)
+        log.begin()
+        self._log = log
+        return log
+
+    async def _follow(self, runner: Runner, log: RunLog) -> Report:
         """Hand the job over and record what comes of it; the last report has the end."""
         execution = self.ledger.execution
         self._attempts_before = {node_id: node.attempt for node_id, node in execution.nodes.items()}
@@ -280,7 +295,8 @@ class Attempt:
                 attempt=execution.attempt,
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(self._place.config.callable_allow),
-            )
+            ),
+            log.hear,
         )
         self._limit = TimeLimit(
             execution.request.timeout_sec, self._place.config.cancel_grace_period_sec, self._place.stores.clock.now
@@ -288,6 +304,7 @@ class Attempt:
         self._limit.begin(runner, self.facts)
         try:
             async for report in runner.reports():
+                log.note(report.steps)
                 if report.end is not None:
                     return report
                 await self._record(report.steps)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.steps import Report, RunJob
+
+Hear = Callable[[Sequence[LogLine]], None]
 
 
 class Runner(Protocol):
@@ -17,8 +20,8 @@ class Runner(Protocol):
     def wheels(self) -> tuple[WheelUsed, ...]:
         """The wheels of the registry that its flows find here, from its beginning to its end."""
 
-    def begin(self, job: RunJob) -> None:
-        """Start the job; what comes of it is in `reports`."""
+    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
+        """Start the job; what comes of it is in `reports`, and what it writes is heard before its end is told."""
 
     def reports(self) -> AsyncIterator[Report]:
         """What the run does, as it does it; the last one has its end."""

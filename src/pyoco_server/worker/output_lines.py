@@ -1,71 +1,55 @@
-"""Makes lines of what a runner writes, and bounds how many of them wait; pure: it neither reads nor delivers."""
+"""Makes lines of what a runner writes, and remembers the last of them; pure: it neither reads nor delivers."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-BACKLOG_CAP_BYTES = 4 * 1024 * 1024
+from pyoco_server.runlog.lines import LogLine
+from pyoco_server.worker.tagged_lines import TaggedReader
+
 LINE_CAP_BYTES = 64 * 1024
 LAST_LINES = 40  # a report of a crash takes half of them
+# Stands for the task that begins first in a run: its name comes by another way, and a little later.
+FIRST_TASK = "\x1e first"
 
 
 class OutputLines:
-    """Bytes in, lines out. When the backlog is full new lines are dropped, and a marker says how many.
+    """Bytes in, lines out; the last lines tell why a process died."""
 
-    The last lines are remembered even when they were dropped: they tell why a process died.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self._unfinished = b""
-        self._backlog: deque[str] = deque()
-        self._backlog_bytes = 0
-        self._dropped = 0
+        self._reader = TaggedReader(None)
         self._last: deque[str] = deque(maxlen=LAST_LINES)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether `take` would give anything."""
-        return bool(self._backlog) or self._dropped > 0
 
     @property
     def last_lines(self) -> tuple[str, ...]:
         return tuple(self._last)
 
-    def forget_last_lines(self) -> None:
+    def begin_run(self) -> None:
+        """What comes from here on is of a new run."""
         self._last.clear()
+        self._reader.sole = FIRST_TASK
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> list[LogLine]:
+        """The lines that have become whole."""
         whole, newline, rest = data.rpartition(b"\n")
-        if newline:
-            self._add(self._unfinished + whole)
-            self._unfinished = rest
-        else:
-            self._unfinished += rest
+        lines = self._add(self._unfinished + whole) if newline else []
+        self._unfinished = rest if newline else self._unfinished + rest
         while len(self._unfinished) >= LINE_CAP_BYTES:  # a line without end must not grow without end
-            self._add(self._unfinished[:LINE_CAP_BYTES])
+            lines += self._add(self._unfinished[:LINE_CAP_BYTES])
             self._unfinished = self._unfinished[LINE_CAP_BYTES:]
+        return lines
 
-    def finish(self) -> None:
+    def finish(self) -> list[LogLine]:
         """Nothing more comes of this run: what has no newline yet is a line too."""
-        if self._unfinished:
-            self._add(self._unfinished)
-            self._unfinished = b""
+        unfinished, self._unfinished = self._unfinished, b""
+        lines = self._add(unfinished) if unfinished else []
+        self._reader.sole = None
+        return lines
 
-    def take(self, limit: int) -> list[str]:
-        """The oldest waiting lines, at most so many (and a marker where lines are missing)."""
-        taken = [self._backlog.popleft() for _ in range(min(limit, len(self._backlog)))]
-        self._backlog_bytes -= sum(map(len, taken))
-        if not self._backlog and self._dropped:
-            taken.append(f"[pyoco: {self._dropped} lines dropped]")
-            self._dropped = 0
-        return taken
-
-    def _add(self, text: bytes) -> None:
-        lines = text.decode("utf-8", "replace").split("\n")
-        self._last.extend(lines[-LAST_LINES:])
-        if self._dropped or self._backlog_bytes + len(text) > BACKLOG_CAP_BYTES:
-            # Until the marker has been taken everything is dropped, so that it stands where lines are missing.
-            self._dropped += len(lines)
-            return
-        self._backlog.extend(lines)
-        self._backlog_bytes += sum(map(len, lines))
+    def _add(self, data: bytes) -> list[LogLine]:
+        lines = self._reader.lines(data, self._now())
+        self._last.extend([line.text for line in lines[-LAST_LINES:]])
+        return lines

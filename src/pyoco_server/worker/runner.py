@@ -8,18 +8,20 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from pyoco_server.execution.state import WheelUsed
+from pyoco_server.runlog.lines import LogLine
+from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.fork_link import ForkLink
 from pyoco_server.worker.log_pipe import LogPipe
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step, ended_from_wire, job_to_wire, step_from_wire
 
 Message = tuple[Step, ...] | Ended | Died
-OnOutput = Callable[[str, str], None]
+OnOutput = Callable[[str, Sequence[LogLine]], None]
 
 LAST_WORDS_SEC = 0.2  # a program that a task left behind can hold the channels of a dead runner open for ever
 EXIT_WORD_SEC = 1.0
@@ -48,7 +50,9 @@ class Runner(asyncio.Protocol):
         self.loaded: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._link = link
         self._exit = link.exit_of(pid)
-        self._log = LogPipe(log_descriptor, lambda line: on_output(self._run_id, line))
+        self._log = LogPipe(log_descriptor, self._heard)
+        self._on_output = on_output
+        self._hear: Hear | None = None
         self._run_id = ""
         self._job_may_lie_unread = False
         self._job_lay_unread = False
@@ -59,8 +63,8 @@ class Runner(asyncio.Protocol):
         self._died: Died | None = None
         self._hearer: asyncio.Future[None] | None = None
 
-    def begin(self, job: RunJob) -> None:
-        """Give it a job; FrameTooLarge if the job does not fit into a frame."""
+    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
+        """Give it a job, and `hear` what it writes; FrameTooLarge if the job does not fit into a frame."""
         if self.is_busy:
             raise RuntimeError(f"runner {self.pid} is busy with run {self._run_id}")
         frame = encode(["run", job_to_wire(job)])
@@ -69,6 +73,7 @@ class Runner(asyncio.Protocol):
         self.is_busy = self.has_served = True
         self._job_may_lie_unread = True
         self._log.begin_run()
+        self._hear = hear
         self._write(frame)
 
     def cancel(self) -> None:
@@ -85,8 +90,6 @@ class Runner(asyncio.Protocol):
         """What the present run has to say, up to Ended or Died; all its output has been delivered by then."""
         while True:
             message = await self._next()
-            if isinstance(message, Ended) and self._log.has_backlog:
-                await self._log.all_delivered()
             yield message
             if not isinstance(message, tuple):
                 return
@@ -134,9 +137,14 @@ class Runner(asyncio.Protocol):
         return self._exit.result() if self._exit.done() else None
 
     async def _hear_last_words(self) -> None:
+        self._log.read_on()
         await asyncio.wait([self._hung_up, self._log.ended], timeout=LAST_WORDS_SEC)
         self._log.end_run()
-        await self._log.all_delivered()
+
+    def _heard(self, lines: Sequence[LogLine]) -> None:
+        if self._hear is not None:
+            self._hear(lines)
+        self._on_output(self._run_id, lines)
 
     async def _next(self) -> Message:
         while not self._inbox:
@@ -184,6 +192,7 @@ class Runner(asyncio.Protocol):
                     self._inbox.append(tuple([step_from_wire(step) for step in steps]))
                 if ended is not None:
                     self._log.end_run()
+                    self._hear = None  # what a left-over thread writes later is not of the run any more
                     self._inbox.append(ended_from_wire(ended))
                     self.is_busy = False
                 self._wake()

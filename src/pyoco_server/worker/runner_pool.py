@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 class RunnerPool:
     """`size` warm runners that know the flows of `resolver`; start it from the main thread (see `ForkLink.start`).
 
-    `on_output(run_id, line)` is called in the loop for every line a runner writes, with an empty run id between runs;
-    it must neither wait nor raise.
+    `on_output(run_id, lines)` is called in the loop with what a runner writes, with an empty run id before its first
+    run; it must neither wait nor raise.
     """
 
     stopped_by_kill = StopHow.KILLED

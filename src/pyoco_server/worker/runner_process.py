@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import faulthandler
+import fcntl
 import os
 import queue
 import select
@@ -20,7 +21,6 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from io import TextIOWrapper
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -30,11 +30,12 @@ from pyoco_server.worker import process_tree
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.pipe import Decoder, FrameTooLarge, encode
 from pyoco_server.worker.resolver import load_resolver
+from pyoco_server.worker.runner_voice import Voice, take_over
 from pyoco_server.worker.steps import EXIT_CUT_OFF, Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
 
 STEPS_WAIT_MS = 10
 READ_BYTES = 256 * 1024
-CONTROL_DESCRIPTOR = 3
+CONTROL_DESCRIPTOR, LOG_DESCRIPTOR = 3, 4
 LAST_DESCRIPTOR = 65_536
 CLOSED_BY_A_TASK = (errno.EBADF, errno.ENOTSOCK)
 
@@ -43,7 +44,7 @@ def run_forked(*, control: int, log: int, resolver: str, parent_pid: int) -> NoR
     """Be a runner until the supervisor hangs up; called in the forked child, and never returns to the fork server."""
     try:
         _set_apart(control, log, parent_pid)
-        RunnerProcess(socket.socket(fileno=CONTROL_DESCRIPTOR)).serve(resolver)
+        RunnerProcess(socket.socket(fileno=CONTROL_DESCRIPTOR), take_over(LOG_DESCRIPTOR)).serve(resolver)
     finally:
         if sys.exc_info()[0] is not None:
             traceback.print_exc(file=sys.__stderr__)
@@ -58,24 +59,19 @@ def _set_apart(control: int, log: int, parent_pid: int) -> None:
     signal.signal(signal.SIGINT, _ignored)
     os.setsid()
     process_tree.die_with_parent(parent_pid, signal.SIGKILL)
-    control, log = os.dup(control), os.dup(log)  # out of the way of the numbers they are about to get
+    # Out of the way of the numbers they are about to get.
+    control, log = (fcntl.fcntl(one, fcntl.F_DUPFD, LOG_DESCRIPTOR + 1) for one in (control, log))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.dup2(control, CONTROL_DESCRIPTOR, inheritable=False)
-    os.closerange(CONTROL_DESCRIPTOR + 1, min(os.sysconf("SC_OPEN_MAX"), LAST_DESCRIPTOR))
-    sys.stdout = sys.__stdout__ = _open_stream(1)  # type: ignore[misc]  # a process of its own has its own
-    sys.stderr = sys.__stderr__ = _open_stream(2)  # type: ignore[misc]
+    os.dup2(log, LOG_DESCRIPTOR, inheritable=False)
+    os.closerange(LOG_DESCRIPTOR + 1, min(os.sysconf("SC_OPEN_MAX"), LAST_DESCRIPTOR))
     faulthandler.enable(2, all_threads=False)  # a crash then says in which line of which task
 
 
 def _ignored(_signal_number: int, _frame: FrameType | None) -> None:
     """The supervisor decides what an interrupt means."""
-
-
-def _open_stream(descriptor: int) -> TextIOWrapper:
-    # Written line by line: a crash must not take the last words with it.
-    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 class _Run:
@@ -93,6 +89,7 @@ class _Run:
         self._is_open = True
 
     def emit(self, step: Step) -> None:
+        self._process.voice.note(step)
         with self._lock:
             if self._is_open:
                 self._steps.append(step_to_wire(step))
@@ -143,7 +140,8 @@ class _Surroundings:
 class RunnerProcess:
     """One runner, from its first word to the supervisor's hanging up."""
 
-    def __init__(self, supervisor: socket.socket) -> None:
+    def __init__(self, supervisor: socket.socket, voice: Voice) -> None:
+        self.voice = voice
         self._supervisor = supervisor
         self._sending = threading.Lock()
         self._jobs: queue.SimpleQueue[_Run] = queue.SimpleQueue()
@@ -159,9 +157,10 @@ class RunnerProcess:
         self.send(encode(["ready", trouble]))
         while True:
             run = self._jobs.get()
+            self.voice.begin_run()
             ended = run_job(resolver, run.job, run.emit, run.cancel)
             surroundings.restore()
-            _flush_streams()  # before the end is told: its reader then finds all that was written
+            self.voice.end_run()  # before the end is told: its reader then finds all that was written
             run.end(ended)
 
     def send(self, frame: bytes) -> None:
@@ -254,13 +253,3 @@ def _load(resolver_spec: str) -> tuple[Resolver, str | None]:
             raise reason
 
         return refuse, error.detail
-
-
-def _flush_streams() -> None:
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        stream: TextIOWrapper = getattr(sys, name)
-        if stream.closed:
-            setattr(sys, name, _open_stream(descriptor))  # a task has closed it; the next run needs one
-            continue
-        with suppress(OSError):  # a task has closed the descriptor below: what it printed is lost by its own doing
-            stream.flush()

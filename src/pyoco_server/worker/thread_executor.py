@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.runlog.lines import LogLine
+from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.steps import Died, Report, RunJob, Step
+from pyoco_server.worker.thread_voice import ThreadVoice
 
 
 class ThreadExecutor:
@@ -49,9 +52,12 @@ class ThreadRunner:
         self._resolver = resolver
         self._cancel = CancelSwitch()
         self._loop = asyncio.get_running_loop()
+        self._voice = ThreadVoice(self._heard)
+        self._hear: Hear | None = None
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
 
-    def begin(self, job: RunJob) -> None:
+    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
+        self._hear = hear
         # A daemon, so that an abandoned flow does not keep the caller's program from ending.
         threading.Thread(target=self._run, args=(job,), name=f"pyoco-run-{job.run_id}", daemon=True).start()
 
@@ -70,9 +76,16 @@ class ThreadRunner:
         self._reports.put_nowait(Report(end=Died(exit_code=None, signal_name=None, last_lines=())))
 
     def _run(self, job: RunJob) -> None:
-        self._tell(Report(end=run_job(self._resolver, job, self._step, self._cancel)))
+        with self._voice.overhearing():
+            ended = run_job(self._resolver, job, self._step, self._cancel)
+        self._tell(Report(end=ended))
+
+    def _heard(self, lines: Sequence[LogLine]) -> None:
+        if self._hear is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hear, lines)
 
     def _step(self, step: Step) -> None:
+        self._voice.note(step)
         self._tell(Report(steps=(step,)))
 
     def _tell(self, report: Report) -> None:

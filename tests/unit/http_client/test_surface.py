@@ -10,7 +10,7 @@ import pytest
 import pyoco_server.http_client as sdk
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
 
-STREAMS = {"watch", "iter_runs"}
+STREAMS = {"watch", "iter_runs", "follow_run_logs"}
 
 
 def methods(kind: type) -> dict[str, object]:

@@ -129,6 +129,13 @@ class Subjects:
     def stored(self, run_id: RunId | str) -> str:
         return f"{self.config.stored_subject_prefix}.{run_id}"
 
+    def log(self, run_id: RunId | str) -> str:
+        return f"{self.config.logs_subject_prefix}.{run_id}"
+
+    def log_stored(self, run_id: RunId | str) -> str:
+        """Where the broker says that it has stored a chunk; one token more than what it says of commits."""
+        return f"{self.config.stored_subject_prefix}.log.{run_id}"
+
     def work(self, tag: str) -> str:
         return f"{self.config.work_subject_prefix}.{tag}"
 

@@ -57,6 +57,14 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
             discard="new",
             republish={"src": names.event("*"), "dest": names.stored("{{wildcard(1)}}")},
         ),
+        # Told without the lines themselves: whoever follows a log reads what it has not read yet.
+        _stream(
+            config,
+            config.logs_stream,
+            names.log("*"),
+            discard="new",
+            republish={"src": names.log("*"), "dest": names.log_stored("{{wildcard(1)}}"), "headers_only": True},
+        ),
         _stream(config, config.work_stream, names.work(">"), retention="workqueue", discard="new"),
         _stream(
             config,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, runs, screen, wheels
+from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, logs, runs, screen, wheels
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
 from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
 from pyoco_server.cli.client.options import EXAMPLE_ID
@@ -36,6 +36,7 @@ COMMANDS = (
     Entry("list", lists.list_runs, "list --status FAILED --limit 10 --output table"),
     Entry("list-vnext", lists.list_vnext, "list-vnext --updated-after 1767225600 --limit 100"),
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
+    Entry("logs", logs.logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
     Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("workers", lists.workers, "workers --scope all --output table"),

@@ -1,0 +1,1 @@
+"""What a run has written, line by line: lines, the chunks they are stored in, and places in a log. Pure."""

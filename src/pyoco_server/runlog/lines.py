@@ -1,0 +1,75 @@
+"""Lines of a run's log, and the chunks in which they are stored; no bytes, no clock, no store.
+
+A log is one sequence of lines over all attempts of its run. Lines are numbered from 1, and every line also has its
+place in the log as plain text: each line's bytes in UTF-8 and one newline, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Stream = Literal["stdout", "stderr", "logging", "output", "pyoco"]
+Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "logging", "output", "pyoco")
+LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class LogLine(NamedTuple):
+    """One line, without its newline; `at` is the time (unix seconds) at which it was written.
+
+    `stream` says how: through `sys.stdout`, `sys.stderr` or `logging`; past Python, by a program that the task started
+    or by C code (`output`); or by this server, about the run (`pyoco`). `task` is None where nobody can tell.
+    """
+
+    at: float
+    task: str | None
+    stream: Stream
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """Some lines of one attempt, as they are stored: the first one's number and byte offset, and the chunk before.
+
+    `previous` is the sequence of the chunk before this one, 0 for the first. A chunk may be empty: it then only says
+    that the attempt has begun.
+    """
+
+    attempt: int
+    first_line: int
+    first_byte: int
+    previous: int
+    lines: Sequence[LogLine]
+    size_bytes: int
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line behind the last one."""
+        return self.first_line + len(self.lines)
+
+    @property
+    def next_byte(self) -> int:
+        return self.first_byte + self.size_bytes
+
+
+def size_of(lines: Sequence[LogLine]) -> int:
+    """How many bytes these lines have as plain text."""
+    if not lines:
+        return 0
+    return len("\n".join([line.text for line in lines]).encode()) + 1
+
+
+def chunk_of(lines: Sequence[LogLine], *, attempt: int, behind: LogChunk | None, sequence: int) -> LogChunk:
+    """The chunk of these lines behind another one, which is stored under that sequence."""
+    return LogChunk(
+        attempt=attempt,
+        first_line=behind.next_line if behind else 1,
+        first_byte=behind.next_byte if behind else 0,
+        previous=sequence,
+        lines=lines,
+        size_bytes=size_of(lines),
+    )

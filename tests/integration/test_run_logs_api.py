@@ -1,0 +1,254 @@
+"""`GET /runs/{run_id}/logs` of a real gateway on a real broker: pages, tokens, the end, waiting, plain text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.gateways import gateway_settings, seen, serving, submit
+from support.runners import ScriptedRunner
+from support.workers import Working, at_work
+
+ANSWERED_SEC = 20.0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    with Broker(tmp_path) as broker:
+        yield gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
+    async with open_stores(config, name="worker of the test") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def worker(stores: Stores, config: NatsBackendConfig) -> AsyncIterator[Working]:
+    async with at_work(stores, config, patience_sec=60.0) as working:
+        yield working
+
+
+async def finished(client: httpx.AsyncClient, worker: Working, *texts: str) -> str:
+    """A run that has written these lines and is over."""
+    run_id = await submit(client)
+    runner = await worker.executor.begun()
+    for start in range(0, len(texts), 100):
+        runner.write(*texts[start : start + 100], task="load")
+    runner.end()
+    await seen(client, run_id, "COMPLETED")
+    return run_id
+
+
+async def page(client: httpx.AsyncClient, run_id: str, **query: Any) -> dict[str, Any]:
+    answer = await client.get(f"/runs/{run_id}/logs", params=query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def messages(*pages: dict[str, Any]) -> list[str]:
+    return [item["message"] for one in pages for item in one["items"]]
+
+
+async def test_a_finished_run_is_told_whole_with_all_that_is_known_of_a_line(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    run_id = await finished(client, worker, "one", "two")
+
+    told = await page(client, run_id)
+
+    assert told["run_id"] == run_id
+    assert told["complete"] is True
+    assert told["items"][1] == {
+        "n": 2,
+        "ts": 1_700_000_000.0,
+        "task": "load",
+        "level": "INFO",
+        "stream": "stdout",
+        "message": "two",
+        "attempt": 1,
+    }
+
+
+async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.AsyncClient, worker: Working) -> None:
+    written = [f"line {number:05} " + "x" * 200 for number in range(2500)]  # over several chunks
+    run_id = await finished(client, worker, *written)
+
+    pages = [await page(client, run_id, limit=700)]
+    while not pages[-1]["complete"]:
+        pages.append(await page(client, run_id, limit=700, since_token=pages[-1]["next_token"]))
+
+    assert messages(*pages) == written
+    assert [len(one["items"]) for one in pages] == [700, 700, 700, 400]
+    assert [item["n"] for one in pages for item in one["items"]] == list(range(1, 2501))
+    again = await page(client, run_id, since_token=pages[-1]["next_token"])
+    assert (again["items"], again["complete"]) == ([], True)
+
+
+async def test_the_tail_is_read_from_the_end_and_goes_on_behind_it(client: httpx.AsyncClient, worker: Working) -> None:
+    written = [f"line {number:05} " + "x" * 200 for number in range(1000)]
+    run_id = await submit(client)
+    runner = await worker.executor.begun()
+    runner.write(*written[:500])
+    await written_so_far(client, run_id, 500)
+    last = await page(client, run_id, tail=400)
+    runner.write(*written[500:])
+    runner.end()
+    await seen(client, run_id, "COMPLETED")
+
+    behind = await page(client, run_id, since_token=last["next_token"])
+
+    assert messages(last) == written[100:500]
+    assert last["complete"] is False
+    assert messages(behind) == written[500:]
+    assert messages(await page(client, run_id, tail=3)) == written[-3:]
+    assert messages(await page(client, run_id, tail=10_000)) == written
+
+
+async def written_so_far(client: httpx.AsyncClient, run_id: str, count: int) -> None:
+    """Return as soon as so many lines are stored."""
+    async with asyncio.timeout(ANSWERED_SEC):
+        told = await page(client, run_id, wait_sec=20)
+        while (count := count - len(told["items"])) > 0:
+            told = await page(client, run_id, wait_sec=20, since_token=told["next_token"])
+
+
+async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_end(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    run_id = await submit(client)
+    runner = await worker.executor.begun()
+    async with asyncio.timeout(ANSWERED_SEC):
+        waiting = asyncio.create_task(page(client, run_id, wait_sec=30))
+        runner.write("news")
+        first = await waiting
+        waiting = asyncio.create_task(page(client, run_id, wait_sec=30, since_token=first["next_token"]))
+        runner.end()
+        second = await waiting
+
+    assert (messages(first), first["complete"]) == (["news"], False)
+    assert (messages(second), second["complete"]) == ([], True)
+
+
+async def test_whoever_waits_in_vain_is_told_so_and_may_go_on(client: httpx.AsyncClient, worker: Working) -> None:
+    run_id = await submit(client)
+    runner = await worker.executor.begun()
+
+    nothing = await page(client, run_id, wait_sec=0.05)
+    runner.write("late")
+    runner.end()
+    await seen(client, run_id, "COMPLETED")
+
+    assert (nothing["items"], nothing["complete"]) == ([], False)
+    assert messages(await page(client, run_id, since_token=nothing["next_token"])) == ["late"]
+
+
+async def test_a_run_that_waits_in_the_queue_has_an_empty_log(client: httpx.AsyncClient) -> None:
+    told = await page(client, await submit(client))
+
+    assert (told["items"], told["complete"]) == ([], False)
+
+
+async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    run_id = await finished(client, worker, "größer", "", "<script>")
+    ask = {"headers": {"Accept": "text/plain"}}
+
+    first = await client.get(f"/runs/{run_id}/logs?limit=2", **ask)  # type: ignore[arg-type]
+    token = first.headers["x-next-token"]
+    second = await client.get(f"/runs/{run_id}/logs", params={"since_token": token}, **ask)  # type: ignore[arg-type]
+
+    assert first.headers["content-type"] == "text/plain; charset=utf-8"
+    assert (first.text, first.headers["x-log-complete"]) == ("größer\n\n", "false")
+    assert (second.text, second.headers["x-log-complete"]) == ("<script>\n", "true")
+    assert second.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "application/json"),
+        ("text/plain;q=0.5, application/json", "application/json"),
+        ("text/plain, application/json;q=0.5", "text/plain"),
+    ],
+)
+async def test_json_is_what_comes_unless_text_is_wanted_more(
+    client: httpx.AsyncClient, worker: Working, accept: str, kind: str
+) -> None:
+    run_id = await finished(client, worker, "one")
+
+    answer = await client.get(f"/runs/{run_id}/logs", headers={"Accept": accept})
+
+    assert answer.headers["content-type"].partition(";")[0] == kind
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"since_token": "nonsense"},
+        {"since_token": "a" * 300},
+        {"limit": 0},
+        {"limit": 10_001},
+        {"tail": 0},
+        {"wait_sec": 31},
+        {"wait_sec": "nan"},
+    ],
+    ids=str,
+)
+async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
+    run_id = await submit(client)
+
+    answer = await client.get(f"/runs/{run_id}/logs", params=query)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0043")
+
+
+async def test_a_token_of_another_run_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+    run_id, other_id = await submit(client), await submit(client)
+    token = (await page(client, run_id))["next_token"]
+
+    for query in ({"since_token": token}, {"since_token": token, "tail": 5}):
+        assert (await client.get(f"/runs/{other_id}/logs", params=query)).status_code == 422
+
+
+async def test_a_run_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/runs/0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11/logs")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+
+
+async def test_tokens_are_good_after_a_restart_of_the_gateway_and_in_another_one(
+    config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
+) -> None:
+    run_id = await submit(client)
+    runner: ScriptedRunner = await worker.executor.begun()
+    runner.write("one", "two", "three")
+    await written_so_far(client, run_id, 3)
+    token = (await page(client, run_id, limit=2))["next_token"]
+    runner.write("four")
+    runner.end()
+    await seen(client, run_id, "COMPLETED")
+
+    async with serving(config) as another:
+        told = await page(another, run_id, since_token=token)
+
+    assert messages(told) == ["three", "four"]
