@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import KeysView
+from weakref import WeakKeyDictionary
 
 from pyoco_server.worker.environment import Lodging
 from pyoco_server.worker.fork_link import ForkLink, ForkServerLost
@@ -24,7 +25,9 @@ class Generation:
 
     def __init__(self, resolver: str, lodging: Lodging, on_output: OnOutput) -> None:
         self.lodging = lodging
-        self._departures: dict[Runner, asyncio.Task[Died]] = {}
+        self._living: dict[Runner, asyncio.Task[Died]] = {}
+        # Those that are gone too, for as long as somebody has them: a spare may be gone before it is wanted.
+        self._departures: WeakKeyDictionary[Runner, asyncio.Task[Died]] = WeakKeyDictionary()
         self._resolver = resolver
         self._on_output = on_output
         self._link: ForkLink | None = None
@@ -34,7 +37,7 @@ class Generation:
     @property
     def runners(self) -> KeysView[Runner]:
         """Those that are not gone."""
-        return self._departures.keys()
+        return self._living.keys()
 
     @property
     def fork_server_pid(self) -> int | None:
@@ -64,8 +67,8 @@ class Generation:
             ours.close()
             raise
         departure = asyncio.create_task(runner.gone())
-        departure.add_done_callback(lambda _: self._departures.pop(runner))
-        self._departures[runner] = departure
+        departure.add_done_callback(lambda _: self._living.pop(runner))
+        self._living[runner] = self._departures[runner] = departure
         return runner
 
     def departure(self, runner: Runner) -> asyncio.Future[Died]:
@@ -80,8 +83,8 @@ class Generation:
             self._is_closed = True
             if self._link is not None:
                 await self._link.close()
-        if self._departures:
-            await asyncio.wait(self._departures.values())
+        if self._living:
+            await asyncio.wait(self._living.values())
         self.lodging.leave()
 
     async def _live_link(self) -> ForkLink:

@@ -72,6 +72,7 @@ class Runner(asyncio.Protocol):
         self._run_id = job.run_id
         self.is_busy = self.has_served = True
         self._job_may_lie_unread = True
+        self._job_lay_unread = self._hung_up.done()  # it had gone, and nobody had told us
         self._log.begin_run()
         self._hear = hear
         self._write(frame)
@@ -181,6 +182,7 @@ class Runner(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         # A socket that is closed before all was read says so (ECONNRESET; EPIPE to the writer); otherwise it just ends.
         self._job_lay_unread = self._job_may_lie_unread and isinstance(exc, ConnectionResetError | BrokenPipeError)
+        self.is_alive = False  # how it ended is told later, but it will take no job
         if not self._hung_up.done():
             self._hung_up.set_result(None)
 
