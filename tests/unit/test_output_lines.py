@@ -135,6 +135,14 @@ def test_a_last_line_without_newline_comes_when_the_run_ends() -> None:
     assert texts(output.finish()) == ["two"]
 
 
+def test_the_traceback_is_not_among_the_last_lines() -> None:
+    output = reading()
+
+    output.feed(from_python("what I did") + from_python("Traceback", stream="pyoco", level="ERROR"))
+
+    assert output.last_lines == ("what I did",)
+
+
 def test_the_last_lines_are_remembered_until_the_next_run() -> None:
     output = reading()
     output.feed(b"".join(from_python(f"line {n}") for n in range(60)))

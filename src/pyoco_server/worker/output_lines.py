@@ -51,5 +51,6 @@ class OutputLines:
 
     def _add(self, data: bytes) -> list[LogLine]:
         lines = self._reader.lines(data, self._now())
-        self._last.extend([line.text for line in lines[-LAST_LINES:]])
+        # What the run itself wrote: of its failure and the traceback the error speaks already.
+        self._last.extend([line.text for line in lines[-2 * LAST_LINES :] if line.stream != "pyoco"])
         return lines
