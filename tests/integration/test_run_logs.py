@@ -169,7 +169,7 @@ async def test_tasks_that_write_side_by_side_are_kept_apart(broker: Broker, stor
     ("flow_name", "last"),
     [
         ("exits", ["last words", "unfinished"]),
-        ("segfaults", ["last words"]),
+        ("segfaults", ["last words", "Fatal Python error: Segmentation fault"]),
         ("killed", ["before", "last words"]),
     ],
 )
@@ -179,7 +179,7 @@ async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed
     shown, run_id = await run_of(broker, stores, flow_name)
 
     assert shown["status"] == "FAILED"
-    assert await texts_of(stores, run_id) == last
+    assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
 
 
 async def test_a_task_that_fails_leaves_its_traceback_in_the_log(broker: Broker, stores: Stores) -> None:

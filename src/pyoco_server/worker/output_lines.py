@@ -52,5 +52,5 @@ class OutputLines:
     def _add(self, data: bytes) -> list[LogLine]:
         lines = self._reader.lines(data, self._now())
         # What the run itself wrote: of its failure and the traceback the error speaks already.
-        self._last.extend([line.text for line in lines[-2 * LAST_LINES :] if line.stream != "pyoco"])
+        self._last.extend([line.text for line in lines if line.stream != "pyoco"][-LAST_LINES:])
         return lines
