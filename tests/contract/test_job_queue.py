@@ -306,7 +306,9 @@ async def test_stored_jobs_are_shown_in_order_and_not_taken(ports: Ports) -> Non
 
     shown = await ports.queue.stored("default", limit=2)
     rest = await ports.queue.stored("default", after=shown[-1].sequence)
+    between = await ports.queue.stored("default", after=shown[0].sequence, upto=shown[1].sequence)
 
+    assert list(between) == [shown[1]]
     assert [orjson.loads(job.payload)["run_id"] for job in (*shown, *rest)] == [first, second, third]
     assert [job.created_sequence for job in shown] == [1, 2]
     assert (await ports.queue.state("default")).waiting == 3

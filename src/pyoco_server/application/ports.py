@@ -281,8 +281,10 @@ class JobQueue(Protocol):
     async def tags(self) -> Sequence[str]:
         """The tags that have jobs stored, waiting or in work."""
 
-    async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
-        """The jobs of the tag behind a place, in order, taking none of them."""
+    async def stored(
+        self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
+    ) -> Sequence[StoredJob]:
+        """The jobs of the tag behind a place (and up to another), in order, taking none of them."""
 
     async def discard(self, job: StoredJob) -> None:
         """Take the job out of the queue, whoever has it; one that is gone already is no error."""

@@ -112,9 +112,7 @@ class Sweep:
         """End what was given up and is seen so for the second time; the rest are suspects for the next round."""
         now = self._stores.clock.monotonic()
         suspects: dict[tuple[str, int], float] = {}
-        for job in await self._stores.queue.stored(tag, limit=AT_A_TIME) if state.given_up_through else ():
-            if job.sequence > state.given_up_through:
-                break
+        for job in await self._stores.queue.stored(tag, upto=state.given_up_through, limit=AT_A_TIME):
             known_since = self._suspects.get((tag, job.sequence), now)
             if now - known_since < LOOK_AGAIN_SEC or not await self._end(job, state):
                 suspects[tag, job.sequence] = known_since

@@ -81,11 +81,15 @@ class JetStreamJobQueue:
         prefix = self._subjects.work("")
         return [subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {}]
 
-    async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
+    async def stored(
+        self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
+    ) -> Sequence[StoredJob]:
         found: list[StoredJob] = []
         # Of the leader: a replica that is behind would show jobs that are gone.
         reader = StreamReader(self._connection, self._config.work_stream, direct=False)
         while len(found) < limit and (message := await reader.next(self._subjects.work(tag), after)) is not None:
+            if upto is not None and message.sequence > upto:
+                break
             found.append(_stored(message, tag))
             after = message.sequence
         return found

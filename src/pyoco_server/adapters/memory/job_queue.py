@@ -111,8 +111,11 @@ class MemoryJobQueue:
     async def tags(self) -> Sequence[str]:
         return [tag for tag, queue in self._tags.items() if queue.stored]
 
-    async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
-        found = [job for job in self._tag(tag).stored.values() if job.sequence > after]
+    async def stored(
+        self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
+    ) -> Sequence[StoredJob]:
+        last = float("inf") if upto is None else upto
+        found = [job for job in self._tag(tag).stored.values() if after < job.sequence <= last]
         return [
             StoredJob(
                 sequence=job.sequence,
