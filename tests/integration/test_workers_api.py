@@ -208,7 +208,7 @@ async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_livi
 
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
         assert patched.status_code == 503
-        assert "w-1" in await fleet(client)
+        await until(client, lambda shown: "w-1" in shown)
 
 
 # --- hiding -----------------------------------------------------------------------------------------------------------
