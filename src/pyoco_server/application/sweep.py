@@ -19,6 +19,7 @@ import orjson
 
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import handle
+from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.letter_box import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.ports import DeadLetter, RunIndex, StoredJob
 from pyoco_server.application.stores import GATEWAY, Stores
@@ -138,7 +139,7 @@ class Sweep:
     async def _fail(self, job: StoredJob, plain: Mapping[str, Any], execution: Execution, state: QueueState) -> bool:
         if execution.cancel is not None:
             return False  # the cancel is seen through by itself, and then the run is finished
-        if await self._is_at_work(execution):
+        if await is_at_work(self._stores, execution):
             return False
         failure = Failure(code=ExecutionFailedError.err_id, message=_words(execution, state))
         # With the attempt: whoever begins another one meanwhile is not ended by us.
@@ -151,12 +152,6 @@ class Sweep:
         logger.warning("ended a run whose job was delivered too often", extra=facts | ids)
         await bury(self._stores, self._letter(job, plain, state, MAX_DELIVER, execution, failure))
         return True
-
-    async def _is_at_work(self, execution: Execution) -> bool:
-        holder = execution.holder
-        if not execution.is_held or holder is None or holder.instance_id is None:
-            return False
-        return await self._stores.signals.holds(holder.instance_id, execution.execution_id)
 
     def _letter(
         self,
