@@ -47,9 +47,9 @@ from pyoco_server.execution.state import Execution, Failure, Request, Status, St
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
-from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
+from pyoco_server.worker.start_line import StartLine
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.time_limit import TimeLimit, timed_out
 from pyoco_server.worker.verdict import at_work, commands_of, failure_of, last_words
