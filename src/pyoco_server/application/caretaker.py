@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pyoco_server.application.cancel import see_through
 from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.ports import Feed, RunIndex, RunQuery
+from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import Stores
 from pyoco_server.application.submit import job_again
 from pyoco_server.config import NatsBackendConfig
@@ -78,13 +79,8 @@ class Caretaker:
     async def _for_ever(self, name: str, every_sec: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(every_sec)
-            try:
+            with one_round(name):
                 await work()
-            except NatsUnavailable:
-                logger.info("put off: the broker is away", extra={"work": name})
-            except Exception:
-                # One of the outer loops: whatever breaks one round must not end the care for all other runs.
-                logger.exception("a round of care broke", extra={"work": name})
 
     async def note_commits(self) -> None:
         """Note every commit for the repair; returns when the log is another one than before, to begin anew."""

@@ -22,8 +22,9 @@ from pyoco_server.application.handle import handle
 from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.letter_box import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.ports import DeadLetter, RunIndex, StoredJob
+from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import GATEWAY, Stores
-from pyoco_server.errors import ExecutionFailedError, NatsUnavailable, RunNotFound
+from pyoco_server.errors import ExecutionFailedError, RunNotFound
 from pyoco_server.execution.commands import FailExecution
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId, parse_run_id
@@ -57,16 +58,11 @@ class Sweep:
         """Sweep until cancelled: from time to time, and soon when the broker gives something up."""
         listens = False
         while True:
-            try:
+            with one_round("sweep"):
                 if not listens:
                     await self._stores.queue.on_given_up(self._hint.set)
                     listens = True
                 await self.sweep()
-            except NatsUnavailable:
-                logger.info("put off: the broker is away", extra={"work": "sweep"})
-            except Exception:
-                # One of the outer loops: whatever breaks one round must not keep all other jobs in the queue for ever.
-                logger.exception("a sweep of the queue broke")
             await self._pause()
 
     async def _pause(self) -> None:
