@@ -36,6 +36,7 @@ def total(squares: list[int]) -> int:
 @task
 def wait(ctx: Context, seconds: float = 30.0) -> str:
     """Stops within a twentieth of a second when the run is cancelled, because it asks."""
+    print(f"waiting for {seconds:g} s")
     end = time.monotonic() + seconds
     while time.monotonic() < end and not ctx.is_cancelled:
         time.sleep(0.05)

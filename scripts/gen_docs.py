@@ -58,14 +58,15 @@ is reached with the same variable here.
 ## What is printed
 
 What is printed by default does not depend on the terminal, so that a script may rely on it; only colours, the width of
-tables and the live display do. Data goes to stdout, words for people (errors, hints, what goes on) to stderr.
+tables (columns that do not fit are cut, or left out) and the live display do. Data goes to stdout, words for people
+(errors, hints, what goes on) to stderr.
 
 | `--output` | what it is | default of |
 |---|---|---|
 | `json` | what the server answered, one document; `watch`: one event per line | all that are not named below |
 | `table` | for people: columns, or one run with its tasks | |
 | `status` | one line per run, per task, or per change | `watch`, and `submit --watch` |
-| `text` | sentences | `explain`, `doctor` |
+| `text` | sentences; of `logs` the lines of the run | `explain`, `doctor`, `logs` |
 
 On a terminal, `watch` and `submit --watch` draw the tasks with their time and progress while they run, and end with one
 line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What other people named

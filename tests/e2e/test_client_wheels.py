@@ -66,6 +66,7 @@ def test_on_a_terminal_a_bar_shows_how_far_an_upload_is(shell: Shell) -> None:
 
     assert code == 0
     assert "20.1/20.1 MB" in drawn
+    assert "the server checks and stores it" in drawn
     assert '"size_bytes"' in drawn
 
 

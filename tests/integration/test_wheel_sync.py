@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -107,6 +108,21 @@ async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_e
     assert worker.told["last_result"] == "ok"
     (only,) = manifest(tmp_path)["sets"]
     assert [state["wheel_name"] for state in only["wheels"]] == ["tools-2.0-py3-none-any.whl"]
+
+
+async def test_the_log_names_the_wheels_at_the_start_and_when_they_change(
+    store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, installable("tools", "1.0"))
+
+    with caplog.at_level(logging.INFO):
+        worker = await join()
+        await worker.sync.look()
+        await put(store, installable("tools", "2.0"))
+        await worker.sync.look()
+
+    named = [record.__dict__["wheels"] for record in caplog.records if record.message == "wheels changed"]
+    assert named == [["tools-1.0-py3-none-any.whl"], ["tools-2.0-py3-none-any.whl"]]
 
 
 async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, join: Join) -> None:

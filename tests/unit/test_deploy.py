@@ -157,6 +157,22 @@ def test_gateways_of_containers_do_not_share_an_index() -> None:
     assert "volumes" not in OURS["gateway"]
 
 
+@pytest.mark.parametrize("name", ["pyoco-server", "pyoco-gateway"])
+def test_a_gateway_of_systemd_keeps_uploads_on_a_disk(name: str) -> None:
+    unit = deployment.read_unit(SYSTEMD / f"{name}.service")
+
+    assert deployment.environment_of(unit)["TMPDIR"] == "/var/tmp"
+
+
+def test_a_gateway_in_a_container_keeps_uploads_on_a_disk() -> None:
+    (own_volume,) = (rest for instruction, rest in deployment.dockerfile() if instruction == "VOLUME")
+
+    folder = OURS["gateway"]["environment"]["TMPDIR"]
+
+    assert Path(folder).is_relative_to(own_volume)
+    assert folder not in OURS["gateway"]["tmpfs"]
+
+
 def test_the_broker_of_compose_is_the_version_that_is_tested() -> None:
     image, _, tag = SERVICES["nats"]["image"].partition(":")
     version = tag.removesuffix("-alpine")

@@ -16,7 +16,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from pyoco_server.application.cancel import see_through
+from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.ports import Feed, RunIndex, RunQuery
+from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import Stores
 from pyoco_server.application.submit import job_again
 from pyoco_server.config import NatsBackendConfig
@@ -77,13 +79,8 @@ class Caretaker:
     async def _for_ever(self, name: str, every_sec: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(every_sec)
-            try:
+            with one_round(name):
                 await work()
-            except NatsUnavailable:
-                logger.info("put off: the broker is away", extra={"work": name})
-            except Exception:
-                # One of the outer loops: whatever breaks one round must not end the care for all other runs.
-                logger.exception("a round of care broke", extra={"work": name})
 
     async def note_commits(self) -> None:
         """Note every commit for the repair; returns when the log is another one than before, to begin anew."""
@@ -181,7 +178,7 @@ class Caretaker:
                 continue
             silent = now - loaded.heartbeat_at > silence_sec
             patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
-            if silent and patient and not await self._is_at_work(loaded.execution):
+            if silent and patient and not await is_at_work(self._stores, loaded.execution):
                 self._requeued_at[run_id] = now
                 logger.warning("queued a run again that had no sign of life", extra={"run_id": run_id})
                 # The same number for all gateways that see it in the same period: the broker keeps one of their jobs.
@@ -191,13 +188,6 @@ class Caretaker:
                     nth=2 + int(now // silence_sec),
                 )
         self._requeued_at = {run_id: at for run_id, at in self._requeued_at.items() if now - at < 2 * silence_sec}
-
-    async def _is_at_work(self, execution: Execution) -> bool:
-        """Asked of the holder: its signs of life bear the time of its own clock, which may be slow."""
-        holder = execution.holder
-        if not execution.is_held or holder is None or holder.instance_id is None:
-            return False
-        return await self._stores.signals.holds(holder.instance_id, execution.execution_id)
 
     async def _free_tags(self, records: Iterable[WorkerRecord], now: float) -> set[str]:
         free: set[str] = set()

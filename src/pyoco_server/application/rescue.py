@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyoco_server.application.ports import LoadedSnapshot, RunIndex
+from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import InstanceId, RunId
 
 logger = logging.getLogger(__name__)
@@ -65,13 +65,8 @@ class Rescue:
         """Listen until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_SEC)
-            try:
+            with one_round("rescue"):
                 await self.look()
-            except NatsUnavailable:
-                logger.info("put off: the broker is away", extra={"work": "rescue"})
-            except Exception:
-                # One of the outer loops: whatever breaks one look must not leave all later runs to AckWait.
-                logger.exception("a look for lost workers broke")
 
     async def look(self) -> None:
         """Note who was heard of, and give back what the silent ones had."""

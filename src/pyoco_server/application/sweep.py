@@ -19,10 +19,12 @@ import orjson
 
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import handle
+from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.letter_box import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.ports import DeadLetter, RunIndex, StoredJob
+from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import GATEWAY, Stores
-from pyoco_server.errors import ExecutionFailedError, NatsUnavailable, RunNotFound
+from pyoco_server.errors import ExecutionFailedError, RunNotFound
 from pyoco_server.execution.commands import FailExecution
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId, parse_run_id
@@ -56,16 +58,11 @@ class Sweep:
         """Sweep until cancelled: from time to time, and soon when the broker gives something up."""
         listens = False
         while True:
-            try:
+            with one_round("sweep"):
                 if not listens:
                     await self._stores.queue.on_given_up(self._hint.set)
                     listens = True
                 await self.sweep()
-            except NatsUnavailable:
-                logger.info("put off: the broker is away", extra={"work": "sweep"})
-            except Exception:
-                # One of the outer loops: whatever breaks one round must not keep all other jobs in the queue for ever.
-                logger.exception("a sweep of the queue broke")
             await self._pause()
 
     async def _pause(self) -> None:
@@ -136,7 +133,7 @@ class Sweep:
     async def _fail(self, job: StoredJob, plain: Mapping[str, Any], execution: Execution, state: QueueState) -> bool:
         if execution.cancel is not None:
             return False  # the cancel is seen through by itself, and then the run is finished
-        if await self._is_at_work(execution):
+        if await is_at_work(self._stores, execution):
             return False
         failure = Failure(code=ExecutionFailedError.err_id, message=_words(execution, state))
         # With the attempt: whoever begins another one meanwhile is not ended by us.
@@ -149,12 +146,6 @@ class Sweep:
         logger.warning("ended a run whose job was delivered too often", extra=facts | ids)
         await bury(self._stores, self._letter(job, plain, state, MAX_DELIVER, execution, failure))
         return True
-
-    async def _is_at_work(self, execution: Execution) -> bool:
-        holder = execution.holder
-        if not execution.is_held or holder is None or holder.instance_id is None:
-            return False
-        return await self._stores.signals.holds(holder.instance_id, execution.execution_id)
 
     def _letter(
         self,

@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 
 from pyoco_server.cli import plain
 from pyoco_server.cli.correction import suggestion
-from pyoco_server.errors import InvalidUsage, PyocoError
+from pyoco_server.errors import InvalidUsage, PyocoError, catalogue
 
 OK, USER_CAN_MEND, INTERRUPTED = 0, 1, 130
 
@@ -35,8 +35,13 @@ def in_words(english: str, japanese: str) -> str:
 
 def complain(error: PyocoError) -> None:
     """An error in the catalogue's words: what is wrong, and what to do next."""
-    detail = in_words(error.detail, f"{error.message_ja}: {error.detail}")
+    detail = in_words(error.detail, in_japanese(error.message_ja, error.detail))
     tell(detail, error.err_id, in_words(error.hint, error.hint_ja), example=error.facts.get("example"))
+
+
+def in_japanese(message: str, detail: str) -> str:
+    """The sentence, and the English detail behind it; not where that is the same sentence once more."""
+    return message if detail in (message, *(known.message() for known in catalogue())) else f"{message}: {detail}"
 
 
 def tell(detail: str, err_id: str | None, hint: str | None, *, example: object = None) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoco_server.application.handle import Handled, handle
+from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.letter_box import MAX_DELIVER
 from pyoco_server.application.ports import DeadLetter, Delivery, Job
 from pyoco_server.application.stores import Origin, Stores
@@ -46,9 +47,9 @@ from pyoco_server.execution.state import Execution, Failure, Request, Status, St
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
-from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.run_log import RunLog
 from pyoco_server.worker.settle import AlreadyFinished, Fenced, Finished, GivenUp, HandedBack, HeldElsewhere, Outcome
+from pyoco_server.worker.start_line import StartLine
 from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step
 from pyoco_server.worker.time_limit import TimeLimit, timed_out
 from pyoco_server.worker.verdict import at_work, commands_of, failure_of, last_words
@@ -196,7 +197,7 @@ class Attempt:
             return AlreadyFinished()
         if execution.cancel is not None and not execution.is_held:
             return await self._cancel_before_start()
-        if execution.is_held and await self._holder_lives(execution):
+        if await is_at_work(self._place.stores, execution):
             return HeldElsewhere()
         if execution.attempt >= self._place.config.consumer_max_deliver and execution.cancel is None:
             return await self._give_up(execution.attempt)
@@ -223,13 +224,6 @@ class Attempt:
         command = ConfirmCanceled(at=self._now(), how=StopHow.BEFORE_START)
         await handle(self._place.stores, self.run_id, command, self._place.origin)
         return AlreadyFinished()
-
-    async def _holder_lives(self, execution: Execution) -> bool:
-        """Asked, not concluded from the age of a record: a killed worker is replaced at once."""
-        holder = execution.holder
-        if holder is None or holder.instance_id is None:
-            return False
-        return await self._place.stores.signals.holds(holder.instance_id, self.run_id)
 
     async def _give_up(self, attempts: int) -> Outcome:
         failure = Failure(
@@ -258,7 +252,7 @@ class Attempt:
                 continue  # an earlier delivery to this very worker began that attempt; ours is the next one
             if handled.refused.why not in (Why.FENCED, Why.CANCEL_REQUESTED):
                 return AlreadyFinished()
-            if await self._holder_lives(handled.execution):
+            if await is_at_work(self._place.stores, handled.execution):
                 return HeldElsewhere()
             if handled.refused.why is Why.CANCEL_REQUESTED:
                 return await self._end_abandoned(handled.execution)

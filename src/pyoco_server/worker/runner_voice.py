@@ -210,6 +210,9 @@ class VoiceStream(io.TextIOWrapper):
         if sent and (sent > OPEN_LINE_BYTES or len(text) > PIECE_CHARS):
             self._voice.write("", self._stream, continues=True, ends=True)  # or it would be too long for one line
             sent = 0
+            if ends and not text:
+                return  # its newline was all that was missing
+            text = text.removeprefix("\n")
         written = self._voice.write(text, self._stream, continues=sent > 0, ends=ends)
         if not ends:
             self._out[thread] = sent + written

@@ -26,8 +26,8 @@ from pyoco_server.worker.attempt import Attempt, Workplace
 from pyoco_server.worker.executor import Executor, WheelKeeper
 from pyoco_server.worker.fleet_voice import FleetVoice
 from pyoco_server.worker.intake import parse_job
-from pyoco_server.worker.line import StartLine
 from pyoco_server.worker.settle import Finished, HandedBack, HeldElsewhere, Outcome, Unavailable
+from pyoco_server.worker.start_line import StartLine
 
 logger = logging.getLogger(__name__)
 

@@ -156,22 +156,21 @@ class WheelSync:
         except InvalidUsage as error:
             self._refused(need, error)
             return False
-        logger.info(
-            "wheels changed",
-            extra={"environment": prepared.lodging.key, "wheels": [candidate.name for candidate in prepared.installed]},
-        )
         return True
 
     def _moved(self, need: Need, prepared: Prepared) -> None:
         """The pool is there: say how it went."""
+        if prepared.lodging.key != (self._in_use.environment or ""):
+            facts = {"environment": prepared.lodging.key, "wheels": [one.name for one in prepared.installed]}
+            logger.info("wheels changed", extra=facts)
         recorded = self._install.recorded(self._tags) or self._in_use
         before = {state.nuid: state for state in (*recorded.wheels, *self._in_use.wheels)}
         now = self._clock.now()
         states = (before.get(one.wheel.nuid) or WheelSyncState.of(one, now) for one in prepared.installed)
         self._in_use = InstalledSet(environment=prepared.lodging.key or None, wheels=tuple(states))
         for one in prepared.failed:
-            facts = {"wheel_name": one.wheel_name, "reason": one.reason}
-            logger.warning(WheelSyncFailed.message(), extra=facts | IDS)
+            why = {"wheel_name": one.wheel_name, "reason": one.reason}
+            logger.warning(WheelSyncFailed.message(), extra=why | IDS)
         for one in need.skipped:
             logger.info("a wheel is skipped", extra={"wheel_name": one.wheel_name, "reason": one.reason})
         result: Result = "partial" if prepared.failed else "ok"

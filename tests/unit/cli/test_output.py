@@ -125,3 +125,14 @@ def test_a_japanese_terminal_is_spoken_to_in_japanese(
     said = capsys.readouterr().err
     assert (DataFolderInUse.message_ja in said) is japanese
     assert (DataFolderInUse.hint_ja in said) is japanese
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ("run not found", "runが見つかりません"),
+        ("the run ended an hour ago", "runが見つかりません: the run ended an hour ago"),
+    ],
+)
+def test_a_sentence_is_not_said_in_two_languages_but_a_detail_is_kept(detail: str, said: str) -> None:
+    assert output.in_japanese("runが見つかりません", detail) == said

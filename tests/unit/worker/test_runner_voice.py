@@ -72,6 +72,21 @@ def test_somebody_who_never_ends_a_line_is_heard_all_the_same(desk: Desk, flush_
     assert not [text for text in found if "\x1e" in text or "\ufffd" in text]
 
 
+@pytest.mark.parametrize("length", [4_000, 9_000, 70_000, 200_000])
+def test_a_long_line_has_no_empty_one_behind_it(desk: Desk, length: int) -> None:
+    print("x" * length, file=desk.stdout)
+    print("y" * length, file=desk.stdout, flush=True)
+    desk.stdout.write("z" * length)
+    desk.stdout.flush()
+    desk.stdout.write("\nnext\n\nlast\n")
+
+    found = desk.texts()
+
+    assert "".join(found) == "x" * length + "y" * length + "z" * length + "nextlast"
+    assert found[-3:] == ["next", "", "last"]
+    assert found.count("") == 1
+
+
 def test_lines_belong_to_the_task_of_their_thread_and_else_to_the_one_that_runs_alone(desk: Desk) -> None:
     def in_thread(work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work)

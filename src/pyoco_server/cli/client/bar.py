@@ -11,10 +11,11 @@ FRAMES_PER_SEC = 10
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
+def progress_bar(what: str, then: str | None = None) -> Iterator[Callable[[int, int | None], None] | None]:
     """A function that is told how much is done of how much; None where stderr is no terminal: nobody would see the bar.
 
-    It is gone when the block ends: what came of it is said by others.
+    It is gone when the block ends: what came of it is said by others. `then` is what goes on when all of it is done: a
+    full bar that stays would look stuck.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
         yield None
@@ -34,6 +35,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int | None], None] | None
         task = bar.add_task(what, total=None)
 
         def show(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
+            bar.update(task, completed=done, total=total, description=then if then and done == total else what)
 
         yield show

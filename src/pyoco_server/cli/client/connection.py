@@ -103,12 +103,10 @@ def report(error: PyocoClientError) -> None:
     """An error of the SDK, in the words that the server sent or, where none came, in ours."""
     request_id = getattr(error, "request_id", None)
     faulty = getattr(error, "status_code", 0) >= 500
-    detail = f"{error.detail} (request {request_id})" if request_id and faulty else error.detail
     # Details are English; the sentence before them is the server's, in the language that it was asked for.
     message = getattr(error, "message", None)
-    if output.speaks_japanese() and message and message != error.detail:
-        detail = f"{message}: {detail}"
-    output.tell(detail, error.err_id, _hint(error))
+    detail = output.in_japanese(message, error.detail) if output.speaks_japanese() and message else error.detail
+    output.tell(f"{detail} (request {request_id})" if request_id and faulty else detail, error.err_id, _hint(error))
 
 
 def _hint(error: PyocoClientError) -> str | None:

@@ -31,10 +31,8 @@ def dlq(
         page = client.list_dead_letters(reason=reason, tag=tag, flow=flow, limit=limit, cursor=cursor)
     if form == "json":
         screen.write_json(page)
-        return
-    screen.write_table(LETTER_HEAD, [letter_row(letter) for letter in page["items"]])
-    if page.get("next_cursor"):
-        output.say(f"{output.in_words('next page', '次のページ')}: --cursor {page['next_cursor']}")
+    else:
+        screen.write_page(page, LETTER_HEAD, letter_row)
 
 
 @reaches_server

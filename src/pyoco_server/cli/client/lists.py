@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pyoco_server.cli import output
 from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, connected, reaches_server
 from pyoco_server.cli.client.options import IncludeOption, LabelsOption, ListOutput, Status, checked_id, labels
@@ -73,10 +72,8 @@ def list_vnext(
         )
     if form == "json":
         screen.write_json(page)
-        return
-    screen.write_table(RUN_HEAD, [run_row(run) for run in page["items"]])
-    if page.get("next_cursor"):
-        output.say(f"{output.in_words('next page', '次のページ')}: --cursor {page['next_cursor']}")
+    else:
+        screen.write_page(page, RUN_HEAD, run_row)
 
 
 @reaches_server

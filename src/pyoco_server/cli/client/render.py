@@ -166,6 +166,7 @@ def run_facts(run: Json) -> list[tuple[str, str]]:
         ("labels", text(run.get("tags"))),
         ("worker", text(run.get("worker_id"))),
         ("attempt", text(run.get("attempt"))),
+        ("wheels", text([one.get("name") for one in run.get("wheels") or () if isinstance(one, Mapping)])),
         ("submitted", moment(run.get("submitted_at"))),
         ("started", moment(run.get("start_time"))),
         ("ended", moment(run.get("end_time"))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -78,6 +78,13 @@ def write_table(head: Sequence[str], rows: Iterable[Row]) -> None:
         for line in table(head, rows, board.width):
             board.print(line, soft_wrap=True)
     write(drawn.get().rstrip("\n"))
+
+
+def write_page(page: Mapping[str, Any], head: Sequence[str], row: Callable[[Mapping[str, Any]], Row]) -> None:
+    """The items of a page as a table; how to go on is for people, not for what reads the table."""
+    write_table(head, [row(item) for item in page["items"]])
+    if page.get("next_cursor"):
+        output.say(f"{output.in_words('next page', '次のページ')}: --cursor {page['next_cursor']}")
 
 
 def ready() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from pyoco_server.cli import output
 from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.bar import progress_bar
 from pyoco_server.cli.client.connection import Where, connected, reaches_server
@@ -75,7 +76,8 @@ def upload(
             example=corrected(sys.argv[1:], replace={str(wheel_file): f"dist/{EXAMPLE_WHEEL}"}),
         )
     name = checked_name(wheel_file.name)
-    with _on_disk("--wheel-file"), connected(where) as client, progress_bar(name) as progress:
+    then = output.in_words("the server checks and stores it", "サーバーが検査・保存中")
+    with _on_disk("--wheel-file"), connected(where) as client, progress_bar(name, then) as progress:
         wheel = client.upload_wheel(name, wheel_file, replace=replace, tags=labels(tags), progress=progress)
     screen.write_json(wheel)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.cells import cell_len
 
-from pyoco_server.cli.client.columns import GAP, aligned
+from pyoco_server.cli.client.columns import GAP, Row, aligned
+from pyoco_server.cli.client.render import LETTER_HEAD, RUN_HEAD, WHEEL_EVENT_HEAD
 
 HEAD = ("RUN_ID", "FLOW", "ERROR")
 
@@ -35,6 +37,26 @@ def test_a_terminal_that_is_too_narrow_for_anything_still_shows_ids() -> None:
     rows = aligned(HEAD, [("r" * 36, "flow-of-a-long-name", "error of some length")], room=10)
 
     assert rows[1] == ["r" * 36, "flow-of…", "error o…"]
+
+
+@pytest.mark.parametrize(
+    ("head", "room", "stays"),
+    [
+        (RUN_HEAD, 120, ["RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR"]),
+        (RUN_HEAD, 80, ["RUN_ID", "STATUS", "FLOW", "ERROR"]),
+        (LETTER_HEAD, 80, ["SEQ", "REASON", "RUN_ID", "FLOW", "ERROR"]),
+        (WHEEL_EVENT_HEAD, 80, ["WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR"]),
+    ],
+)
+def test_a_table_leaves_columns_out_before_a_line_goes_on_below(head: Row, room: int, stays: list[str]) -> None:
+    long = {"SEQ": "42", "RUN_ID": "r" * 36, "STATUS": "COMPLETED", "REASON": "execution_error", "ERROR": "e" * 300}
+    when = dict.fromkeys(("WHEN", "TIME", "UPDATED"), "2026-01-05 09:30:00")
+    cells = {"WHEEL": "demo-1.0-py3-none-any.whl", "FLOW": "pipeline", "TAG": "default", "WORKER": "vm-8638"}
+
+    rows = aligned(head, [[(long | when | cells).get(name, "something") for name in head]], room)
+
+    assert [name.strip() for name in rows[0]] == stays
+    assert all(cell_len(GAP.join(row)) <= room for row in rows)
 
 
 def test_a_list_of_nothing_is_its_head() -> None:

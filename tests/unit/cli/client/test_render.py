@@ -171,6 +171,12 @@ def test_a_reason_that_is_the_sentence_itself_is_not_said_twice() -> None:
     assert explained(answer) == ["r PENDING", "all busy", "  → wait"]
 
 
+def test_a_run_names_the_wheels_it_ran_with() -> None:
+    wheels = [{"name": "demo-1.0-py3-none-any.whl", "sha256": "9f2c"}, "of a newer server"]
+
+    assert dict(render.run_facts({"wheels": wheels})) == {"wheels": "demo-1.0-py3-none-any.whl"}
+
+
 def test_facts_leave_out_what_the_run_does_not_say() -> None:
     facts = dict(render.run_facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.execution.ids import RunId
-from pyoco_server.worker.line import SHORT_SEC, StartLine
+from pyoco_server.worker.start_line import SHORT_SEC, StartLine
 from support.runners import ScriptedRunner
 from support.workers import Working
 from support.world import THEIRS, USER, World
@@ -17,7 +17,7 @@ from unit.worker.conftest import working
 
 @pytest.fixture(autouse=True)
 def _every_run_counts_as_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.worker.line.SHORT_SEC", 3600.0)
+    monkeypatch.setattr("pyoco_server.worker.start_line.SHORT_SEC", 3600.0)
 
 
 async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[ScriptedRunner, RunId]:
@@ -86,7 +86,7 @@ async def test_a_line_that_does_not_move_is_left_and_the_run_begins_with_another
 
 
 async def test_long_runs_are_not_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.worker.line.SHORT_SEC", SHORT_SEC)
+    monkeypatch.setattr("pyoco_server.worker.start_line.SHORT_SEC", SHORT_SEC)
     line = StartLine(1, pace_sec=SHORT_SEC)
 
     async with AsyncExitStack() as held:
