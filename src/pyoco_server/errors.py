@@ -401,6 +401,15 @@ class LogNotRecorded(PyocoError):
     hint_ja = "対応は不要です。worker は run ごとに 4 MiB まで行を保持し、NATS 復旧後に保存します。"
 
 
+class UploadsBusy(PyocoError):
+    """too many uploads at a time"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0045", "MSG-PYOCO-0045", Kind.UNAVAILABLE
+    message_ja = "アップロードが混み合っています"
+    hint = "Upload it again in a moment: this gateway takes so many wheels at a time."
+    hint_ja = "少し待って再度アップロードしてください。gateway が同時に受け取る wheel の数には上限があります。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -117,6 +117,32 @@ async def test_a_message_that_names_a_run_but_is_no_job_fails_that_run(config: N
     assert "submitted_at" in run["error"] or "params" in run["error"]
 
 
+async def test_a_message_that_is_no_job_does_not_harm_the_run_of_somebody_else_that_it_names(
+    config: NatsBackendConfig,
+) -> None:
+    async with system(config) as (client, stores, _):
+        run_id = await submit(client, tag="nobody")
+        await produce(config, orjson.dumps({"run_id": run_id, "flow_name": "theirs", "tag": "default", "params": 7}))
+        await letter_comes(client, reason="invalid_job")
+        await emptied(stores)
+
+        run = await seen(client, run_id, "PENDING")
+
+    assert run["error"] is None
+
+
+async def test_a_job_from_the_future_is_submitted_now(config: NatsBackendConfig) -> None:
+    run_id = new_run_id()
+    job = {"run_id": run_id, "flow_name": "theirs", "tag": "default", "submitted_at": 9_000_000_000}
+    async with system(config) as (client, _, worker):
+        await produce(config, orjson.dumps(job))
+        (await worker.executor.begun()).end()
+
+        run = await seen(client, run_id, "COMPLETED")
+
+    assert run["submitted_at"] <= run["start_time"]
+
+
 async def test_a_letter_that_cannot_be_written_costs_a_line_in_the_log_and_no_more(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from pyoco_server.application.stores import Stores
-from pyoco_server.errors import NatsUnavailable, WheelNotFound
+from pyoco_server.errors import NatsUnavailable, UploadsBusy, WheelNotFound
 from pyoco_server.wheelhouse.contents import check_contents
 from pyoco_server.wheelhouse.history import WheelAction, WheelEvent
 from pyoco_server.wheelhouse.names import WheelName
@@ -19,8 +20,23 @@ from pyoco_server.wheelhouse.wheel import Wheel
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 512 * 1024
-# At a time, at one gateway; each may lie on its disk as a whole. Others wait before their first byte is read.
+# At a time, at one gateway; each may lie on its disk as a whole. Others wait before their first byte is read, not long.
 UPLOADS = 8
+UPLOAD_WAIT_SEC = 10.0
+
+
+@asynccontextmanager
+async def upload_turn(uploads: asyncio.Semaphore, wait_sec: float = UPLOAD_WAIT_SEC) -> AsyncIterator[None]:
+    """One of the uploads that a gateway takes at a time; `UploadsBusy` when the others take too long."""
+    try:
+        async with asyncio.timeout(wait_sec):
+            await uploads.acquire()
+    except TimeoutError as error:
+        raise UploadsBusy from error
+    try:
+        yield
+    finally:
+        uploads.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ from pyoco_server.http_api.problems import response_for
 
 # Between two pieces of a body; a sender that pauses longer would only hold a connection.
 BODY_PATIENCE_SEC = 20.0
+# What was waited for a body in all; one that comes slower than this on the average, byte by byte, holds as much.
+SLOW_AFTER_SEC = 30.0
+SLOWEST_BYTES_PER_SEC = 4 * 1024
 
 # No size has more.
 MOST_DIGITS = 19
@@ -72,7 +75,8 @@ def _is_of_another_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 class BodyLimit:
     """A body larger than the limit is refused as soon as that is known, and never kept; nor is one waited for that
-    does not come. `elsewhere` has the routes, by method and path, that have another limit.
+    does not come, or so slowly that it never will. `elsewhere` has the routes, by method and path, that have another
+    limit.
     """
 
     def __init__(
@@ -81,10 +85,12 @@ class BodyLimit:
         max_bytes: int,
         patience_sec: float = BODY_PATIENCE_SEC,
         elsewhere: Mapping[tuple[str, str], int] | None = None,
+        slow_after_sec: float = SLOW_AFTER_SEC,
     ) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._patience_sec = patience_sec
+        self._slow_after_sec = slow_after_sec
         self._elsewhere = elsewhere or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,14 +102,16 @@ class BodyLimit:
         digits = declared.lstrip(b"0")
         most = self._elsewhere.get((scope["method"], scope["path"]), self._max_bytes)
         too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > most)
-        received, complete = 0, False
+        received, complete, waited_sec = 0, False, 0.0
+        loop = asyncio.get_running_loop()
 
         async def receive_bounded() -> Message:
-            nonlocal received, complete
+            nonlocal received, complete, waited_sec
             if too_large:
                 raise _refusal(most)
             if complete:
                 return await receive()  # what may still come is the end of the connection, however late
+            began = loop.time()
             try:
                 async with asyncio.timeout(self._patience_sec):
                     message = await receive()
@@ -111,6 +119,9 @@ class BodyLimit:
                 raise InvalidRequest(f"nothing more of the body came for {self._patience_sec:g} s") from error
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
+            waited_sec += loop.time() - began  # what we do with the body in between is not the sender's fault
+            if not complete and waited_sec > self._slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
+                raise InvalidRequest(f"the body comes too slowly: {received} bytes in {waited_sec:.0f} s")
             if received > most:
                 raise _refusal(most)
             return message

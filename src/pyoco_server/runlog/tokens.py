@@ -48,10 +48,17 @@ def decode(token: str, run_id: RunId) -> Place:
     check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
     # Against mistakes, not against forgery: whoever makes one up reads nothing that they could not read anyway.
     if check == _check(payload, run_id):
-        match orjson.loads(payload):
+        match _numbers(payload):
             case [int(line), int(sequence)] if 1 <= line <= _MAX_NUMBER and 0 <= sequence <= _MAX_NUMBER:
                 return Place(line, sequence)
     raise InvalidLogQuery("since_token: it is damaged, or of another run; leave it out to read from the start")
+
+
+def _numbers(payload: bytes) -> object:
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _check(payload: bytes, run_id: RunId) -> bytes:

@@ -10,7 +10,7 @@ from email.parser import BytesHeaderParser
 from hashlib import blake2b
 from typing import BinaryIO
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.wheelhouse.names import WheelName, normal_package
@@ -31,6 +31,8 @@ MAX_UNPACKED_BYTES = 4 * 1024**3
 MAX_RATIO = 100
 RATIO_ALLOWANCE_BYTES = 16 * 1024 * 1024
 MAX_METADATA_BYTES = 256 * 1024
+# What disks take; the whole of it leaves room for the folder of a worker's environment.
+MAX_PATH_BYTES, MAX_PART_BYTES = 1024, 255
 
 NEEDED = ("METADATA", "WHEEL", "RECORD")
 _KINDS = (0, 0o040000, 0o100000)  # not said, folder, file; links and devices are none of these
@@ -88,6 +90,8 @@ def _check_entry(entry: Entry, name: WheelName) -> None:
     strange = any(part in ("", ".", "..") for part in parts) or "\\" in entry.name or ":" in entry.name
     if strange or not entry.name.isprintable():
         raise InvalidRequest(f"{name.file_name} has a file that would leave its folder, or no file name: {shown!r}")
+    if len(entry.raw_name) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
+        raise InvalidRequest(f"{name.file_name} has a file whose name is longer than disks take: {shown!r}")
     if entry.unix_mode & 0o170000 not in _KINDS:
         raise InvalidRequest(f"{name.file_name} has a link or a device: {shown!r}")
 
@@ -111,5 +115,5 @@ def _check_metadata(data: bytes, name: WheelName) -> None:
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # no version; or one of thousands of digits, of which Python makes no number
         return None

@@ -88,6 +88,8 @@ def read_entries(file: BinaryIO, directory: Directory) -> Iterator[Entry]:
             raise NotAZip("its directory is damaged")
         raw = rest[:name_len]
         size, packed, offset = _large_sizes(size, packed, offset, rest[name_len : name_len + extra_len])
+        if offset + _LOCAL.size > directory.offset:
+            raise NotAZip("it has a file that is not before its directory")
         yield Entry(
             raw_name=raw,
             name=_decode(raw, flags),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from pyoco_server.application.handle import handle
 from pyoco_server.application.letter_box import INVALID_JOB, bury
@@ -10,6 +11,7 @@ from pyoco_server.application.ports import DeadLetter, Delivery
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound
 from pyoco_server.execution.commands import CreateExecution, FailExecution
+from pyoco_server.execution.events import StoredCommit
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.execution.state import Failure, Request, nothing
@@ -40,7 +42,7 @@ async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> Non
 
 
 async def refuse(place: Workplace, delivery: Delivery, error: InvalidJob) -> Invalid:
-    """The outcome of a message that is no job; the run that it names, if any, has failed."""
+    """The outcome of a message that is no job; the run that it names, if that is its own, has failed."""
     ids = {"err_id": error.err_id, "msg_id": error.msg_id, "reason": INVALID_JOB}
     logger.warning(error.message(), extra={"subject": delivery.subject, "error": error.detail} | ids)
     run_id = _named(error.facts.get("run_id"))
@@ -75,7 +77,14 @@ async def _fail(place: Workplace, delivery: Delivery, run_id: RunId, error: Inva
         request = Request(flow_name=known[:MAX_FLOW_NAME_CHARS], tag=delivery.tag)
         await handle(stores, run_id, CreateExecution(at=now, request=request), place.origin)
     # From the log: a snapshot may not show yet that somebody works on it.
-    execution = fold_commits(await stores.log.read(run_id), nothing(run_id))
-    if not execution.is_held:
+    commits = await stores.log.read(run_id)
+    # Of a run that was submitted here the queue has a job of our own; a stranger's has no say in what becomes of it.
+    is_its_job = delivery.created_sequence is not None or _begun_by_a_worker(commits)
+    if is_its_job and not fold_commits(commits, nothing(run_id)).is_held:
         failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
         await handle(stores, run_id, FailExecution(at=now, error=failure), place.origin)
+
+
+def _begun_by_a_worker(commits: Sequence[StoredCommit]) -> bool:
+    """Whether the run came out of the queue."""
+    return bool(commits) and commits[0].commit.actor.kind == "worker"

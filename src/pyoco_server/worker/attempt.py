@@ -212,7 +212,9 @@ class Attempt:
         if job.workflow_yaml is not None:
             workflow = await asyncio.to_thread(foreign_workflow, job, self._place.config)
             request = replace(request, input={**workflow.flow.defaults, **job.params})
-        command = create_command(job.submitted_at, request, job.tags or (job.tag,), workflow)
+        # Nobody has submitted it later than now; a run of next year would be the newest in every list until then.
+        submitted_at = min(job.submitted_at, self._now())
+        command = create_command(submitted_at, request, job.tags or (job.tag,), workflow)
         try:
             created = (await self.ledger.commit(command)).accepted()
             await self._place.stores.snapshots.advance(created, create=True)

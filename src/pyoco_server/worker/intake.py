@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -14,6 +13,8 @@ from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
 
 # As over HTTP: a name that long is no name, and it would stand in every event, snapshot and letter of the run.
 MAX_FLOW_NAME_CHARS = 256
+# The end of the year 9999, the last that calendars know; milliseconds are beyond it.
+LAST_TIME = 253_402_300_799
 
 
 def parse_job(payload: bytes) -> Job:
@@ -34,7 +35,7 @@ def parse_job(payload: bytes) -> Job:
 def _job(plain: dict[str, Any]) -> Job:
     run_id, flow_name, tag = (_text(plain, key) for key in ("run_id", "flow_name", "tag"))
     submitted_at, params, tags = plain.get("submitted_at"), plain.get("params") or {}, plain.get("tags") or []
-    if isinstance(submitted_at, bool) or not isinstance(submitted_at, int | float) or not math.isfinite(submitted_at):
+    if not _is_number(submitted_at) or not 0 <= submitted_at <= LAST_TIME:
         raise InvalidJob("submitted_at must be a number (unix seconds)")
     if not isinstance(params, dict):
         raise InvalidJob("params must be an object")
@@ -57,10 +58,14 @@ def _job(plain: dict[str, Any]) -> Job:
     )
 
 
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _timeout_sec(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIMEOUT_SEC:
+    if not _is_number(value) or not 0 < value <= MAX_TIMEOUT_SEC:
         raise InvalidJob(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
     return float(value)
 

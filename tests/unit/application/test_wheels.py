@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 
 import pytest
 
-from pyoco_server.application.wheels import Trail, Wheels
-from pyoco_server.errors import InvalidRequest, NatsUnavailable, WheelNotFound, WheelVersionConflict
+from pyoco_server.application.wheels import Trail, Wheels, upload_turn
+from pyoco_server.errors import InvalidRequest, NatsUnavailable, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.wheelhouse.names import parse_wheel_name
 from pyoco_server.wheelhouse.wheel import Wheel
 from support.wheels import NAME, wheel, wheel_name
@@ -34,6 +35,17 @@ async def test_an_upload_is_stored_whole_and_remembered(world: World) -> None:
     (event,) = await world.truth.wheel_history.recent(10)
     assert (event.action, event.wheel_name, event.tags, event.nuid) == ("upload", NAME, ("gpu",), registered.nuid)
     assert (event.source, event.actor) == (TRAIL.source, TRAIL.actor)
+
+
+async def test_of_many_uploads_at_a_time_the_last_is_told_to_come_again() -> None:
+    uploads = asyncio.Semaphore(1)
+
+    async with upload_turn(uploads):
+        with pytest.raises(UploadsBusy):
+            async with upload_turn(uploads, wait_sec=0.01):
+                pytest.fail("there was no turn")
+    async with upload_turn(uploads, wait_sec=0.01):
+        assert uploads.locked()
 
 
 async def test_what_is_no_wheel_is_not_stored(world: World) -> None:

@@ -163,6 +163,26 @@ async def test_a_body_that_stops_coming_is_not_waited_for_but_the_end_of_the_con
     await BodyLimit(wait_for_the_end, max_bytes=10, patience_sec=0.01)(scope, receive, send)
 
 
+async def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_fast_one_is_not() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def drip() -> Message:
+        drop = loop.create_future()
+        loop.call_later(0.005, drop.set_result, None)
+        await drop
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(_message: Message) -> None:
+        return None
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    with pytest.raises(InvalidRequest, match="too slowly"):
+        await BodyLimit(read_all, max_bytes=10_000, slow_after_sec=0.01)(scope, drip, send)
+
+    answer = await call(BodyLimit(read_all, max_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
+    assert answer[1]["body"] == b"8192"
+
+
 @pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
 async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> None:
     started, body = await call(OwnPagesOnly(read_all), headers=[(b"sec-fetch-site", site)], chunks=(b"12345",))

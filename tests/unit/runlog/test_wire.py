@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+from hashlib import blake2b
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +71,14 @@ def test_a_token_stands_for_its_place(line: int, sequence: int) -> None:
 def test_a_token_that_nobody_made_is_refused(token: str) -> None:
     with pytest.raises(InvalidLogQuery):
         tokens.decode(token, RUN)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[", b"\xff", b"[" * 150, b"[0,0]", b"[1.5,0]", b"{}"])
+def test_a_token_that_is_forged_with_care_is_refused_too(payload: bytes) -> None:
+    check = blake2b(payload, key=RUN.encode(), digest_size=6).digest()
+
+    with pytest.raises(InvalidLogQuery, match="damaged"):
+        tokens.decode(urlsafe_b64encode(check + payload).rstrip(b"=").decode(), RUN)
 
 
 def test_a_token_of_another_run_is_refused() -> None:

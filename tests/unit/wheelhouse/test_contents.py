@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +79,13 @@ def test_a_file_that_would_leave_its_folder_is_refused(path: str) -> None:
     refused(wheel(files={path: b""}), "leave its folder")
 
 
+@pytest.mark.parametrize("path", ["demo/" + "n" * 256, "demo/" + "ん" * 86, "a/" * 512 + "b"])
+def test_a_file_that_no_disk_would_take_is_refused(path: str) -> None:
+    check(wheel(files={"demo/" + "n" * 255: b"", "a/" * 500 + "b": b""}))
+
+    refused(wheel(files={path: b""}), "longer than disks take")
+
+
 def test_a_link_is_refused() -> None:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
@@ -120,6 +128,22 @@ def test_a_bomb_whose_files_share_their_bytes_is_refused() -> None:
     refused(data[:start] + bytes(entries), "lie in each other")
 
 
+@pytest.mark.parametrize("place", [10_000, 2**63 - 1, 2**64 - 1])
+def test_a_file_that_lies_outside_of_the_zip_is_refused(place: int) -> None:
+    data = bytearray(wheel())
+    entry = data.rindex(b"PK\x01\x02")
+    name_bytes = int.from_bytes(data[entry + 28 : entry + 30], "little")
+    large = struct.pack("<2HQ", 1, 8, place)
+    data[entry + 30 : entry + 32] = len(large).to_bytes(2, "little")
+    data[entry + 42 : entry + 46] = b"\xff" * 4
+    data[entry + 46 + name_bytes : entry + 46 + name_bytes] = large
+    end = data.rindex(b"PK\x05\x06")
+    length = int.from_bytes(data[end + 12 : end + 16], "little") + len(large)
+    data[end + 12 : end + 16] = length.to_bytes(4, "little")
+
+    refused(bytes(data), "not before its directory")
+
+
 def test_an_encrypted_file_or_one_packed_in_a_rare_way_is_refused() -> None:
     refused(zipped({"demo.py": b"x", **described()}, zipfile.ZIP_LZMA), "a method")
     data = bytearray(wheel())
@@ -153,6 +177,12 @@ def test_a_wheel_of_another_package_or_version_than_its_name_says_is_refused(pac
 )
 def test_metadata_that_does_not_say_name_and_version_once_is_refused(text: bytes) -> None:
     refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "Name and Version once")
+
+
+def test_metadata_with_a_version_too_long_to_be_a_number_is_refused() -> None:
+    text = b"Name: demo\nVersion: " + b"1" * 5000
+
+    refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "its METADATA is of")
 
 
 def test_of_very_long_metadata_no_more_than_its_beginning_is_read() -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.access.scopes import Scope
-from pyoco_server.application.wheels import Trail
+from pyoco_server.application.wheels import Trail, upload_turn
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.depends import GatewayDep, given_once
@@ -144,7 +144,7 @@ async def upload_wheel(request: Request, gateway: GatewayDep) -> WheelArtifact:
         names.append(parse_wheel_name(file_name))
         await gateway.wheels.check_newer(names[0])
 
-    async with gateway.uploads, Spool("wheel", named) as spool:
+    async with upload_turn(gateway.uploads), Spool("wheel", named) as spool:
         form = await read_form(request, _limits(gateway.config), sink=spool, example=CURL)
         if not names:
             raise InvalidRequest(f"the part 'wheel' is missing: a wheel as a file; with curl: {CURL}")
