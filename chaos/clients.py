@@ -15,14 +15,15 @@ from typing import Any
 import httpx
 
 from chaos.journal import Accepted, Journal, Seen
-from chaos.plan import TAGS, Plan
+from chaos.plan import TAGS, WHEELS_TAG, Plan
 from pyoco_server.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
 ANSWER_SEC = 10.0
 # In proportion; what takes long or is stubborn is rarer, or the workers would do nothing else.
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
-SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0)}
+WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
+SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0), WHEEL_FLOW: (0.2, 3.0)}
 RECENT = 40
 
 
@@ -39,6 +40,7 @@ class Client:
         self._rng = random.Random(f"client {number} {plan.seed}")
         # Half of what a client does is a submit.
         self._pause_sec = CLIENTS / plan.runs_per_sec / 2
+        self._flows = FLOWS | ({WHEEL_FLOW: WHEEL_FLOWS} if plan.syncs_wheels else {})
         self._http = httpx.AsyncClient(timeout=None)
 
     async def run(self, until: float) -> None:
@@ -53,8 +55,8 @@ class Client:
                     continue
 
     async def _submit(self) -> None:
-        flow = self._rng.choices(list(FLOWS), list(FLOWS.values()))[0]
-        tag = self._rng.choice(TAGS)
+        flow = self._rng.choices(list(self._flows), list(self._flows.values()))[0]
+        tag = WHEELS_TAG if flow == WHEEL_FLOW else self._rng.choice(TAGS)
         params = {"seconds": round(self._rng.uniform(*SECONDS[flow]), 2)} if flow in SECONDS else {}
         gateway = self._rng.choice(list(self._urls))
         asked_at = time.time()

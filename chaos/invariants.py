@@ -8,20 +8,19 @@ from itertools import pairwise
 
 import orjson
 
-from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain
+from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
+from chaos.printed import misprinted
 from chaos.replay import complaints
+from chaos.states import final, starts_of, states
+from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
 from pyoco_server.execution.events import (
     ExecutionCanceled,
     ExecutionCancelRequested,
     ExecutionCompleted,
-    ExecutionStarted,
-    StoredCommit,
 )
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
-from pyoco_server.execution.state import Execution, StopHow, nothing
+from pyoco_server.execution.state import Execution, StopHow
 from pyoco_server.fleet.facts import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
@@ -38,7 +37,6 @@ class Violation:
     detail: str
 
 
-Finding = tuple[str, str]
 Check = Callable[[Evidence, Journal], Iterator[Finding]]
 
 
@@ -192,6 +190,11 @@ CHECKS: Mapping[str, Check] = {
     "executions that the log does not know": executed_unrecorded,
     "work that went on after its end": worked_on,
     "streams that told something else": misheard,
+    "lines that were lost, repeated or mixed": misprinted,
+    "wheels that were lost or came back": unlike_the_registry,
+    "runs with other wheels than they say": ran_with_other_wheels,
+    "workers without the latest wheels": behind_the_registry,
+    "environments left behind": left_behind,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.
 SEEN_ON_THE_WAY = (
@@ -214,22 +217,6 @@ def violations(evidence: Evidence, journal: Journal) -> list[Violation]:
     ]
     faults = (Violation(broken=fault.broken, subject=fault.subject, detail=fault.detail) for fault in journal.faults)
     return [*found, *faults]
-
-
-def states(run_id: str, log: Sequence[StoredCommit]) -> Iterator[Execution]:
-    """The execution after each of its commits."""
-    execution = nothing(RunId(run_id))
-    for stored in log:
-        execution = fold_commits([stored], execution)
-        yield execution
-
-
-def final(run_id: str, log: Sequence[StoredCommit]) -> Execution:
-    return fold_commits(log, nothing(RunId(run_id)))
-
-
-def starts_of(log: Sequence[StoredCommit]) -> list[ExecutionStarted]:
-    return [event for stored in log for event in stored.commit.events if isinstance(event, ExecutionStarted)]
 
 
 def _pairs(seen: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:
