@@ -24,6 +24,9 @@ ANSWER_SEC = 10.0
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
 WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
 SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0), WHEEL_FLOW: (0.2, 3.0)}
+# Which part of those that take their time get less than they may need.
+LIMITED = 0.2
+LIMIT_SEC = (0.3, 2.0)
 RECENT = 40
 
 
@@ -58,9 +61,12 @@ class Client:
         flow = self._rng.choices(list(self._flows), list(self._flows.values()))[0]
         tag = WHEELS_TAG if flow == WHEEL_FLOW else self._rng.choice(TAGS)
         params = {"seconds": round(self._rng.uniform(*SECONDS[flow]), 2)} if flow in SECONDS else {}
+        asked: dict[str, Any] = {"flow_name": flow, "params": params, "tag": tag}
+        if params and self._rng.random() < LIMITED:
+            asked["timeout_sec"] = round(self._rng.uniform(*LIMIT_SEC), 2)
         gateway = self._rng.choice(list(self._urls))
         asked_at = time.time()
-        body = await self._ask("POST", gateway, "/runs", {"flow_name": flow, "params": params, "tag": tag})
+        body = await self._ask("POST", gateway, "/runs", asked)
         if not isinstance(body, dict) or not isinstance(body.get("run_id"), str) or body.get("status") != "PENDING":
             return self._malformed("POST /runs", body)
         run_id = body["run_id"]

@@ -15,9 +15,12 @@ from chaos.replay import complaints
 from chaos.states import final, starts_of, states
 from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
 from pyoco_server.execution.events import (
+    Events,
     ExecutionCanceled,
     ExecutionCancelRequested,
     ExecutionCompleted,
+    ExecutionFailed,
+    ExecutionStarted,
 )
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
 from pyoco_server.execution.state import Execution, StopHow
@@ -150,16 +153,36 @@ def executed_unrecorded(evidence: Evidence, journal: Journal) -> Iterator[Findin
 
 
 def worked_on(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
-    """A receipt that says `cooperative` or `killed` says that the work has stopped."""
+    """A receipt that says `cooperative` or `killed` says that the work has stopped, of a limit too."""
     for run_id, log in evidence.logs.items():
-        for event in (event for stored in log for event in stored.commit.events):
-            if not isinstance(event, ExecutionCanceled) or event.how not in (StopHow.COOPERATIVE, StopHow.KILLED):
+        for how, stopped_at in (receipt for stored in log for receipt in _receipts(stored.commit.events)):
+            if how not in (StopHow.COOPERATIVE, StopHow.KILLED):
                 continue
-            stopped_at = event.stopped_at or event.at
             late = [line.at for line in evidence.witness.get(run_id, ()) if line.at > stopped_at + SLACK_SEC]
             # An attempt that was overtaken may live a little longer than the run; its words are refused.
             if late and len(starts_of(log)) == 1:
-                yield run_id, f"stopped ({event.how.value}), but it worked on for {max(late) - stopped_at:.2f} s"
+                yield run_id, f"stopped ({how.value}), but it worked on for {max(late) - stopped_at:.2f} s"
+
+
+def _receipts(events: Events) -> Iterator[tuple[StopHow | None, float]]:
+    for event in events:
+        if isinstance(event, ExecutionCanceled):
+            yield event.how, event.stopped_at or event.at
+        elif isinstance(event, ExecutionFailed) and event.timeout is not None:
+            yield event.timeout.how, event.timeout.stopped_at
+
+
+def cut_short(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
+    """Nobody is stopped by a limit before that time has passed since the attempt began."""
+    for run_id, log in evidence.logs.items():
+        begun_at: float | None = None
+        for event in (event for stored in log for event in stored.commit.events):
+            if isinstance(event, ExecutionStarted):
+                begun_at = event.at
+            elif isinstance(event, ExecutionFailed) and event.timeout is not None and begun_at is not None:
+                passed_sec = event.timeout.reached_at - begun_at
+                if passed_sec < event.timeout.limit_sec - SLACK_SEC:
+                    yield run_id, f"stopped after {passed_sec:.2f} s by a limit of {event.timeout.limit_sec} s"
 
 
 def misheard(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
@@ -189,6 +212,7 @@ CHECKS: Mapping[str, Check] = {
     "jobs left in the queue": left_in_queue,
     "executions that the log does not know": executed_unrecorded,
     "work that went on after its end": worked_on,
+    "time limits that came too early": cut_short,
     "streams that told something else": misheard,
     "lines that were lost, repeated or mixed": misprinted,
     "wheels that were lost or came back": unlike_the_registry,
