@@ -10,12 +10,13 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import orjson
 
 from chaos.clients import CLIENTS, Client
-from chaos.collect import collect, settled
+from chaos.collect import collect, settled, synced
 from chaos.evidence import Evidence
 from chaos.figures import figures
 from chaos.fleet import running_fleet
@@ -26,6 +27,8 @@ from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import marked
 from chaos.report import Outcome, to_plain, to_text
 from chaos.watchers import WATCHERS, Reader
+from chaos.wheel_promises import newest_for
+from chaos.wheelwright import Wheelwright
 
 # After the last run has ended, for whoever might still want to change it.
 STILLNESS_SEC = 4.0
@@ -38,17 +41,23 @@ async def play(plan: Plan, folder: Path) -> Outcome:
     async with running_fleet(plan, folder, journal) as fleet:
         if not await fleet.until_ready():
             journal.note_fault("processes that ended by themselves", "fleet", "not ready in time, before any kill")
+        wheelwright = Wheelwright(plan, fleet.urls, journal)
+        if plan.syncs_wheels:
+            await wheelwright.begin()
         until = asyncio.get_running_loop().time() + plan.seconds
         async with asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(Client(number, plan, fleet.urls, journal).run(until))
             for number in range(WATCHERS):
                 group.create_task(Reader(number, plan, fleet.urls, journal).run(until))
-            group.create_task(Killer(plan, fleet, journal).run(until))
+            group.create_task(Killer(plan, fleet, journal, wheelwright).run(until))
         since = time.monotonic()
         await fleet.until_ready()
         if await settled(fleet, plan.settle_sec):
             settled_after_sec = time.monotonic() - since
+        if plan.syncs_wheels:
+            await wheelwright.close()
+            await synced(fleet, partial(newest_for, changes=journal.changes), plan.settle_sec)
         await asyncio.sleep(STILLNESS_SEC)
         evidence = await collect(fleet, list(journal.accepted), folder)
     for pid, command in marked(fleet.marker):
@@ -72,7 +81,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=12.0, help="runs submitted per second (12)")
     parser.add_argument("--settle", type=float, default=90.0, metavar="SEC", help="patience after the last kill (90)")
     parser.add_argument("--gateways", type=int, default=2, help="how many gateways (2)")
-    parser.add_argument("--workers", type=int, default=3, help="how many workers (3)")
+    parser.add_argument("--workers", type=int, default=4, help="how many workers (4)")
     parser.add_argument(
         "--sync",
         choices=("always", "interval"),

@@ -15,14 +15,18 @@ from typing import Any
 import httpx
 
 from chaos.journal import Accepted, Journal, Seen
-from chaos.plan import TAGS, Plan
+from chaos.plan import TAGS, WHEELS_TAG, Plan
 from pyoco_server.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
 ANSWER_SEC = 10.0
 # In proportion; what takes long or is stubborn is rarer, or the workers would do nothing else.
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
-SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0)}
+WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
+SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0), WHEEL_FLOW: (0.2, 3.0)}
+# Which part of those that take their time get less than they may need.
+LIMITED = 0.2
+LIMIT_SEC = (0.3, 2.0)
 RECENT = 40
 
 
@@ -39,6 +43,7 @@ class Client:
         self._rng = random.Random(f"client {number} {plan.seed}")
         # Half of what a client does is a submit.
         self._pause_sec = CLIENTS / plan.runs_per_sec / 2
+        self._flows = FLOWS | ({WHEEL_FLOW: WHEEL_FLOWS} if plan.syncs_wheels else {})
         self._http = httpx.AsyncClient(timeout=None)
 
     async def run(self, until: float) -> None:
@@ -53,12 +58,15 @@ class Client:
                     continue
 
     async def _submit(self) -> None:
-        flow = self._rng.choices(list(FLOWS), list(FLOWS.values()))[0]
-        tag = self._rng.choice(TAGS)
+        flow = self._rng.choices(list(self._flows), list(self._flows.values()))[0]
+        tag = WHEELS_TAG if flow == WHEEL_FLOW else self._rng.choice(TAGS)
         params = {"seconds": round(self._rng.uniform(*SECONDS[flow]), 2)} if flow in SECONDS else {}
+        asked: dict[str, Any] = {"flow_name": flow, "params": params, "tag": tag}
+        if params and self._rng.random() < LIMITED:
+            asked["timeout_sec"] = round(self._rng.uniform(*LIMIT_SEC), 2)
         gateway = self._rng.choice(list(self._urls))
         asked_at = time.time()
-        body = await self._ask("POST", gateway, "/runs", {"flow_name": flow, "params": params, "tag": tag})
+        body = await self._ask("POST", gateway, "/runs", asked)
         if not isinstance(body, dict) or not isinstance(body.get("run_id"), str) or body.get("status") != "PENDING":
             return self._malformed("POST /runs", body)
         run_id = body["run_id"]

@@ -6,20 +6,20 @@ The stores are read through the program's own adapters, the API through HTTP, an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 
 import httpx
 import orjson
 
-from chaos import witness
-from chaos.clients import FLOWS
-from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Shown
+from chaos import folders, witness
+from chaos.clients import FLOWS, WHEEL_FLOW
+from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, Synced
 from chaos.fleet import Fleet
 from chaos.patience import comes_true
-from chaos.plan import TAGS
+from chaos.plan import TAGS, WHEELS_TAG
 from pyoco_server.adapters.jetstream.bucket import is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
@@ -32,6 +32,9 @@ from pyoco_server.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
 UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_RUN_STATUSES)
 POLL_SEC = 0.5
 AT_A_TIME = 16
+LINES_PER_PAGE = 100
+
+Newest = Callable[[Sequence[Plain], Sequence[str]], frozenset[tuple[str, str]]]
 
 
 async def settled(fleet: Fleet, within_sec: float) -> bool:
@@ -63,6 +66,10 @@ async def collect(fleet: Fleet, accepted: Sequence[str], folder: Path) -> Eviden
             shown=await _show(fleet, http, accepted),
             lists=await _lists(fleet, http),
             witness=witness.by_run(witness.read(folder / "witness")),
+            printed=await _printed(fleet, http, accepted),
+            registry=await _registry(fleet, http),
+            synced=await _synced(fleet, http),
+            folders=[folders.read(path) for path in sorted({one.folder for one in fleet.syncing.values()})],
         )
 
 
@@ -103,11 +110,62 @@ async def _show(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -
     return shown
 
 
+async def _printed(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Printed]]:
+    """What each run printed, page by page, of one gateway or another."""
+    printed: dict[str, list[Printed]] = {}
+    door = asyncio.Semaphore(AT_A_TIME)
+    urls = cycle(fleet.urls.values())
+
+    async def ask(run_id: str, url: str) -> None:
+        lines, asked = [], {"limit": str(LINES_PER_PAGE)}
+        while True:
+            async with door:
+                page = (await http.get(f"{url}/runs/{run_id}/logs", params=asked)).json()
+            lines += [Printed(attempt=it["attempt"], stream=it["stream"], text=it["message"]) for it in page["items"]]
+            if not page["items"]:
+                break
+            asked["since_token"] = page["next_token"]
+        printed[run_id] = lines
+
+    await asyncio.gather(*(ask(run_id, next(urls)) for run_id in run_ids))
+    return printed
+
+
+async def synced(fleet: Fleet, newest: Newest, within_sec: float) -> bool:
+    """Wait until every worker that syncs wheels has the newest; False when that takes too long."""
+    async with httpx.AsyncClient() as http:
+
+        async def all_have() -> bool:
+            try:
+                registered = next(iter((await _registry(fleet, http)).values()))
+                return all(one.wheels == newest(registered, one.tags) for one in await _synced(fleet, http))
+            except httpx.TransportError:
+                return False
+
+        return await comes_true(all_have, within_sec=within_sec, every_sec=POLL_SEC)
+
+
+async def _registry(fleet: Fleet, http: httpx.AsyncClient) -> dict[str, list[Plain]]:
+    return {gateway: (await http.get(f"{url}/wheels")).json() for gateway, url in fleet.urls.items()}
+
+
+async def _synced(fleet: Fleet, http: httpx.AsyncClient) -> list[Synced]:
+    url = next(iter(fleet.urls.values()))
+    says = {one["worker_id"]: one.get("wheel_sync") or {} for one in (await http.get(f"{url}/workers")).json()}
+    found = []
+    for name, syncing in fleet.syncing.items():
+        environment, wheels = folders.wheels_in_use(syncing.folder, syncing.tags)
+        found.append(
+            Synced(worker=name, tags=syncing.tags, says=says.get(name, {}), environment=environment, wheels=wheels)
+        )
+    return found
+
+
 async def _lists(fleet: Fleet, http: httpx.AsyncClient) -> list[Listed]:
     """Every combination of filters: a list is cut at 200, but together they show everything."""
     found = []
     for (gateway, url), flow, tag, status in product(
-        fleet.urls.items(), (*FLOWS, None), (*TAGS, None), (*RUN_STATUSES, None)
+        fleet.urls.items(), (*FLOWS, WHEEL_FLOW, None), (*TAGS, WHEELS_TAG, None), (*RUN_STATUSES, None)
     ):
         asked = {"flow": flow, "tag": tag, "status": status, "limit": str(LIST_LIMIT)}
         response = await http.get(f"{url}/runs", params={key: value for key, value in asked.items() if value})

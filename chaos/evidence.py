@@ -12,6 +12,8 @@ from pyoco_server.execution.events import StoredCommit
 LIST_LIMIT = 200
 
 Plain = Mapping[str, Any]
+# Of what, and what is wrong with it.
+Finding = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,39 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """A line of a run's log, as a gateway showed it."""
+
+    attempt: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """What a worker that syncs wheels says of itself at the end, and what the manifest of its folder says of its tags.
+
+    Wheels are pairs of a name and a sum; what a worker says has no sums.
+    """
+
+    worker: str
+    tags: tuple[str, ...]
+    says: Plain
+    environment: str | None
+    wheels: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncFolder:
+    """What lies on the disk at the end: environments and whether each is complete, sums of wheels, unfinished files."""
+
+    name: str
+    environments: Mapping[str, bool]
+    files: Sequence[str]
+    unfinished: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything there is to be judged."""
 
@@ -45,3 +80,8 @@ class Evidence:
     lists: Sequence[Listed] = ()
     jobs: Sequence[Plain] = ()
     witness: Mapping[str, Sequence[witness.Line]] = field(default_factory=dict)
+    printed: Mapping[str, Sequence[Printed]] = field(default_factory=dict)
+    registry: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
+    """The registered wheels, by the gateway that said so."""
+    synced: Sequence[Synced] = ()
+    folders: Sequence[SyncFolder] = ()

@@ -9,8 +9,8 @@ from itertools import pairwise
 from statistics import median
 
 from chaos.evidence import Evidence
-from chaos.invariants import final, starts_of
 from chaos.journal import Journal, Kill
+from chaos.states import final, starts_of
 from pyoco_server.execution.events import (
     ExecutionCanceled,
     ExecutionCompleted,
@@ -121,7 +121,7 @@ def _until_end(kill: Kill, evidence: Evidence) -> float | None:
 
 def _until_taken_over(kill: Kill, evidence: Evidence) -> Iterator[float]:
     """For each run that a killed worker held: until somebody else took it, or it was ended."""
-    if kill.kind != "worker":
+    if kill.kind not in ("worker", "installing"):
         return
     for log in evidence.logs.values():
         events = [

@@ -3,6 +3,8 @@
 nats-server (watched and started again by the program's own EmbeddedNats)
   ├── gateway-1 … (`pyoco-server up --nats-url …`)     each with an index of its own
   └── worker-1 …  (`pyoco-worker --nats-url …`)        each with its fork server and runners
+
+Where wheels are part of it, the first worker syncs none, the second and third share a folder, every other has its own.
 """
 
 from __future__ import annotations
@@ -12,17 +14,26 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.journal import Journal
 from chaos.patience import comes_true
-from chaos.plan import FLOWS, SLOTS, TAGS, Plan, environment
+from chaos.plan import FLOWS, RED_TAG, SLOTS, TAGS, WHEELS_TAG, Plan, environment
 from chaos.processes import Broker, Member
 from pyoco_server.adapters.data_folder import DataFolder
 from pyoco_server.adapters.nats_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 
 START_SEC = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncingWorker:
+    """How a worker syncs wheels."""
+
+    tags: tuple[str, ...]
+    folder: Path
 
 
 class Fleet:
@@ -49,13 +60,22 @@ class Fleet:
             )
             for n, port in enumerate(ports, start=1)
         ]
+        self.syncing = {
+            f"worker-{n}": SyncingWorker(
+                tags=(*TAGS, WHEELS_TAG, *((RED_TAG,) if n > 2 else ())),
+                folder=folder / ("wheels-shared" if n < 4 else f"wheels-{n}"),
+            )
+            for n in range(2, plan.workers + 1)
+            if plan.syncs_wheels
+        }
         self.workers = [
             Member(
                 f"worker-{n}",
                 "pyoco_server.cli.worker",
                 [
-                    *("--nats-url", nats.url, "--tags", ",".join(TAGS), "--worker-id", f"worker-{n}"),
+                    *("--nats-url", nats.url, "--worker-id", f"worker-{n}"),
                     *("--concurrency", str(SLOTS), "--flow-resolver", f"{FLOWS}:resolve"),
+                    *_of_tags_and_wheels(self.syncing.get(f"worker-{n}")),
                 ],
                 self.environment,
                 folder,
@@ -115,6 +135,12 @@ async def running_fleet(plan: Plan, folder: Path, journal: Journal) -> AsyncIter
                 keeping.cancel()
                 await asyncio.wait([keeping])
                 await nats.stop()
+
+
+def _of_tags_and_wheels(syncing: SyncingWorker | None) -> list[str]:
+    if syncing is None:
+        return ["--tags", ",".join(TAGS)]
+    return ["--tags", ",".join(syncing.tags), "--wheel-sync", "--wheel-sync-dir", str(syncing.folder)]
 
 
 def _free_port() -> int:

@@ -8,20 +8,22 @@ from itertools import pairwise
 
 import orjson
 
-from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain
+from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
+from chaos.printed import misprinted
 from chaos.replay import complaints
+from chaos.states import final, starts_of, states
+from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
 from pyoco_server.execution.events import (
+    Events,
     ExecutionCanceled,
     ExecutionCancelRequested,
     ExecutionCompleted,
+    ExecutionFailed,
     ExecutionStarted,
-    StoredCommit,
 )
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
-from pyoco_server.execution.state import Execution, StopHow, nothing
+from pyoco_server.execution.state import Execution, StopHow
 from pyoco_server.fleet.facts import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
@@ -38,7 +40,6 @@ class Violation:
     detail: str
 
 
-Finding = tuple[str, str]
 Check = Callable[[Evidence, Journal], Iterator[Finding]]
 
 
@@ -152,16 +153,36 @@ def executed_unrecorded(evidence: Evidence, journal: Journal) -> Iterator[Findin
 
 
 def worked_on(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
-    """A receipt that says `cooperative` or `killed` says that the work has stopped."""
+    """A receipt that says `cooperative` or `killed` says that the work has stopped, of a limit too."""
     for run_id, log in evidence.logs.items():
-        for event in (event for stored in log for event in stored.commit.events):
-            if not isinstance(event, ExecutionCanceled) or event.how not in (StopHow.COOPERATIVE, StopHow.KILLED):
+        for how, stopped_at in (receipt for stored in log for receipt in _receipts(stored.commit.events)):
+            if how not in (StopHow.COOPERATIVE, StopHow.KILLED):
                 continue
-            stopped_at = event.stopped_at or event.at
             late = [line.at for line in evidence.witness.get(run_id, ()) if line.at > stopped_at + SLACK_SEC]
             # An attempt that was overtaken may live a little longer than the run; its words are refused.
             if late and len(starts_of(log)) == 1:
-                yield run_id, f"stopped ({event.how.value}), but it worked on for {max(late) - stopped_at:.2f} s"
+                yield run_id, f"stopped ({how.value}), but it worked on for {max(late) - stopped_at:.2f} s"
+
+
+def _receipts(events: Events) -> Iterator[tuple[StopHow | None, float]]:
+    for event in events:
+        if isinstance(event, ExecutionCanceled):
+            yield event.how, event.stopped_at or event.at
+        elif isinstance(event, ExecutionFailed) and event.timeout is not None:
+            yield event.timeout.how, event.timeout.stopped_at
+
+
+def cut_short(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
+    """Nobody is stopped by a limit before that time has passed since the attempt began."""
+    for run_id, log in evidence.logs.items():
+        begun_at: float | None = None
+        for event in (event for stored in log for event in stored.commit.events):
+            if isinstance(event, ExecutionStarted):
+                begun_at = event.at
+            elif isinstance(event, ExecutionFailed) and event.timeout is not None and begun_at is not None:
+                passed_sec = event.timeout.reached_at - begun_at
+                if passed_sec < event.timeout.limit_sec - SLACK_SEC:
+                    yield run_id, f"stopped after {passed_sec:.2f} s by a limit of {event.timeout.limit_sec} s"
 
 
 def misheard(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
@@ -191,7 +212,13 @@ CHECKS: Mapping[str, Check] = {
     "jobs left in the queue": left_in_queue,
     "executions that the log does not know": executed_unrecorded,
     "work that went on after its end": worked_on,
+    "time limits that came too early": cut_short,
     "streams that told something else": misheard,
+    "lines that were lost, repeated or mixed": misprinted,
+    "wheels that were lost or came back": unlike_the_registry,
+    "runs with other wheels than they say": ran_with_other_wheels,
+    "workers without the latest wheels": behind_the_registry,
+    "environments left behind": left_behind,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.
 SEEN_ON_THE_WAY = (
@@ -214,22 +241,6 @@ def violations(evidence: Evidence, journal: Journal) -> list[Violation]:
     ]
     faults = (Violation(broken=fault.broken, subject=fault.subject, detail=fault.detail) for fault in journal.faults)
     return [*found, *faults]
-
-
-def states(run_id: str, log: Sequence[StoredCommit]) -> Iterator[Execution]:
-    """The execution after each of its commits."""
-    execution = nothing(RunId(run_id))
-    for stored in log:
-        execution = fold_commits([stored], execution)
-        yield execution
-
-
-def final(run_id: str, log: Sequence[StoredCommit]) -> Execution:
-    return fold_commits(log, nothing(RunId(run_id)))
-
-
-def starts_of(log: Sequence[StoredCommit]) -> list[ExecutionStarted]:
-    return [event for stored in log for event in stored.commit.events if isinstance(event, ExecutionStarted)]
 
 
 def _pairs(seen: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 from chaos.plan import Kind
 
@@ -65,6 +66,23 @@ class Kill:
     at: float
 
 
+# Unknown: nobody answered, so it may have happened, and may yet happen.
+Happened = Literal["done", "refused", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A wheel that was to be registered or deleted, and what the last answer said; `stamp` is in its modules."""
+
+    what: Literal["upload", "delete"]
+    name: str
+    stamp: str
+    sha256: str
+    tags: tuple[str, ...]
+    good: bool
+    how: Happened
+
+
 @dataclass(slots=True)
 class Journal:
     """Everything seen from outside in one run of the chaos."""
@@ -76,6 +94,7 @@ class Journal:
     faults: list[Fault] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     restarts: Counter[str] = field(default_factory=Counter)
+    changes: list[Change] = field(default_factory=list)
 
     def note_accepted(self, accepted: Accepted) -> None:
         self.accepted[accepted.run_id] = accepted

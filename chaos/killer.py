@@ -10,10 +10,12 @@ import time
 from collections.abc import Sequence
 
 from chaos.fleet import Fleet
+from chaos.folders import environments_in
 from chaos.journal import Journal, Kill
 from chaos.patience import comes_true
 from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import STOP_SEC, Broker, Identity, Member, family_of, identity_of
+from chaos.wheelwright import Wheelwright
 from pyoco_server.worker.process_tree import children_of
 
 LONGEST_DOWN_SEC = 3.0
@@ -28,6 +30,9 @@ WORKER_PAUSE_SEC = (5.0, 10.0)
 PAUSE_SEC = (0.5, 4.0)
 # Which part of the killed gateways also finds its index gone when it comes back.
 LOST_INDEXES = 0.3
+# How soon after an upload somebody must have begun to install it, and how much later its worker is killed at the most.
+INSTALLING_SEC = 15.0
+INTO_INSTALLING_SEC = 1.5
 # How long the descendants of a killed process may take to be gone.
 ORPHAN_SEC = 5.0
 
@@ -35,9 +40,10 @@ ORPHAN_SEC = 5.0
 class Killer:
     """One victim after the other, by the seed's choice."""
 
-    def __init__(self, plan: Plan, fleet: Fleet, journal: Journal) -> None:
+    def __init__(self, plan: Plan, fleet: Fleet, journal: Journal, wheelwright: Wheelwright) -> None:
         self._plan = plan
         self._fleet = fleet
+        self._wheelwright = wheelwright
         self._journal = journal
         self._rng = random.Random(f"killer {plan.seed}")
         self._paused: set[str] = set()
@@ -56,6 +62,12 @@ class Killer:
     def _strike(self, group: asyncio.TaskGroup) -> None:
         kinds = self._plan.kinds
         kind = self._rng.choices(kinds, [KINDS[kind] for kind in kinds])[0]
+        if kind == "wheels":
+            group.create_task(self._change_wheels(kind))
+            return
+        if kind == "installing":
+            group.create_task(self._kill_installing(group, kind))
+            return
         victims = self._victims(kind)
         if not victims:
             return
@@ -119,6 +131,32 @@ class Killer:
         finally:
             victim.signal(signal.SIGCONT)
             self._paused.discard(victim.name)
+
+    async def _change_wheels(self, kind: Kind) -> None:
+        self._note(kind, await self._wheelwright.change(), 0)
+
+    async def _kill_installing(self, group: asyncio.TaskGroup, kind: Kind) -> None:
+        """Upload something, and kill one of those that install it, in the midst of it."""
+        await self._wheelwright.upload()
+
+        async def somebody_installs() -> bool:
+            return bool(self._installing())
+
+        if not await comes_true(somebody_installs, within_sec=INSTALLING_SEC):
+            return
+        victim = self._rng.choice(self._installing() or [self._fleet.workers[-1]])
+        await asyncio.sleep(self._rng.uniform(0, INTO_INSTALLING_SEC))
+        if victim.pid is not None and victim.name not in self._paused:
+            self._kill(group, kind, victim)
+
+    def _installing(self) -> list[Member]:
+        """The workers whose folder has an environment that is being built."""
+        return [
+            member
+            for member in self._fleet.workers
+            if (syncing := self._fleet.syncing.get(member.name)) is not None
+            and any(not complete for complete in environments_in(syncing.folder).values())
+        ]
 
     async def _twin(self, kind: Kind, living: Member) -> None:
         """Start a second worker under the name of one that lives: while that one lives, it must be refused."""

@@ -27,11 +27,14 @@ Kind = Literal[
     "nats_pause",
     "nats_away",
     "worker_twin",
+    "wheels",
+    "installing",
 ]
 
 # How often each kind is chosen, in proportion. What is stopped is asked to end, as by a deployment. What is paused is
 # halted for a while and then goes on, not knowing that time has passed: a worker comes back as a zombie whose runs were
-# taken over, a broker leaves everybody waiting. A twin is a second worker under the name of one that lives.
+# taken over, a broker leaves everybody waiting. A twin is a second worker under the name of one that lives. Wheels are
+# changed in the registry, and a worker is killed while it installs them.
 KINDS: Mapping[Kind, int] = {
     "worker": 4,
     "gateway": 2,
@@ -45,10 +48,15 @@ KINDS: Mapping[Kind, int] = {
     "nats_pause": 1,
     "nats_away": 1,
     "worker_twin": 1,
+    "wheels": 4,
+    "installing": 2,
 }
 
 FLOWS = Path(__file__).with_name("flows.py")
 TAGS = ("default", "blue", "green")
+# Runs under the first are for workers that sync wheels; under the second there are no runs, only wheels.
+WHEELS_TAG, RED_TAG = "wheels", "red"
+WITH_WHEELS: tuple[Kind, ...] = ("wheels", "installing")
 SLOTS = 4
 # In the environment of every process: whoever still carries it at the end was left behind.
 MARKER = "PYOCO_CHAOS_RUN"
@@ -62,6 +70,8 @@ SETTINGS = {
     "PYOCO_WORKERS_KV_TTL_SEC": "4",
     "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "5",
     "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "2",
+    "PYOCO_WHEEL_SYNC_INTERVAL_SEC": "1",
+    "PIP_NO_INDEX": "1",
 }
 
 
@@ -78,6 +88,11 @@ class Plan:
     workers: int
     kinds: tuple[Kind, ...]
     sync: Sync
+
+    @property
+    def syncs_wheels(self) -> bool:
+        """Whether wheels are part of it; otherwise no worker syncs any."""
+        return any(kind in WITH_WHEELS for kind in self.kinds)
 
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)

@@ -92,6 +92,7 @@ def command_of(execution: Execution, commit: Commit) -> Command | None:
                 worker_id=event.worker_id,
                 instance_id=event.instance_id,
                 return_to=event.return_to,
+                wheels=event.wheels,
             )
         case (ExecutionCancelRequested() as event,):
             return CancelExecution(at=event.at, reason=event.reason, requested_by=event.requested_by)
@@ -100,7 +101,7 @@ def command_of(execution: Execution, commit: Commit) -> Command | None:
                 at=event.at, how=event.how, delivered_at=event.delivered_at, stopped_at=event.stopped_at
             )
         case (*_, ExecutionFailed() as event):
-            return FailExecution(at=event.at, error=event.error)
+            return FailExecution(at=event.at, error=event.error, timeout=event.timeout, last_lines=event.last_lines)
         case _:
             return _small_command(commit.events)
 
@@ -137,7 +138,7 @@ def _step(event: Event) -> AttemptStep | None:
         case ExecutionCompleted() | ExecutionCanceled():
             return CompleteExecution(at=event.at)  # after a cancel request, a verdict becomes CANCELED
         case ExecutionFailed():
-            return FailExecution(at=event.at, error=event.error)
+            return FailExecution(at=event.at, error=event.error, timeout=event.timeout, last_lines=event.last_lines)
         case _:
             return None  # what the others set off by themselves
 

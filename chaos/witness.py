@@ -9,19 +9,20 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A flow said that it began, goes on, or ended, in a process."""
+    """A flow said that it began, goes on, saw these wheels, or ended with so many lines printed, in a process."""
 
     at: float
     run_id: str
     pid: int
     what: str
+    detail: str = ""
 
 
 def parse(text: str) -> list[Line]:
     lines = []
     for line in text.splitlines():
-        at, run_id, pid, what = line.split()
-        lines.append(Line(at=float(at), run_id=run_id, pid=int(pid), what=what))
+        at, run_id, pid, what, *detail = line.split()
+        lines.append(Line(at=float(at), run_id=run_id, pid=int(pid), what=what, detail="".join(detail)))
     return lines
 
 

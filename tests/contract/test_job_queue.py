@@ -284,6 +284,60 @@ async def test_a_job_is_given_back_however_often_it_was_delivered_since(ports: P
     await queue.close()
 
 
+async def test_a_job_is_given_back_although_others_that_came_later_are_done(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.queue.publish(job_for(run_id), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    await ports.queue.give_back(first.return_to)
+    await receive(queue, 1)
+    for number in (2, 3):
+        await ports.queue.publish(job_for(new_run_id()), created_sequence=number)
+        (other,) = await receive(queue, 1)
+        await other.ack()
+        await depth_becomes(ports, 1)
+
+    await ports.queue.give_back(first.return_to)
+
+    (third,) = await receive(queue, 1)
+    assert (run_ids([third]), third.num_delivered) == ([run_id], 3)
+    await queue.close()
+
+
+async def test_what_is_in_anybodys_hands_can_be_taken_back_and_what_waits_is_left_alone(ports: Ports) -> None:
+    ids = [new_run_id() for _ in range(3)]
+    for number, run_id in enumerate(ids, start=1):
+        await ports.queue.publish(job_for(run_id), created_sequence=number)
+    queue = await ports.queue.open("default")
+    known, ahead = await receive(queue, 2)
+    await ahead.in_progress()
+    jobs = await ports.queue.stored("default")
+
+    await ports.queue.take_back(jobs[1:], like=known.return_to)
+
+    again = await receive(queue, 2)
+    assert sorted((*run_ids([one]), one.num_delivered) for one in again) == sorted([(ids[1], 2), (ids[2], 1)])
+    await queue.close()
+
+
+async def test_a_job_that_waits_and_that_nobody_has_is_not_handed_out_twice_by_being_taken_back(ports: Ports) -> None:
+    done, waits = new_run_id(), new_run_id()
+    await ports.queue.publish(job_for(done), created_sequence=1)
+    queue = await ports.queue.open("default")
+    (first,) = await receive(queue, 1)
+    await first.ack()
+    await depth_becomes(ports, 0)
+    await ports.queue.publish(job_for(waits), created_sequence=2)
+
+    await ports.queue.take_back(await ports.queue.stored("default"), like=first.return_to)
+
+    (only,) = await receive(queue, 1)
+    assert (run_ids([only]), only.num_delivered) == ([waits], 1)
+    await only.ack()
+    await depth_becomes(ports, 0)
+    await queue.close()
+
+
 async def test_a_job_that_is_done_is_not_given_back(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")

@@ -22,7 +22,7 @@ from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.wheel_sync import WheelSync
 from support.installable import broken, installable, put
 from support.processes import wait_for_exit
-from support.programs import descendants
+from support.programs import command_of, descendants
 from support.runs import outcome_of, until
 
 FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
@@ -385,6 +385,28 @@ async def test_old_environments_and_files_are_removed_when_their_last_runner_is_
     assert fork_server is not None
     with pytest.raises(ProcessLookupError):
         os.kill(fork_server, 0)
+
+
+async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_without_another_change(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools", "1.0"))
+    worker = await join()
+    old, go, fork_server = worker.told["environment"], tmp_path / "go", worker.pool.fork_server_pid
+    running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
+    await until(go.with_suffix(".begun").exists)
+    await put(store, installable("tools", "2.0"))
+    await worker.sync.look()
+    kept_for_the_run = old in environments(tmp_path)
+    go.touch()
+    await running
+    assert fork_server is not None
+    await until(lambda: not command_of(fork_server))
+
+    await worker.sync.look()
+
+    assert kept_for_the_run
+    assert environments(tmp_path) == {worker.told["environment"]}
 
 
 async def test_a_worker_inside_another_program_refuses_to_sync() -> None:

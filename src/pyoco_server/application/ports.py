@@ -278,6 +278,12 @@ class JobQueue(Protocol):
     async def give_back(self, return_to: str) -> None:
         """Have a job delivered again at once that somebody has in hand; one that is gone stays gone."""
 
+    async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
+        """Have those of these jobs delivered again at once that somebody has in hand, whoever that is.
+
+        `like` is the `return_to` of another job of their tag. Those that wait or are gone are left alone.
+        """
+
     async def tags(self) -> Sequence[str]:
         """The tags that have jobs stored, waiting or in work."""
 

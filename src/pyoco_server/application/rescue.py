@@ -7,7 +7,9 @@
                                claim (compare-and-set on the snapshot: one gateway wins) ──▶ NAK ──▶ delivered again
 
 Silence is timed by this gateway's own monotonic clock and begins anew when the gateway itself was out of touch. The
-claim renews the snapshot too, so that everybody else waits another five heartbeats before the next try. Nothing here
+claim renews the snapshot too, so that everybody else waits another five heartbeats before the next try. Jobs that a
+lost worker had taken ahead and not begun are known to nobody: with the first of its runs all jobs of that tag are given
+back that are in anybody's hands and not begun, which those who live do not notice. Nothing here
 ends a run: the next holder takes over with a higher attempt, and the log then refuses the old one.
 """
 
@@ -20,6 +22,7 @@ from typing import NamedTuple
 
 from pyoco_server.application.ports import LoadedSnapshot, RunIndex
 from pyoco_server.application.rounds import one_round
+from pyoco_server.application.stored_jobs import plain_of, run_id_of
 from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import InstanceId, RunId
@@ -38,6 +41,9 @@ MOST_TIMES = 5
 AWAY_AFTER_SEC = 3.0
 # More than a fleet has at work at a time; what is beyond comes back after AckWait, as everything does in the end.
 MOST_RUNS = 10_000
+# More than a few workers take ahead. They are the oldest of their tag, apart from those that are at work.
+MOST_AHEAD = 200
+NOT_BEGUN = "PENDING"
 
 
 class _GivenBack(NamedTuple):
@@ -111,23 +117,36 @@ class Rescue:
 
     async def _ask(self, instance_id: InstanceId, runs: Sequence[LoadedSnapshot]) -> None:
         there = await self._stores.signals.answers(instance_id)
+        lost: dict[str, str] = {}
         for loaded in runs:
             run_id = loaded.execution.execution_id
             if there and await self._stores.signals.holds(instance_id, run_id):
                 self._heard[run_id] = _Heard(loaded.revision, self._stores.clock.monotonic())
                 self._given_back.pop(run_id, None)
-            else:
-                await self._give_back(loaded)
+            elif (returned_to := await self._give_back(loaded)) is not None and not there:
+                lost[loaded.execution.request.tag] = returned_to
+        for tag, like in lost.items():
+            await self._take_back_what_was_not_begun(tag, like)
 
-    async def _give_back(self, loaded: LoadedSnapshot) -> None:
+    async def _take_back_what_was_not_begun(self, tag: str, like: str) -> None:
+        stored = await self._stores.queue.stored(tag, limit=MOST_AHEAD)
+        jobs = {run_id: job for job in stored if (run_id := run_id_of(plain_of(job))) is not None}
+        known = self._index.known(list(jobs))
+        waiting = [jobs[run_id] for run_id, (_, status) in known.items() if status == NOT_BEGUN]
+        if waiting:
+            await self._stores.queue.take_back(waiting, like=like)
+
+    async def _give_back(self, loaded: LoadedSnapshot) -> str | None:
+        """Where it was given back; None when somebody else does so, or nobody any more."""
         run_id, holder = loaded.execution.execution_id, loaded.execution.holder
         if holder is None or holder.return_to is None:
-            return
+            return None
         past = self._given_back.get(run_id)
         times = past.times if past is not None and past.attempt == holder.attempt else 0
         if times >= MOST_TIMES or not await self._stores.snapshots.claim(loaded):
-            return
+            return None
         self._given_back[run_id] = _GivenBack(holder.attempt, times + 1)
         await self._stores.queue.give_back(holder.return_to)
         facts = {"run_id": run_id, "worker_id": holder.worker_id, "attempt": holder.attempt}
         logger.warning("gave back the job of a worker that was lost", extra=facts)
+        return holder.return_to

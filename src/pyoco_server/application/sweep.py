@@ -15,19 +15,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.handle import handle
 from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.letter_box import INVALID_JOB, MAX_DELIVER, bury
 from pyoco_server.application.ports import DeadLetter, RunIndex, StoredJob
 from pyoco_server.application.rounds import one_round
+from pyoco_server.application.stored_jobs import plain_of, run_id_of
 from pyoco_server.application.stores import GATEWAY, Stores
-from pyoco_server.errors import ExecutionFailedError, RunNotFound
+from pyoco_server.errors import ExecutionFailedError
 from pyoco_server.execution.commands import FailExecution
 from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.execution.state import Execution, Failure, nothing
 from pyoco_server.fleet.queues import QueueState
@@ -117,8 +115,8 @@ class Sweep:
 
     async def _end(self, job: StoredJob, state: QueueState) -> bool:
         """End the run of a job that was given up, and take the job out; False while its holder still works on it."""
-        plain = _read(job)
-        run_id = _run_id(plain)
+        plain = plain_of(job)
+        run_id = run_id_of(plain)
         execution = nothing(run_id) if run_id else None
         if run_id is not None:
             execution = fold_commits(await self._stores.log.read(run_id), nothing(run_id))
@@ -162,7 +160,7 @@ class Sweep:
             timestamp=self._stores.clock.now(),
             reason=reason,
             error=failure.message if failure else "the job was delivered as often as the queue does it, in vain",
-            run_id=_run_id(plain),
+            run_id=run_id_of(plain),
             flow_name=flow_name if isinstance(flow_name, str) else None,
             tag=job.tag,
             tags=execution.labels if execution else None,
@@ -186,7 +184,7 @@ class Sweep:
             logger.info("removed jobs of finished runs", extra={"tag": tag, "jobs": removed})
 
     async def _finished(self, jobs: Sequence[StoredJob]) -> list[StoredJob]:
-        named = [(job, run_id) for job in jobs if (run_id := _run_id(_read(job))) is not None]
+        named = [(job, run_id) for job in jobs if (run_id := run_id_of(plain_of(job))) is not None]
         known = self._index.known([run_id for _, run_id in named])
         done: list[StoredJob] = []
         for job, run_id in named:
@@ -202,19 +200,3 @@ def _words(execution: Execution, state: QueueState) -> str:
     times = f"{state.most_deliveries} times" if state.most_deliveries else "as often as allowed"
     begun = f"{execution.attempt} attempts were begun" if execution.attempt else "it was never begun"
     return f"given up after its job was delivered {times} ({begun}): each time its worker was lost or gave it back"
-
-
-def _read(job: StoredJob) -> Mapping[str, Any]:
-    try:
-        plain = orjson.loads(job.payload)
-    except orjson.JSONDecodeError:
-        return {}
-    return plain if isinstance(plain, dict) else {}
-
-
-def _run_id(plain: Mapping[str, Any]) -> RunId | None:
-    run_id = plain.get("run_id")
-    try:
-        return parse_run_id(run_id) if isinstance(run_id, str) else None
-    except RunNotFound:
-        return None

@@ -147,6 +147,17 @@ class Environments:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         return Lodging(environment=environment, leave=_once(lambda: os.close(descriptor)))
 
+    def has_unused(self, keep: Collection[str]) -> bool:
+        """Whether there is something to collect that is complete; what is half built may be at work.
+
+        Asked without the lock of the sync folder: what is seen may be gone a moment later.
+        """
+        try:
+            folders = [folder for folder in self._folder.iterdir() if folder.name not in keep]
+            return any(self.find(folder.name) is not None and not _is_used(folder) for folder in folders)
+        except FileNotFoundError:
+            return False
+
     def collect(self, keep: Collection[str]) -> list[str]:
         """Remove what is half built, and what no living worker uses and is not to be kept."""
         folders = [folder for folder in self._folder.iterdir() if folder.is_dir()] if self._folder.is_dir() else []

@@ -91,6 +91,10 @@ class WheelInstall:
             manifest = self._folder.manifest().with_set(tags, installed)
             await asyncio.to_thread(self._folder.write, manifest)
 
+    async def has_leftovers(self) -> bool:
+        """Whether an environment has become free since the last collection: its last run may have ended later."""
+        return await asyncio.to_thread(lambda: self._environments.has_unused(self._folder.manifest().environments()))
+
     async def collect(self) -> list[str]:
         """Remove what neither a living worker nor the manifest needs, and the files that left the registry."""
         sums = {wheel.sha256_hex for wheel in await self._store.all() if wheel.sha256_hex is not None}

@@ -113,6 +113,8 @@ class WheelSync:
         if seen is not None and seen.need.packages == need.packages:
             if not seen.failures:
                 await self._install.record(self._tags, self._in_use)
+                if await self._install.has_leftovers():
+                    await self._tidy()
                 self._say(replace(seen.report, at=self._clock.now(), skipped=need.skipped))
                 return
             if self._clock.monotonic() < seen.again_at:

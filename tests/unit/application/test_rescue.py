@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from pyoco_server.application.ports import Delivery, TagQueue
@@ -71,6 +72,40 @@ async def test_the_job_of_a_worker_that_is_gone_is_delivered_again(scene: Scene,
     again = await scene.delivered()
     assert again.num_delivered == 2
     assert given_back(world) == 1
+
+
+async def test_what_a_lost_worker_had_taken_ahead_comes_back_with_its_runs(scene: Scene, world: World) -> None:
+    begun = await scene.begun()
+    ahead = await world.submit()
+    await scene.delivered()
+
+    await scene.silence()
+
+    again = [await scene.delivered(), await scene.delivered()]
+    assert {orjson.loads(one.payload)["run_id"] for one in again} == {begun, ahead}
+    assert [one.num_delivered for one in again] == [2, 2]
+
+
+async def test_what_another_worker_has_at_work_is_not_taken_back_with_it(scene: Scene, world: World) -> None:
+    await scene.begun()
+    kept = await scene.begun(THEIRS)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == kept)
+
+    await scene.silence()
+
+    assert given_back(world) == 1
+    assert "queue.take_back" not in world.faults.calls
+
+
+async def test_nothing_is_taken_back_of_a_worker_that_lives_and_has_let_go_of_a_run(scene: Scene, world: World) -> None:
+    await scene.begun()
+    await world.submit()
+    await scene.delivered()
+    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
+
+    await scene.silence()
+
+    assert "queue.take_back" not in world.faults.calls
 
 
 async def test_five_heartbeats_must_be_missed(scene: Scene, world: World) -> None:

@@ -9,7 +9,9 @@ from chaos.evidence import Evidence, Shown
 from chaos.invariants import INVARIANTS, violations
 from chaos.journal import Journal, Watched
 
-from pyoco_server.execution.events import ExecutionCompleted
+from pyoco_server.execution.commands import FailExecution
+from pyoco_server.execution.events import ExecutionCompleted, StoredCommit
+from pyoco_server.execution.state import Failure, StopHow, TimeoutReceipt
 from support.histories import (
     CANCEL,
     CREATE,
@@ -157,6 +159,25 @@ def test_work_that_goes_on_after_its_receipt_is_found() -> None:
     evidence = evidence_of(CANCELLED, witness=((3.0, "begin"), (6.0, "tick")))
 
     assert broken(evidence, journal_of()) == {"work that went on after its end"}
+
+
+def timed_out(reached_at: float, stopped_at: float) -> list[StoredCommit]:
+    receipt = TimeoutReceipt(limit_sec=1.0, reached_at=reached_at, stopped_at=stopped_at, how=StopHow.KILLED)
+    failure = Failure(code="ERR-PYOCO-0027", message="too long")
+    return play(CREATE, start(), FailExecution(at=stopped_at, error=failure, timeout=receipt))
+
+
+def test_work_that_goes_on_after_its_time_limit_is_found() -> None:
+    evidence = evidence_of(timed_out(3.0, 4.0), witness=((2.0, "begin"), (4.1, "tick"), (6.0, "tick")))
+
+    assert broken(evidence, journal_of()) == {"work that went on after its end"}
+
+
+def test_a_time_limit_that_was_reached_in_time_breaks_no_promise_and_one_that_came_early_does() -> None:
+    in_time, early = (evidence_of(timed_out(reached_at, 3.5), witness=((2.0, "begin"),)) for reached_at in (3.0, 2.5))
+
+    assert broken(in_time, journal_of()) == set()
+    assert broken(early, journal_of()) == {"time limits that came too early"}
 
 
 def test_what_was_noted_on_the_way_is_a_violation_too() -> None:

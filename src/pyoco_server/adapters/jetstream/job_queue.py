@@ -13,7 +13,7 @@ from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
-from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
+from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers, reply_for
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
@@ -74,6 +74,15 @@ class JetStreamJobQueue:
     async def give_back(self, return_to: str) -> None:
         # Asked, so that the broker says when it has heard; it goes by the message's place, however often delivered.
         await self._connection.request_again(return_to, b"-NAK")
+
+    async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
+        consumer = delivered_at(like.encode()).consumer.decode()
+        info = await self._connection.api(subjects.consumer_info(self._config.work_stream, consumer))
+        # Only what is in somebody's hands: not every broker need ignore it when a job is given back that still waits.
+        if info["num_ack_pending"]:
+            through = info["delivered"]["stream_seq"]
+            for job in (job for job in jobs if job.sequence <= through):
+                await self.give_back(reply_for(job.sequence, like))
 
     async def tags(self) -> Sequence[str]:
         every = self._subjects.work(">")

@@ -66,6 +66,13 @@ def stored_at(reply: bytes) -> float:
     return int(reply.rsplit(b".", 2)[1]) / 1e9
 
 
+def reply_for(sequence: int, like: str) -> str:
+    """Where another message of that consumer is answered, given its place in the stream."""
+    parts = like.split(".")
+    parts[5 if len(parts) == 9 else 7] = str(sequence)
+    return ".".join(parts)
+
+
 def delivered_at(reply: bytes) -> DeliveredAt:
     """$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<place>.<time>.<pending>, or with domain and account first."""
     parts = reply.split(b".")

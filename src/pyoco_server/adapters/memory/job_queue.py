@@ -108,6 +108,12 @@ class MemoryJobQueue:
         if job is not None:
             self._tag(tag).offer_in(0.0, job)
 
+    async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
+        for job in jobs:
+            stored = self._tag(job.tag).stored.get(job.sequence)
+            if stored is not None and stored.num_delivered:
+                self._tag(job.tag).offer_in(0.0, stored)
+
     async def tags(self) -> Sequence[str]:
         return [tag for tag, queue in self._tags.items() if queue.stored]
 
