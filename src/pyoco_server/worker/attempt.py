@@ -111,7 +111,8 @@ class Attempt:
 
     @property
     def is_running(self) -> bool:
-        return self._runner is not None
+        """Whether a runner has it, or will have it in a moment: the log says that we hold it."""
+        return self._runner is not None or (self.holds and not self.has_begun)
 
     async def run(self) -> Outcome:
         """Everything from the open to the stored end; what to tell the queue is the caller's business."""
