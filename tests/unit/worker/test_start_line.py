@@ -11,7 +11,7 @@ from pyoco_server.execution.ids import RunId
 from pyoco_server.worker.start_line import SHORT_SEC, StartLine
 from support.runners import ScriptedRunner
 from support.workers import Working
-from support.world import THEIRS, USER, World
+from support.world import THEIRS, USER, WORKER, World
 from unit.worker.conftest import working
 
 
@@ -39,6 +39,18 @@ async def test_a_run_is_started_while_the_runner_has_another_and_begins_when_tha
         shown = await world.until(waiting, "COMPLETED")
 
     assert shown["attempt"] == 1
+
+
+async def test_a_run_in_the_line_is_among_those_that_the_worker_says_it_has(world: World) -> None:
+    async with working(world) as at_work:
+        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        assert runner.job is not None
+        both = {runner.job.run_id, waiting}
+        while (record := await world.truth.registry.get(WORKER)) is None or set(record.current_run_ids) != both:
+            await world.faults.done("registry.put")
+        runner.end()
+        (await at_work.executor.begun()).end()
+        await world.until(waiting, "COMPLETED")
 
 
 async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) -> None:
