@@ -279,7 +279,7 @@ class JobQueue(Protocol):
         """Have a job delivered again at once that somebody has in hand; one that is gone stays gone."""
 
     async def tags(self) -> Sequence[str]:
-        """The tags that have jobs stored, waiting or in work."""
+        """The tags that have jobs stored, waiting or in work; what is no tag is left out, whoever put it there."""
 
     async def stored(self, tag: str, *, after: int = 0, limit: int = 100) -> Sequence[StoredJob]:
         """The jobs of the tag behind a place, in order, taking none of them."""
