@@ -410,6 +410,15 @@ class UploadsBusy(PyocoError):
     hint_ja = "少し待って再度アップロードしてください。gateway が同時に受け取る wheel の数には上限があります。"
 
 
+class UploadNotKept(PyocoError):
+    """the upload cannot be kept on the gateway's disk"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0046", "MSG-PYOCO-0046", Kind.UNAVAILABLE
+    message_ja = "アップロードをgatewayのディスクに保存できません"
+    hint = "Make room in the gateway's folder for temporary files, or set TMPDIR to a larger one; then upload it again."
+    hint_ja = "gateway の一時フォルダに空きを作るか、TMPDIR で広い場所を指定してから、再度アップロードしてください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

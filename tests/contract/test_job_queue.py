@@ -369,6 +369,13 @@ async def test_stored_jobs_are_shown_in_order_and_not_taken(ports: Ports) -> Non
     assert await ports.queue.tags() == ["default"]
 
 
+async def test_a_job_where_nobody_could_look_for_it_is_of_no_tag(ports: Ports) -> None:
+    await ports.queue.publish(job_for(new_run_id(), tag="default.strange"), created_sequence=1)
+    await ports.queue.publish(job_for(new_run_id()), created_sequence=2)
+
+    assert await ports.queue.tags() == ["default"]
+
+
 async def test_a_discarded_job_is_gone_and_may_be_discarded_twice(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     (job,) = await ports.queue.stored("default")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nats
+import orjson
 import pytest
 import pytest_asyncio
 from nats.js.api import ObjectMeta
@@ -106,6 +107,22 @@ async def test_what_another_client_deleted_is_gone_and_what_we_deleted_is_gone_f
         with pytest.raises(NotFoundError):
             await theirs.get("other-1-py3-none-any.whl")
         assert await place.pieces.strangers() == frozenset()
+
+
+@pytest.mark.parametrize("nuid", [">", "*", "a b", "a.b", "", 5.5])
+async def test_an_object_whose_upload_has_no_proper_id_is_none_and_costs_the_others_nothing(
+    place: Place, nuid: object
+) -> None:
+    wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
+    stray = "stray-1-py3-none-any.whl"
+    meta = {"name": stray, "nuid": nuid, "size": 5, "chunks": 1}
+    await place.connection.request(subjects.object_meta(BUCKET, stray), orjson.dumps(meta))
+
+    assert await place.wheels.get(stray) is None
+    assert [one.name for one in await place.wheels.all()] == [NAME]
+    replaced = await place.wheels.put(stray, pieces_of(b"mine"), tags=())
+    assert await place.wheels.delete(replaced)
+    assert b"".join([piece async for piece in place.wheels.read(wheel)]) == LARGE
 
 
 async def test_bytes_that_changed_in_the_store_are_not_given_out_as_whole(place: Place) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import orjson
 
 from pyoco_server.application.ports import DeadLetter, Job
 
-_LETTER_FIELDS = frozenset(field.name for field in fields(DeadLetter))
+_TEXTS = ("reason", "error", "run_id", "flow_name", "tag", "worker_id", "subject")
+# A page has many letters; whoever publishes one may write what the broker takes.
+LONGEST_TEXT = 10_000
 
 
 def encode_job(job: Job) -> bytes:
@@ -35,10 +37,17 @@ def encode_letter(letter: DeadLetter) -> bytes:
 
 
 def decode_letter(data: bytes) -> DeadLetter | None:
-    """The letter that was stored; unknown fields are ignored, and what is no letter at all is None."""
+    """The letter that was stored; what it says in a way that is not ours is not said, and what is no letter is None."""
     try:
-        known = {name: value for name, value in orjson.loads(data).items() if name in _LETTER_FIELDS}
-        tags = known.get("tags")
-        return DeadLetter(**known | {"tags": None if tags is None else tuple(tags)})
-    except (ValueError, TypeError, AttributeError):
+        plain = orjson.loads(data)
+    except orjson.JSONDecodeError:
         return None
+    if not isinstance(plain, dict):
+        return None
+    texts = {name: value[:LONGEST_TEXT] for name in _TEXTS if isinstance(value := plain.get(name), str)}
+    timestamp, tags, delivered = (plain.get(name) for name in ("timestamp", "tags", "num_delivered"))
+    if "reason" not in texts or not isinstance(timestamp, int | float) or isinstance(timestamp, bool):
+        return None
+    labels = tuple(tags) if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags) else None
+    count = delivered if isinstance(delivered, int) and not isinstance(delivered, bool) else None
+    return DeadLetter(timestamp=timestamp, tags=labels, num_delivered=count, **texts)

@@ -285,7 +285,7 @@ class JobQueue(Protocol):
         """
 
     async def tags(self) -> Sequence[str]:
-        """The tags that have jobs stored, waiting or in work."""
+        """The tags that have jobs stored, waiting or in work; what is no tag is left out, whoever put it there."""
 
     async def stored(
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100

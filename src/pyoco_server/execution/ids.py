@@ -36,6 +36,10 @@ def parse_tag(text: str) -> str:
     return text
 
 
+def is_tag(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
+
+
 def parse_label(text: str) -> str:
     """A label of a run: free text that can be shown on one line."""
     if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import BinaryIO
 
-from pyoco_server.errors import InternalError
+from pyoco_server.errors import UploadNotKept
 
 # A thread for each piece of the network would cost more than the writing.
 WRITE_BYTES = 1024 * 1024
@@ -35,7 +36,8 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.file is not None:
-            await asyncio.to_thread(self.file.close)
+            with contextlib.suppress(OSError):  # a full disk says so again; nobody wants these bytes any more
+                await asyncio.to_thread(self.file.close)
 
     def begin(self, file_name: str) -> None:
         self._new_name = file_name
@@ -66,6 +68,7 @@ class Spool:
             if self.file is None:
                 self.file = tempfile.TemporaryFile(prefix="pyoco-upload-")  # noqa: SIM115 - closed in __aexit__
             self.file.write(data)
+            self.file.flush()  # here, where a full disk is told in words
         except OSError as error:
-            raise InternalError(f"the upload cannot be kept on a disk (TMPDIR names it): {error.strerror}") from error
+            raise UploadNotKept(f"the upload cannot be kept on a disk (TMPDIR names it): {error.strerror}") from error
         self.size_bytes += len(data)

@@ -7,6 +7,7 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import signal
 import site
 import sys
@@ -47,6 +48,9 @@ PIP_OPTIONS = (
     ),
 )
 CONFLICT, END_OF_CONFLICT = "The conflict is caused by:", "\n\n"
+# Everybody who sees the workers reads pip's words. It hides passwords where it means to tell an address, but not those
+# of a proxy, of git, or in a traceback.
+USERINFO = re.compile(r"(\w://)[^\s'\"<>]*@")
 NO_PIP = "this worker's Python has no pip; install it (python -m ensurepip) and start the worker again"
 
 
@@ -149,6 +153,6 @@ async def _run(program: str, *arguments: str) -> bytes:
 def _reason(said: str, complained: str) -> str:
     """What pip has to say about a failure: what it complains of, and what it tells elsewhere about a conflict."""
     _, found, conflict = said.partition(CONFLICT)
-    return shortened(
-        "\n".join([complained.strip(), f"{CONFLICT}{conflict.partition(END_OF_CONFLICT)[0]}" if found else ""])
-    )
+    words = "\n".join([complained.strip(), f"{CONFLICT}{conflict.partition(END_OF_CONFLICT)[0]}" if found else ""])
+    # Before it is cut: half a password would not be found any more.
+    return shortened(USERINFO.sub(r"\1***@", words))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.errors import InternalError, InvalidRequest
+from pyoco_server.errors import InvalidRequest, UploadNotKept
 from pyoco_server.http_api import spool
 from pyoco_server.http_api.spool import Spool
 
@@ -66,5 +66,13 @@ async def test_a_disk_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     async with Spool("wheel", anything_goes) as taken:
         taken.take(b"bytes")
-        with pytest.raises(InternalError, match="TMPDIR"):
+        with pytest.raises(UploadNotKept, match="TMPDIR"):
+            await taken.whole()
+
+
+async def test_a_disk_that_is_full_is_told_of_once_however_little_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("w+b"))  # noqa: SIM115
+    async with Spool("wheel", anything_goes) as taken:
+        taken.take(b"a few bytes")
+        with pytest.raises(UploadNotKept, match="No space left"):
             await taken.whole()

@@ -21,6 +21,7 @@ from pyoco_server.adapters.payloads import encode_job
 from pyoco_server.application.ports import Job, QueueState, StoredJob
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import is_tag
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,9 @@ class JetStreamJobQueue:
         every = self._subjects.work(">")
         info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": every})
         prefix = self._subjects.work("")
-        return [subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {}]
+        found = (subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {})
+        # A foreign producer may publish where no worker could ever listen; there is no consumer to ask about that.
+        return [tag for tag in found if is_tag(tag)]
 
     async def stored(
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100

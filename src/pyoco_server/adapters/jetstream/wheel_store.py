@@ -18,6 +18,7 @@ import base64
 import binascii
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ MAX_RACES = 50
 RACE_PAUSE_SEC = 0.01
 MOST_INTERRUPTIONS = 4
 _DIGEST = "SHA-256="
+_NUID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,12 +284,16 @@ def _wheels(metas: Mapping[str, _Meta]) -> list[Wheel]:
 
 
 def _wheel(plain: Mapping[str, Any], bucket: str, stored: float) -> Wheel:
+    nuid = str(plain["nuid"])
+    if not _NUID.fullmatch(nuid):
+        # It becomes part of subjects: with a wildcard in it, to delete this one would delete the bytes of all.
+        raise ValueError("the id of the upload is none")
     tags = ",".join((plain.get("headers") or {}).get(TAGS_HEADER) or ())
     return Wheel(
         name=str(plain["name"]),
         size_bytes=int(plain.get("size") or 0),
         bucket=bucket,
-        nuid=str(plain["nuid"]),
+        nuid=nuid,
         modified=_modified(plain.get("mtime"), stored),
         sha256_hex=_sha256_hex(plain.get("digest")),
         tags=tuple(tag for tag in tags.split(",") if tag),

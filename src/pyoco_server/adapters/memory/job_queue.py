@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pyoco_server.adapters.payloads import encode_job
 from pyoco_server.application.ports import Job, QueueState, StoredJob
+from pyoco_server.execution.ids import is_tag
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +116,7 @@ class MemoryJobQueue:
                 self._tag(job.tag).offer_in(0.0, stored)
 
     async def tags(self) -> Sequence[str]:
-        return [tag for tag, queue in self._tags.items() if queue.stored]
+        return [tag for tag, queue in self._tags.items() if queue.stored and is_tag(tag)]
 
     async def stored(
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
