@@ -94,7 +94,8 @@ class _Overheard(io.TextIOBase):
         return written
 
     def flush(self) -> None:
-        self.bare.flush()
+        if not self.bare.closed:  # flushed once more when it is collected, long after the caller's may have gone
+            self.bare.flush()
 
     def finish(self, of_thread: int | None = None) -> None:
         """Lines that were begun are whole: those of one thread, or all."""
