@@ -40,7 +40,6 @@ async def written(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     supervisor = Supervisor(world.stores, pool, world.config, WorkerId("w-1"), ("default",), 1)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(PATIENCE_SEC):
-        await pool.start()
         working = asyncio.create_task(supervisor.run(stop, at_once=at_once))
         try:
             yield lines
