@@ -30,6 +30,9 @@ WORKER_PAUSE_SEC = (5.0, 10.0)
 PAUSE_SEC = (0.5, 4.0)
 # Which part of the killed gateways also finds its index gone when it comes back.
 LOST_INDEXES = 0.3
+# Which part of the changes of wheels costs a gateway its life, and how soon.
+UNDER_AN_UPLOAD = 0.3
+INTO_UPLOAD_SEC = 0.3
 # How soon after an upload somebody must have begun to install it, and how much later its worker is killed at the most.
 INSTALLING_SEC = 15.0
 INTO_INSTALLING_SEC = 1.5
@@ -63,7 +66,7 @@ class Killer:
         kinds = self._plan.kinds
         kind = self._rng.choices(kinds, [KINDS[kind] for kind in kinds])[0]
         if kind == "wheels":
-            group.create_task(self._change_wheels(kind))
+            group.create_task(self._change_wheels(group, kind))
             return
         if kind == "installing":
             group.create_task(self._kill_installing(group, kind))
@@ -132,8 +135,14 @@ class Killer:
             victim.signal(signal.SIGCONT)
             self._paused.discard(victim.name)
 
-    async def _change_wheels(self, kind: Kind) -> None:
-        self._note(kind, await self._wheelwright.change(), 0)
+    async def _change_wheels(self, group: asyncio.TaskGroup, kind: Kind) -> None:
+        """Change something, and perhaps kill a gateway meanwhile."""
+        changing = group.create_task(self._wheelwright.change())
+        if "gateway" in self._plan.kinds and self._rng.random() < UNDER_AN_UPLOAD:
+            await asyncio.sleep(self._rng.uniform(0, INTO_UPLOAD_SEC))
+            if victims := self._victims("gateway"):
+                self._kill(group, "gateway", self._rng.choice(victims))
+        self._note(kind, await changing, 0)
 
     async def _kill_installing(self, group: asyncio.TaskGroup, kind: Kind) -> None:
         """Upload something, and kill one of those that install it, in the midst of it."""

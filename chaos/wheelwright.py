@@ -35,6 +35,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 }
 TRY_FOR_SEC = 15.0
 TRY_AT_LAST_FOR_SEC = 60.0
+HEAVY_BYTES = 4 * 1024 * 1024
 NO_WHEEL = b"PK\x03\x04 and then nothing that belongs to it"
 
 
@@ -48,12 +49,13 @@ class Made:
     good: bool = True
 
 
-def make(package: str, version: int, build: int, *, good: bool = True) -> Made:
-    """A wheel that pip installs, or one that needs what nobody has."""
+def make(package: str, version: int, build: int, *, good: bool = True, ballast: bytes = b"") -> Made:
+    """A wheel that pip installs, or one that needs what nobody has; with ballast it takes its time on the way."""
     stamp = f"{version}.0/{build}"
     folder = f"{package}-{version}.0.dist-info"
     needs = "" if good else "Requires-Dist: a-package-that-nobody-has\n"
-    files = {
+    files: dict[str, str | bytes] = {
+        f"{package}/ballast.bin": ballast,
         f"{package}/__init__.py": f"STAMP = {stamp!r}\n",
         f"{package}/stamp.txt": stamp,
         f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}.0\n{needs}",
@@ -62,8 +64,8 @@ def make(package: str, version: int, build: int, *, good: bool = True) -> Made:
     files[f"{folder}/RECORD"] = "".join(f"{name},,\n" for name in (*files, f"{folder}/RECORD"))
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name), text)
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
     return Made(name=f"{package}-{version}.0-py3-none-any.whl", stamp=stamp, data=target.getvalue(), good=good)
 
 
@@ -111,7 +113,8 @@ class Wheelwright:
 
     async def _upload(self, package: str) -> None:
         self._versions[package] += 1
-        await self._register(package, make(package, self._versions[package], next(self._builds)))
+        ballast = self._rng.randbytes(self._rng.choice((0, HEAVY_BYTES)))
+        await self._register(package, make(package, self._versions[package], next(self._builds), ballast=ballast))
 
     async def _upload_bad(self, package: str) -> None:
         self._versions[package] += 1

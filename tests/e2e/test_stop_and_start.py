@@ -292,6 +292,17 @@ def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: 
                 assert starting.exit_code() == 130, starting.said()
 
 
+def test_a_gateway_that_still_looks_for_its_broker_keeps_no_caller_waiting(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with server("up", "--nats-url", "nats://127.0.0.1:1", "--port", str(port), cwd=tmp_path) as looking:
+        looking.out.wait_for("Waiting for application startup")
+
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5.0)
+
+
 def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:
     with up(tmp_path, "--nats-url", "nats://127.0.0.1:9") as program:
         assert "127.0.0.1:9" in refused(program)

@@ -75,7 +75,7 @@ class Up:
 
     async def run(self, stop: StopRequest) -> None:
         """Bring everything up, and down again when asked."""
-        with _listening(self.host, self.port) as listener:
+        with _port_taken(self.host, self.port) as listener:
             async with self._broker() as config:
                 await self._serve(config, listener, stop)
 
@@ -204,6 +204,10 @@ class _Gateway(uvicorn.Server):
             if (refusal := getattr(self._app.state, "refusal", None)) is not None:
                 raise refusal from None
             raise
+        except OSError as error:
+            # Somebody who started at the same time was faster: only one of two can listen.
+            host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
+            raise _not_to_be_had(host, port, error) from error
         if self.started:
             self.ready.set()
 
@@ -226,20 +230,24 @@ class _Gateway(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: if it is not to be had, nothing needs to be undone."""
+def _port_taken(host: str, port: int) -> Iterator[socket.socket]:
+    """Take the port before anything else is started: if it is not to be had, nothing needs to be undone.
+
+    Nobody is let in yet: while a gateway looks for its broker, callers are refused, and do not wait for an answer.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol must be spelled out: asyncio sets TCP_NODELAY only then, and without it an answer waits for 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            listener.listen(2048)
         except OSError as error:
-            raise InvalidUsage(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another --port or --host"
-            ) from error
+            raise _not_to_be_had(host, port, error) from error
         yield listener
+
+
+def _not_to_be_had(host: str, port: int, error: OSError) -> InvalidUsage:
+    return InvalidUsage(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port or --host")
 
 
 async def _first(*awaited: asyncio.Future[Any] | None) -> None:

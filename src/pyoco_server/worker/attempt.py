@@ -270,7 +270,15 @@ class Attempt:
 
     def _open_log(self) -> RunLog:
         place, attempt = self._place, self.ledger.execution.attempt
-        log = RunLog(place.stores.logs, self.run_id, attempt, place.config.max_run_log_bytes, place.spawn)
+        broker = place.stores.broker
+        log = RunLog(
+            place.stores.logs,
+            self.run_id,
+            attempt,
+            place.config.max_run_log_bytes,
+            place.spawn,
+            is_away=lambda: not broker.connected,
+        )
         log.begin()
         self._log = log
         return log

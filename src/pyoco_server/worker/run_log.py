@@ -44,11 +44,13 @@ class RunLog:
         attempt: int,
         limit_bytes: int,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self._logs = logs
         self._run_id = run_id
         self._attempt = attempt
         self._spawn = spawn
+        self._is_away = is_away
         self._buffer = LogBuffer(limit_bytes)
         self._first_task: str | None = None
         self._last: StoredChunk | None = None
@@ -88,13 +90,17 @@ class RunLog:
         if self._buffer.has_waiting:
             self._write_on()
         self._hurry.set()
-        if self._idle.is_set():
-            return
-        try:
-            async with asyncio.timeout(FLUSH_SEC):
-                await self._idle.wait()
-        except TimeoutError:
-            logger.warning(LogNotRecorded.message(), extra=self._facts())
+        while not self._idle.is_set():
+            # Without a broker nobody hears of the end either, so it waits for its lines: stored first, it would be seen
+            # without them, and a worker that is killed then would have lost them.
+            was_away = self._is_away()
+            try:
+                async with asyncio.timeout(FLUSH_SEC):
+                    await self._idle.wait()
+            except TimeoutError:
+                if self._gives_up or not (was_away or self._is_away()):
+                    logger.warning(LogNotRecorded.message(), extra=self._facts())
+                    return
 
     def give_up_soon(self) -> None:
         """The worker stops: a broker that is away is not waited for."""
@@ -192,7 +198,7 @@ class RunLog:
                 self.close()
                 return None
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SEC)
+            pause = min(pause * 2, FLUSH_SEC / 2 if self._is_away() else LONGEST_PAUSE_SEC)
         return None
 
     def _over_for_sec(self) -> float:

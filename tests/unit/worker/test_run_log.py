@@ -99,6 +99,27 @@ async def test_a_broker_that_is_away_for_a_while_costs_no_line(world: World) -> 
     assert await texts(world, run_id) == [(1, f"line {number}") for number in range(100)]
 
 
+async def test_the_end_waits_for_its_lines_as_long_as_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "FLUSH_SEC", 0.05)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        world.faults.away = True
+        written = world.faults.calls.count("log.append")
+        runner.write("late")
+        runner.end()
+        for _ in range(5):
+            await world.faults.tried("logs.append")
+        tried_to_end = world.faults.calls.count("log.append") - written
+        world.faults.away = False
+        await world.until(run_id, "COMPLETED")
+
+    assert tried_to_end == 0
+    assert await texts(world, run_id) == [(1, "late")]
+
+
 async def test_a_broker_that_stores_no_lines_does_not_keep_a_run_from_its_end(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
