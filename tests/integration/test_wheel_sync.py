@@ -403,10 +403,31 @@ async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_w
     assert fork_server is not None
     await until(lambda: not command_of(fork_server))
 
-    await worker.sync.look()
+    async with asyncio.timeout(30):  # a moment later its lock is gone too
+        while environments(tmp_path) != {worker.told["environment"]}:
+            await worker.sync.look()
 
     assert kept_for_the_run
-    assert environments(tmp_path) == {worker.told["environment"]}
+
+
+def files_named(folder: Path, name: str) -> list[Path]:
+    return list(folder.glob(f"**/files/*/{name}"))
+
+
+async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_change(
+    store: MemoryWheelStore, join: Join, tmp_path: Path
+) -> None:
+    await put(store, installable("tools", "1.0"))
+    worker = await join()
+    (file,) = files_named(tmp_path, "tools-1.0-py3-none-any.whl")
+    half = file.with_name(f"{file.name}.12345.part")
+    half.write_bytes(b"PK")
+
+    await put(store, installable("other", "1.0"))
+    await worker.sync.look()
+
+    assert file.exists()
+    assert not half.exists()
 
 
 async def test_a_worker_inside_another_program_refuses_to_sync() -> None:

@@ -19,7 +19,7 @@ from pyoco_server.wheelhouse.contents import check_contents
 from pyoco_server.wheelhouse.names import parse_wheel_name
 from pyoco_server.wheelhouse.needed import Candidate
 
-READ_BYTES = 1024 * 1024
+UNFINISHED = ".part"
 
 
 class WheelFiles:
@@ -42,7 +42,7 @@ class WheelFiles:
 
     async def _get(self, candidate: Candidate, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        passing = file.with_name(f"{file.name}.{os.getpid()}.part")
+        passing = file.with_name(f"{file.name}.{os.getpid()}{UNFINISHED}")
         try:
             arrived = await self._download(candidate, passing)
             if arrived != candidate.sha256_hex:
@@ -55,11 +55,13 @@ class WheelFiles:
             passing.unlink(missing_ok=True)
 
     def collect(self, keep: Collection[str]) -> None:
-        """Forget all but the wheels with these sums."""
-        if self._folder.is_dir():
-            for folder in self._folder.iterdir():
-                if folder.name not in keep:
-                    shutil.rmtree(folder, ignore_errors=True)
+        """Forget all but the wheels with these sums; whoever calls it is alone in the folder."""
+        for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+            if folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                for unfinished in folder.glob(f"*{UNFINISHED}"):  # its worker was killed
+                    unfinished.unlink(missing_ok=True)
 
     async def _download(self, candidate: Candidate, file: Path) -> str:
         digest = hashlib.sha256()
