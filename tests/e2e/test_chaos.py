@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ("--seconds", "15", "--kill-every", "1.5", "--rate", "6", "--seed", "20", "--settle", "90")
-# Long absences of the broker and changes of wheels need a longer run than this one: `scripts/chaos` has them.
+# Long absences of the broker and changes of wheels, which take longer and are newer, are left to `scripts/chaos`.
 KINDS = (
     "worker,gateway,nats,runner,fork_server,worker_stop,gateway_stop,worker_pause,gateway_pause,nats_pause,worker_twin"
 )
