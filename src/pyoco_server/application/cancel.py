@@ -28,13 +28,13 @@ async def see_through(stores: Stores, execution: Execution, grace_sec: float | N
     if execution.cancel is None or execution.status.is_terminal:
         return
     now = stores.clock.now()
-    if not execution.is_held:
-        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.BEFORE_START), GATEWAY)
+    if not execution.is_worked_on(now):
+        how = StopHow.BEFORE_START if execution.started_at is None else StopHow.IDLE
+        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=how), GATEWAY)
         return
-    patience_over = (
-        grace_sec is not None and now > execution.cancel.requested_at + grace_sec + UNCONFIRMED_AFTER_GRACE_SEC
-    )
-    if patience_over:
+    # A worker kills its runner when the grace is over, and needs a moment for that; holders of nodes are only told.
+    beyond_sec = UNCONFIRMED_AFTER_GRACE_SEC if execution.is_held else 0.0
+    if grace_sec is not None and now > execution.cancel.requested_at + grace_sec + beyond_sec:
         await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.UNCONFIRMED), GATEWAY)
     elif execution.holder is not None and execution.holder.instance_id is not None:
         await stores.signals.tell(execution.holder.instance_id, execution.execution_id)

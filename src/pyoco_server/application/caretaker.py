@@ -174,7 +174,7 @@ class Caretaker:
         ]
         for run_id in candidates:
             loaded = await self._stores.snapshots.load(run_id)
-            if loaded is None or loaded.execution.status.is_terminal:
+            if loaded is None or loaded.execution.status.is_terminal or not loaded.execution.is_queued:
                 continue
             silent = now - loaded.heartbeat_at > silence_sec
             patient = now - self._requeued_at.get(run_id, 0.0) > silence_sec
@@ -247,4 +247,5 @@ def silence_of_strays_sec(config: NatsBackendConfig) -> float:
 
 
 def _waits_for_worker(execution: Execution) -> bool:
-    return not execution.status.is_terminal and execution.holder is None and execution.cancel is None
+    unheld = execution.holder is None and execution.cancel is None
+    return execution.is_queued and unheld and not execution.status.is_terminal

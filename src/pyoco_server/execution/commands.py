@@ -1,6 +1,7 @@
 """What somebody asks of an execution: imperative. `at` is when it was asked (unix seconds).
 
 A holder's command carries the attempt it was given at its start; `None` means "the present one": what people send.
+`from_outside` is set on what comes over the API: it may not do a worker's work for it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutRecei
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
     at: float
+    from_outside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ class StartNode(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportNodeProgress(_NodeCommand):
-    """Say how far the node is (0 to 100); renews the lease."""
+    """Say how far the node is (0 to 100); renews the lease, for as long as at the start where nothing else is said."""
 
     attempt: int | None = None
     progress: float | None = None
@@ -155,10 +157,11 @@ class PutNodeWaiting(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeNode(_NodeCommand):
-    """Show the key and let the node go on."""
+    """Show the key and let the node go on; `answer` is what there was to say to the prompt."""
 
     resume_key: str
     attempt: int | None = None
+    answer: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,20 @@ class FailNode(_NodeCommand):
 
     error: Failure
     attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopNode(_NodeCommand):
+    """Say that the holder works on the node no more, because of the cancel."""
+
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireNode(_NodeCommand):
+    """Draw the consequence of a time that is over: of a wait, or of a lease that nobody may take any more."""
+
+    attempt: int
 
 
 AttemptStep = DeclareNodes | StartNode | ReportNodeProgress | SucceedNode | FailNode | CompleteExecution | FailExecution
@@ -211,5 +228,7 @@ Command = (
     | ResumeNode
     | SucceedNode
     | FailNode
+    | StopNode
+    | ExpireNode
     | RecordAttempt
 )

@@ -28,8 +28,9 @@ from pyoco_server.execution.commands import (
     RecordAttempt,
     RemoveTag,
     StartExecution,
+    StopNode,
 )
-from pyoco_server.execution.decide_nodes import decide_node, failed, ready
+from pyoco_server.execution.decide_nodes import decide_node, failed, ready, stop_node
 from pyoco_server.execution.events import (
     Event,
     ExecutionArchived,
@@ -37,6 +38,7 @@ from pyoco_server.execution.events import (
     ExecutionCancelRequested,
     ExecutionCompleted,
     ExecutionCreated,
+    ExecutionQueued,
     ExecutionStarted,
     ExecutionTagAdded,
     ExecutionTagRemoved,
@@ -46,14 +48,16 @@ from pyoco_server.execution.events import (
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.graph import problems
 from pyoco_server.execution.refusal import Refused, Verdict, Why, fenced, finished, no_progress, not_current
-from pyoco_server.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow
+from pyoco_server.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow, Work
 
 __all__ = ["Refused", "Verdict", "Why", "decide", "decide_and_fold"]
+
+_FOR_EVERYBODY = (StartExecution, CancelExecution, ArchiveExecution, AddTag, RemoveTag)
 
 
 def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Execution]:
     """The verdict, and the execution after its events: a report of many steps is folded while it is decided."""
-    if isinstance(command, RecordAttempt) and execution.exists:
+    if isinstance(command, RecordAttempt) and execution.exists and not command.from_outside:
         return _record_attempt(execution, command)
     verdict = decide(execution, command)
     return verdict, execution if isinstance(verdict, Refused) else fold(verdict, execution)
@@ -61,11 +65,11 @@ def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Ex
 
 def decide(execution: Execution, command: Command) -> Verdict:
     """What comes of `command`: events, `()` when it is so already, or the guard it ran into."""
+    if refused := _not_taken(execution, command):
+        return refused
     match command:
         case CreateExecution():
             return _create(execution, command)
-        case _ if not execution.exists:
-            return Refused(why=Why.NOT_FOUND, detail=Why.NOT_FOUND.value)
         case StartExecution():
             return _start(execution, command)
         case CancelExecution():
@@ -78,12 +82,12 @@ def decide(execution: Execution, command: Command) -> Verdict:
             return _fail(execution, command)
         case ArchiveExecution():
             return _archive(execution, command)
-        case AddTag():
-            return _add_tag(execution, command)
-        case RemoveTag():
-            return (ExecutionTagRemoved(at=command.at, tag=command.tag),) if command.tag in execution.labels else ()
+        case AddTag() | RemoveTag():
+            return _label(execution, command)
         case RecordAttempt():
             return _record_attempt(execution, command)[0]
+        case StopNode():
+            return stop_node(execution, command)
         case _:
             refused = no_progress(execution, command)
             return refused or decide_node(execution, command)
@@ -120,9 +124,29 @@ def _with_nodes(execution: Execution, command: CreateExecution, created: Executi
     return declared if isinstance(declared, Refused) else (created, *declared)
 
 
+def _not_taken(execution: Execution, command: Command) -> Refused | None:
+    """What does not exist takes no command but its creation. What a worker runs, others may start, cancel, archive and
+    label, and nothing else."""
+    if isinstance(command, CreateExecution):
+        return None
+    if not execution.exists:
+        return Refused(why=Why.NOT_FOUND, detail=Why.NOT_FOUND.value)
+    if not command.from_outside or execution.request.work is Work.NODES or isinstance(command, _FOR_EVERYBODY):
+        return None
+    if execution.status.is_terminal:
+        return finished(execution)
+    return Refused(why=Why.A_WORKER_RUNS_IT, detail=Why.A_WORKER_RUNS_IT.value)
+
+
 def _start(execution: Execution, command: StartExecution) -> Verdict:
     if refused := no_progress(execution, command):
         return refused
+    if command.instance_id is not None and execution.request.work is Work.NODES:
+        return Refused(why=Why.NOT_FOR_WORKERS, detail=Why.NOT_FOR_WORKERS.value)
+    if command.from_outside and execution.request.work is not Work.NODES:
+        return () if execution.is_queued else (ExecutionQueued(at=command.at),)
+    if not execution.is_queued and execution.request.work is Work.ON_START:
+        return Refused(why=Why.NOT_STARTED, detail=Why.NOT_STARTED.value)
     attempt = command.attempt
     if attempt is None:
         if execution.holder is not None:
@@ -161,7 +185,9 @@ def _confirm_canceled(execution: Execution, command: ConfirmCanceled) -> Verdict
         return ()
     if execution.status.is_terminal:
         return finished(execution)
-    if command.how in (StopHow.BEFORE_START, StopHow.SUBMIT_FAILED) and execution.is_held:
+    by_nobody = command.how in (StopHow.BEFORE_START, StopHow.IDLE, StopHow.SUBMIT_FAILED)
+    taken_back_too_late = command.how is StopHow.SUBMIT_FAILED and execution.started_at is not None
+    if taken_back_too_late or (by_nobody and execution.is_worked_on(command.at)):
         return Refused(why=Why.HELD, detail=Why.HELD.value)
     if execution.cancel is None and command.how is not StopHow.SUBMIT_FAILED:
         return Refused(why=Why.NO_CANCEL_REQUESTED, detail=Why.NO_CANCEL_REQUESTED.value)
@@ -207,7 +233,9 @@ def _archive(execution: Execution, command: ArchiveExecution) -> Verdict:
     return () if execution.archived_at is not None else (ExecutionArchived(at=command.at),)
 
 
-def _add_tag(execution: Execution, command: AddTag) -> Verdict:
+def _label(execution: Execution, command: AddTag | RemoveTag) -> Verdict:
+    if isinstance(command, RemoveTag):
+        return (ExecutionTagRemoved(at=command.at, tag=command.tag),) if command.tag in execution.labels else ()
     if command.tag in execution.labels:
         return ()
     if len(execution.labels) >= MAX_LABELS:

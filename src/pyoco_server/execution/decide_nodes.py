@@ -7,17 +7,20 @@ from typing import assert_never
 
 from pyoco_server.execution.commands import (
     DeclareNodes,
+    ExpireNode,
     FailNode,
     MarkNodeReady,
     PutNodeWaiting,
     ReportNodeProgress,
     ResumeNode,
     StartNode,
+    StopNode,
     SucceedNode,
 )
 from pyoco_server.execution.events import (
     Event,
     Events,
+    ExecutionCanceled,
     ExecutionCompleted,
     ExecutionFailed,
     NodeCanceled,
@@ -34,11 +37,23 @@ from pyoco_server.execution.evolve import evolve
 from pyoco_server.execution.graph import GraphNode
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
 from pyoco_server.execution.refusal import Refused, Verdict, Why
-from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Node, NodeStatus
+from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, MAX_NODES, Execution, Failure, Node, NodeStatus, StopHow
 
 NodeCommand = (
-    DeclareNodes | MarkNodeReady | StartNode | ReportNodeProgress | PutNodeWaiting | ResumeNode | SucceedNode | FailNode
+    DeclareNodes
+    | MarkNodeReady
+    | StartNode
+    | ReportNodeProgress
+    | PutNodeWaiting
+    | ResumeNode
+    | SucceedNode
+    | FailNode
+    | ExpireNode
 )
+
+# Why a node was given up when nobody said so: stable words, as the codes of all failures.
+WAIT_TIMED_OUT = "WAIT_TIMED_OUT"
+LEASE_EXPIRED = "LEASE_EXPIRED"
 
 
 def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
@@ -60,6 +75,8 @@ def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
             return _succeed(execution, command)
         case FailNode():
             return _fail_node(execution, command)
+        case ExpireNode():
+            return _expire(execution, command)
         case _:
             assert_never(command)
 
@@ -106,8 +123,12 @@ def _start_node(execution: Execution, command: StartNode) -> Verdict:
         return _fenced_node(node, attempt)
     if attempt == node.attempt:
         return _start_again(node, command, attempt)
+    if command.from_outside and attempt > node.attempt + 1:
+        return Refused(why=Why.INVALID_ATTEMPT, detail=f"the next attempt of the node is {node.attempt + 1}")
     if node.status.is_held and _lease_protects(node, command):
         return Refused(why=Why.NODE_HELD, detail=Why.NODE_HELD.value)
+    if execution.graph is not None and node.attempt >= max_attempts(execution, node):
+        return Refused(why=Why.NO_MORE_ATTEMPTS, detail=f"the node was begun {node.attempt} times, which is its limit")
     started = NodeStarted(
         at=command.at,
         node_id=command.node_id,
@@ -140,7 +161,7 @@ def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdi
             attempt=node.attempt,
             progress=command.progress,
             message=command.message,
-            lease_until=command.lease_until,
+            lease_until=_renewed(node, command.at) if command.lease_until is None else command.lease_until,
         ),
     )
 
@@ -175,11 +196,17 @@ def _resume(execution: Execution, command: ResumeNode) -> Verdict:
         return _fenced_node(node, command.attempt)
     if node.wait_key != command.resume_key:
         return Refused(why=Why.WRONG_RESUME_KEY, detail=Why.WRONG_RESUME_KEY.value)
-    resumed = NodeResumed(at=command.at, node_id=command.node_id, attempt=node.attempt)
+    resumed = NodeResumed(
+        at=command.at,
+        node_id=command.node_id,
+        attempt=node.attempt,
+        lease_until=_renewed(node, command.at),
+        answer=command.answer,
+    )
     drawn = execution.graph.node(command.node_id) if execution.graph else None
     if drawn is None or not drawn.is_wait:
         return (resumed,)
-    return (resumed, *_succeeded(evolve(execution, resumed), node, None, command.at))
+    return (resumed, *_succeeded(evolve(execution, resumed), node, command.answer, command.at))
 
 
 def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
@@ -202,11 +229,47 @@ def _fail_node(execution: Execution, command: FailNode) -> Verdict:
         return node
     if command.attempt is not None and command.attempt != node.attempt:
         return _fenced_node(node, command.attempt)
-    gave_up = NodeFailed(at=command.at, node_id=command.node_id, attempt=node.attempt, error=command.error)
-    if execution.graph is None:
-        return (gave_up,)
-    error = Failure(code=command.error.code, message=f"node {command.node_id} failed: {command.error.message}")
-    return (gave_up, *failed(evolve(execution, gave_up), error, command.at))
+    return _given_up(execution, node, command.error, command.at)
+
+
+def _expire(execution: Execution, command: ExpireNode) -> Verdict:
+    """Whoever saw that the time is over may have looked at an older state: what is not so any more comes to nothing."""
+    node = execution.nodes.get(command.node_id)
+    if node is None or node.attempt != command.attempt:
+        return ()
+    if node.status is NodeStatus.WAITING and node.deadline_at is not None and node.deadline_at <= command.at:
+        words = f"nobody resumed it within {node.deadline_at - (node.waiting_since or node.deadline_at):g} s"
+        return _given_up(execution, node, Failure(code=WAIT_TIMED_OUT, message=words), command.at)
+    silent = node.status is NodeStatus.RUNNING and node.lease_until is not None and node.lease_until <= command.at
+    if silent and execution.graph is not None and node.attempt >= max_attempts(execution, node):
+        words = f"begun {node.attempt} times, and each time its holder was silent for longer than its lease"
+        return _given_up(execution, node, Failure(code=LEASE_EXPIRED, message=words), command.at)
+    return ()
+
+
+def stop_node(execution: Execution, command: StopNode) -> Verdict:
+    """The holder has stopped because of the cancel; with the last of them the execution is over."""
+    if execution.status.is_terminal:
+        return ()
+    if execution.cancel is None:
+        return Refused(why=Why.NO_CANCEL_REQUESTED, detail=Why.NO_CANCEL_REQUESTED.value)
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        return Refused(why=Why.UNKNOWN_NODE, detail=Why.UNKNOWN_NODE.value)
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    if node.status is not NodeStatus.RUNNING:
+        return ()
+    stopped = NodeCanceled(at=command.at, node_id=command.node_id)
+    if evolve(execution, stopped).is_worked_on(command.at):
+        return (stopped,)
+    return (stopped, ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at))
+
+
+def max_attempts(execution: Execution, node: Node) -> int:
+    """How often the node may be begun."""
+    drawn = execution.graph.node(node.node_id) if execution.graph else None
+    return MAX_NODE_ATTEMPTS if drawn is None or drawn.max_attempts is None else drawn.max_attempts
 
 
 # --- what a step sets off ---------------------------------------------------------------------------------------------
@@ -217,7 +280,15 @@ def ready(node: GraphNode, at: float) -> Events:
     ready = NodeReady(at=at, node_id=node.node_id)
     if node.wait_key is None:
         return (ready,)
-    return (ready, NodeWaiting(at=at, node_id=node.node_id, attempt=1, wait_key=node.wait_key, prompt=node.prompt))
+    waiting = NodeWaiting(
+        at=at,
+        node_id=node.node_id,
+        attempt=1,
+        wait_key=node.wait_key,
+        prompt=node.prompt,
+        deadline_at=None if node.timeout_sec is None else at + node.timeout_sec,
+    )
+    return (ready, waiting)
 
 
 def _succeeded(execution: Execution, node: Node, output: object, at: float) -> Events:
@@ -230,6 +301,15 @@ def _succeeded(execution: Execution, node: Node, output: object, at: float) -> E
         return (succeeded, ExecutionCompleted(at=at))
     follow = execution.graph.ready_after(node.node_id, done)
     return (succeeded, *(event for successor in follow for event in ready(successor, at)))
+
+
+def _given_up(execution: Execution, node: Node, error: Failure, at: float) -> Events:
+    """NODE_FAILED and, in a graph, the end of the execution."""
+    gave_up = NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error)
+    if execution.graph is None:
+        return (gave_up,)
+    why = Failure(code=error.code, message=f"node {node.node_id} failed: {error.message}")
+    return (gave_up, *failed(evolve(execution, gave_up), why, at))
 
 
 def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Event, ...], ExecutionFailed]:
@@ -264,6 +344,10 @@ def _graph_forbids_start(node: Node) -> Refused | None:
     if node.status.is_terminal:
         return Refused(why=Why.NODE_FINISHED, detail=f"the node is {node.status.value}")
     return None
+
+
+def _renewed(node: Node, at: float) -> float | None:
+    return None if node.lease_sec is None else at + node.lease_sec
 
 
 def _lease_protects(node: Node, command: StartNode) -> bool:

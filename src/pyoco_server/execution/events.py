@@ -29,6 +29,11 @@ class ExecutionCreated(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionQueued(_Event):
+    """Somebody has started an execution that workers run: its job is for the queue; RUNNING comes with a worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
     """A holder has taken the execution, to run it with these wheels; a higher attempt is a take-over.
 
@@ -138,9 +143,11 @@ class NodeWaiting(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResumed(_NodeEvent):
-    """The key was shown; the node runs again."""
+    """The key was shown; the node runs again, and its holder has as much time as at the start."""
 
     attempt: int
+    lease_until: float | None = None
+    answer: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +175,7 @@ class NodeCanceled(_NodeEvent):
 
 Event = (
     ExecutionCreated
+    | ExecutionQueued
     | ExecutionStarted
     | ExecutionCancelRequested
     | ExecutionCanceled
@@ -191,6 +199,7 @@ Events = tuple[Event, ...]
 # Stored names outlive code: a class may be renamed, a name here never.
 EVENT_NAMES: dict[str, type[Event]] = {
     "EXECUTION_CREATED": ExecutionCreated,
+    "EXECUTION_QUEUED": ExecutionQueued,
     "EXECUTION_STARTED": ExecutionStarted,
     "EXECUTION_CANCEL_REQUESTED": ExecutionCancelRequested,
     "EXECUTION_CANCELED": ExecutionCanceled,

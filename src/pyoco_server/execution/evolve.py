@@ -17,6 +17,7 @@ from pyoco_server.execution.events import (
     ExecutionCompleted,
     ExecutionCreated,
     ExecutionFailed,
+    ExecutionQueued,
     ExecutionStarted,
     ExecutionTagAdded,
     ExecutionTagRemoved,
@@ -60,6 +61,8 @@ def evolve(execution: Execution, event: Event) -> Execution:
     match event:
         case ExecutionCreated():
             return _created(execution, event)
+        case ExecutionQueued():
+            return _queued(execution, event)
         case ExecutionStarted():
             return _started(execution, event)
         case ExecutionCancelRequested():
@@ -100,6 +103,12 @@ def _created(execution: Execution, event: ExecutionCreated) -> Execution:
         return execution
     labels = event.labels + tuple(label for label in execution.labels if label not in event.labels)
     return _after(event, execution, request=event.request, labels=labels, graph=event.graph, created_at=event.at)
+
+
+def _queued(execution: Execution, event: ExecutionQueued) -> Execution:
+    if execution.queued_at is not None or execution.status.is_terminal or execution.cancel is not None:
+        return execution
+    return _after(event, execution, queued_at=event.at)
 
 
 def _started(execution: Execution, event: ExecutionStarted) -> Execution:
@@ -203,6 +212,7 @@ def _node_started(node: Node, event: NodeStarted) -> Node:
             worker_id=event.worker_id,
             started_at=event.at,
             lease_until=event.lease_until,
+            lease_sec=None if event.lease_until is None else event.lease_until - event.at,
         )
     if event.attempt == node.attempt and node.started_at is None:
         return changed(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
@@ -231,12 +241,22 @@ def _evolve_attempt(
                 wait_key=event.wait_key,
                 prompt=event.prompt,
                 deadline_at=event.deadline_at,
+                waiting_since=event.at,
                 lease_until=None,
             )
         case NodeResumed():
             if node.status is not NodeStatus.WAITING:
                 return _raised(node, NodeStatus.RUNNING)
-            return changed(node, status=NodeStatus.RUNNING, wait_key=None, prompt=None, deadline_at=None)
+            return changed(
+                node,
+                status=NodeStatus.RUNNING,
+                wait_key=None,
+                prompt=None,
+                deadline_at=None,
+                waiting_since=None,
+                lease_until=event.lease_until,
+                answer=event.answer,
+            )
         case NodeSucceeded(output=output):
             if node.status.rank >= NodeStatus.SUCCEEDED.rank:
                 return node
@@ -254,7 +274,7 @@ def _raised(node: Node, status: NodeStatus) -> Node:
 
 
 def _end(node: Node, status: NodeStatus, at: float, **also: object) -> Node:
-    return changed(node, status=status, ended_at=at, lease_until=None, **also)
+    return changed(node, status=status, ended_at=at, lease_until=None, lease_sec=None, **also)
 
 
 def _after(event: Event, execution: Execution, **changes: object) -> Execution:

@@ -17,11 +17,17 @@ MAX_EDGES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """A node of a graph; a wait node waits for somebody to resume it instead of being worked on."""
+    """A node of a graph; a wait node waits for somebody to resume it instead of being worked on.
+
+    `timeout_sec` bounds a wait, `max_attempts` how often a task is begun; `params` are for whoever takes the task.
+    """
 
     node_id: NodeId
     wait_key: str | None = None
     prompt: Any = None
+    timeout_sec: float | None = None
+    max_attempts: int | None = None
+    params: Mapping[str, Any] | None = None
 
     @property
     def is_wait(self) -> bool:

@@ -23,6 +23,7 @@ from pyoco_server.execution.state import (
     Status,
     StopHow,
     TimeoutReceipt,
+    Work,
 )
 from pyoco_server.execution.wire import graph_from_wire, graph_to_wire, wheels_from_wire, wheels_to_wire
 
@@ -40,7 +41,7 @@ _TASK_STATUS = {
     NodeStatus.CANCELED: "CANCELLED",
 }
 # What a record can do without when the snapshot is too large; the times and states stay as long as they can.
-_BULKY = ("output", "traceback", "prompt")
+_BULKY = ("output", "traceback", "prompt", "answer")
 
 TERMINAL_RUN_STATUSES = ("COMPLETED", "FAILED", "CANCELLED")
 RUN_STATUSES = ("PENDING", "RUNNING", "CANCELLING", *TERMINAL_RUN_STATUSES)
@@ -128,6 +129,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         graph=graph_from_wire(state["graph"]) if "graph" in state else None,
         nodes=_nodes(snapshot, state["nodes"]),
         created_at=snapshot["submitted_at"],
+        queued_at=snapshot.get("queued_at"),
         started_at=snapshot["start_time"],
         ended_at=snapshot["end_time"],
         updated_at=snapshot["updated_at"],
@@ -156,6 +158,8 @@ def _put_known(snapshot: Snapshot, execution: Execution) -> None:
         "workflow_yaml_sha256": request.workflow_yaml_sha256,
         "workflow_yaml_bytes": request.workflow_yaml_bytes,
         "replay_of": request.replay_of,
+        "graph_version": request.graph_version,
+        "queued_at": execution.queued_at,
         "archived_at": execution.archived_at,
     }
     snapshot.update((key, value) for key, value in optional.items() if value is not None)
@@ -212,6 +216,7 @@ def _record(node: Node) -> Snapshot:
         "progress": node.progress,
         "message": node.message,
         "prompt": node.prompt,
+        "answer": node.answer,
     }
     record.update((key, value) for key, value in optional.items() if value is not None)
     return record
@@ -226,6 +231,8 @@ def _state(execution: Execution) -> Snapshot:
         state["holder"] = (execution.holder.attempt, execution.holder.worker_id, execution.holder.instance_id)
         if execution.holder.return_to is not None:
             state["return_to"] = execution.holder.return_to
+    if execution.request.work is not Work.QUEUED:
+        state["work"] = execution.request.work.value
     if execution.graph is not None:
         state["graph"] = graph_to_wire(execution.graph)
     if execution.error is not None:
@@ -239,8 +246,10 @@ def _node_state(node: Node) -> list[Any]:
     seldom = {
         "w": node.worker_id,
         "l": node.lease_until,
+        "L": node.lease_sec,
         "k": node.wait_key,
         "d": node.deadline_at,
+        "s": node.waiting_since,
         "c": node.canceled_by_execution or None,
     }
     known = {key: value for key, value in seldom.items() if value is not None}
@@ -272,8 +281,11 @@ def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress
         message=record.get("message"),
         wait_key=known.get("k"),
         prompt=record.get("prompt"),
+        answer=record.get("answer"),
         deadline_at=known.get("d"),
+        waiting_since=known.get("s"),
         lease_until=known.get("l"),
+        lease_sec=known.get("L"),
         output=record.get("output"),
         error=failure,
         canceled_by_execution=known.get("c", False),
@@ -291,6 +303,8 @@ def _request(snapshot: Mapping[str, Any]) -> Request:
         workflow_yaml_sha256=snapshot.get("workflow_yaml_sha256"),
         workflow_yaml_bytes=snapshot.get("workflow_yaml_bytes"),
         replay_of=snapshot.get("replay_of"),
+        work=Work(snapshot["state"].get("work", Work.QUEUED.value)),
+        graph_version=snapshot.get("graph_version"),
     )
 
 

@@ -24,6 +24,16 @@ T = TypeVar("T")
 MAX_NODES = 2_000
 MAX_LABELS = 64
 MAX_TIMEOUT_SEC = 30 * 24 * 3600.0
+# How often a node of a graph is begun where the graph does not say: as often as a job is delivered.
+MAX_NODE_ATTEMPTS = 20
+
+
+class Work(Enum):
+    """Who works on an execution, and from when on."""
+
+    QUEUED = "queued"  # a worker, as a whole; it is in the queue from its creation on
+    ON_START = "on_start"  # a worker, as a whole, once somebody has started it
+    NODES = "nodes"  # whoever takes its nodes, one by one
 
 
 class Status(Enum):
@@ -67,6 +77,7 @@ class StopHow(Enum):
     COOPERATIVE = "cooperative"
     KILLED = "killed"
     BEFORE_START = "before_start"
+    IDLE = "idle"
     ABANDONED = "abandoned"
     UNCONFIRMED = "unconfirmed"
     SUBMIT_FAILED = "submit_failed"
@@ -115,10 +126,18 @@ class Node:
     wait_key: str | None = None
     prompt: Any = None
     deadline_at: float | None = None
+    waiting_since: float | None = None
     lease_until: float | None = None
+    lease_sec: float | None = None
+    answer: Any = None
     output: Any = None
     error: Failure | None = None
     canceled_by_execution: bool = False
+
+    def is_worked_on(self, now: float) -> bool:
+        """Somebody has it in hand who may be told to stop; a lease that is over binds nobody."""
+        running = self.status is NodeStatus.RUNNING and self.worker_id is not None
+        return running and (self.lease_until is None or now < self.lease_until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +175,8 @@ class Request:
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
     replay_of: RunId | None = None
+    work: Work = Work.QUEUED
+    graph_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +191,7 @@ class Execution:
     graph: Graph | None = None
     nodes: Mapping[NodeId, Node] = field(default_factory=dict)
     created_at: float | None = None
+    queued_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     updated_at: float = 0.0
@@ -196,13 +218,20 @@ class Execution:
         return self.cancel.requested_at if self.cancel else None
 
     @property
+    def is_queued(self) -> bool:
+        """It is for a worker, and somebody has asked for it: a job belongs into the queue."""
+        return self.request.work is Work.QUEUED or self.queued_at is not None
+
+    @property
     def is_held(self) -> bool:
+        """A worker has taken the whole of it and may be running it."""
+        return not self.status.is_terminal and self.holder is not None and self.holder.instance_id is not None
+
+    def is_worked_on(self, now: float) -> bool:
         """Somebody may be working on it: a worker that runs the whole of it, or the holder of one of its nodes."""
         if self.status.is_terminal:
             return False
-        if self.holder is not None and self.holder.instance_id is not None:
-            return True
-        return any(node.status.is_held and node.worker_id is not None for node in self.nodes.values())
+        return self.is_held or any(node.is_worked_on(now) for node in self.nodes.values())
 
 
 def nothing(execution_id: RunId) -> Execution:

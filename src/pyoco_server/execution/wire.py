@@ -18,7 +18,7 @@ import orjson
 from pyoco_server.execution.events import EVENT_NAMES, Actor, Commit, Event
 from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import CommitId, NodeId, RunId
-from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
+from pyoco_server.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed, Work
 
 SCHEMA_VERSION = 1
 
@@ -118,7 +118,14 @@ def graph_to_wire(graph: Graph) -> dict[str, Any]:
 def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
     """The graph that `graph_to_wire` wrote."""
     nodes = tuple(
-        GraphNode(node_id=NodeId(item["id"]), wait_key=item.get("waitKey"), prompt=item.get("prompt"))
+        GraphNode(
+            node_id=NodeId(item["id"]),
+            wait_key=item.get("waitKey"),
+            prompt=item.get("prompt"),
+            timeout_sec=item.get("timeoutSec"),
+            max_attempts=item.get("maxAttempts"),
+            params=item.get("params"),
+        )
         for item in plain["nodes"]
     )
     edges = tuple((nodes[source].node_id, nodes[target].node_id) for source, target in plain["edges"])
@@ -136,12 +143,14 @@ def wheels_from_wire(plain: Sequence[Mapping[str, str]]) -> tuple[WheelUsed, ...
 
 
 def _plain_node(node: GraphNode) -> dict[str, Any]:
-    plain: dict[str, Any] = {"id": node.node_id}
-    if node.wait_key is not None:
-        plain["waitKey"] = node.wait_key
-    if node.prompt is not None:
-        plain["prompt"] = node.prompt
-    return plain
+    optional = {
+        "waitKey": node.wait_key,
+        "prompt": node.prompt,
+        "timeoutSec": node.timeout_sec,
+        "maxAttempts": node.max_attempts,
+        "params": node.params,
+    }
+    return {"id": node.node_id} | {name: value for name, value in optional.items() if value is not None}
 
 
 def _camel(name: str) -> str:
@@ -193,6 +202,7 @@ _ENCODERS: dict[str, Callable[[Any], Any]] = {
     "timeout": _plain,
     "graph": graph_to_wire,
     "how": lambda how: how.value,
+    "work": lambda work: work.value,
     "wheels": wheels_to_wire,
 }
 _DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -201,6 +211,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "timeout": lambda plain: _build(TimeoutReceipt, plain),
     "graph": graph_from_wire,
     "how": StopHow,
+    "work": Work,
     "labels": tuple,
     "last_lines": tuple,
     "wheels": wheels_from_wire,

@@ -34,6 +34,7 @@ from pyoco_server.execution.state import (
     StopHow,
     TimeoutReceipt,
     WheelUsed,
+    Work,
     nothing,
 )
 
@@ -69,6 +70,8 @@ requests = st.builds(
     workflow_yaml_sha256=st.none() | texts,
     workflow_yaml_bytes=st.none() | st.integers(0, 2**40),
     replay_of=st.none() | st.just(RUN_ID),
+    work=st.sampled_from(Work),
+    graph_version=st.none() | st.integers(1, 9),
 )
 
 
@@ -79,13 +82,24 @@ def graphs(draw: st.DrawFn, prompts: st.SearchStrategy[Any] = json_values) -> Gr
     pairs = [(source, target) for place, source in enumerate(names) for target in names[place + 1 :]]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=6)) if pairs else []
     waits = st.none() | st.none() | keys
-    nodes = [GraphNode(node_id=name, wait_key=draw(waits), prompt=draw(prompts)) for name in names]
+    nodes = [
+        GraphNode(
+            node_id=name,
+            wait_key=draw(waits),
+            prompt=draw(prompts),
+            timeout_sec=draw(st.sampled_from([None, None, 2.5])),
+            max_attempts=draw(st.sampled_from([None, 1, 2])),
+            params=draw(st.sampled_from([None, {"rows": 3}])),
+        )
+        for name in names
+    ]
     return Graph(nodes=tuple(draw(st.permutations(nodes))), edges=tuple(edges))
 
 
 # What a field of this name may hold, in whichever command or event it stands.
 _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "at": moments,
+    "from_outside": st.booleans(),
     "request": requests,
     "labels": st.lists(labels, max_size=3, unique=True).map(tuple),
     "graph": st.none() | graphs(),
@@ -121,18 +135,27 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "prompt": json_values,
     "deadline_at": st.none() | moments,
     "output": json_values,
+    "answer": json_values,
     "by_execution": st.booleans(),
 }
 _SMALL = st.sampled_from([None, 0, "ok", {"rows": [1, None]}])
 # Values that no rule looks at are few here: drawing them is what takes the time.
 _PLAIN = _CONTENTS | {
-    "request": st.sampled_from([Request(flow_name="etl", tag="cpu", input={"day": "月曜"}), Request()]),
+    "request": st.sampled_from(
+        [
+            Request(flow_name="etl", tag="cpu", input={"day": "月曜"}),
+            Request(),
+            Request(flow_name="etl", tag="cpu", work=Work.ON_START),
+            Request(flow_name="release", work=Work.NODES, graph_version=2),
+        ]
+    ),
     "error": st.just(Failure(code="E_READ", message="no such file", traceback="Traceback …")),
     "timeout": st.sampled_from(
         [None, TimeoutReceipt(limit_sec=5.0, reached_at=6.0, stopped_at=6.5, how=StopHow.COOPERATIVE)]
     ),
     "last_lines": st.sampled_from([(), ("loading", "saving")]),
     "output": _SMALL,
+    "answer": _SMALL,
     "prompt": _SMALL,
     "message": st.sampled_from([None, "halfway"]),
     "reason": st.sampled_from([None, "wrong input"]),
@@ -220,6 +243,7 @@ def helpful(execution: Execution) -> list[Command]:
         return []
     if execution.holder is None:
         return [
+            StartExecution(at=at, from_outside=True),
             StartExecution(at=at),
             StartExecution(at=at, attempt=1, worker_id=WorkerId("w-1"), instance_id=InstanceId("i-1")),
         ]

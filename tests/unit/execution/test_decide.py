@@ -16,6 +16,7 @@ from pyoco_server.execution.commands import (
     ConfirmCanceled,
     CreateExecution,
     DeclareNodes,
+    ExpireNode,
     FailExecution,
     FailNode,
     MarkNodeReady,
@@ -26,6 +27,7 @@ from pyoco_server.execution.commands import (
     ResumeNode,
     StartExecution,
     StartNode,
+    StopNode,
     SucceedNode,
 )
 from pyoco_server.execution.decide import Refused, Why, decide
@@ -86,6 +88,8 @@ COMMANDS: dict[str, Command] = {
     "ResumeNode": ResumeNode(at=4.0, node_id=NODE, resume_key="approval-1"),
     "SucceedNode": SucceedNode(at=4.0, node_id=NODE, output=3),
     "FailNode": FailNode(at=4.0, node_id=NODE, error=ERROR),
+    "StopNode": StopNode(at=5.0, node_id=NODE),
+    "ExpireNode": ExpireNode(at=5.0, node_id=NODE, attempt=1),
     "RecordAttempt": RecordAttempt(
         at=5.0, attempt=1, instance_id=OURS, steps=(SucceedNode(at=4.0, node_id=NODE), COMPLETE)
     ),
@@ -112,6 +116,8 @@ RULES: dict[str, str] = {
     "ResumeNode": "UNKNOWN_NODE UNKNOWN_NODE NODE_NOT_WAITING CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "SucceedNode": "UNKNOWN_NODE UNKNOWN_NODE node_succeeded CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "FailNode": "UNKNOWN_NODE UNKNOWN_NODE node_failed CANCEL_REQUESTED FINISHED FINISHED FINISHED",
+    "StopNode": "NO_CANCEL_REQUESTED NO_CANCEL_REQUESTED NO_CANCEL_REQUESTED node_canceled - - -",
+    "ExpireNode": "- - - CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "RecordAttempt": "FENCED completed node_succeeded+completed canceled FINISHED FINISHED FINISHED",
 }
 

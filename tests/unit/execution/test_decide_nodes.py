@@ -134,7 +134,7 @@ def test_a_waiting_node_goes_on_for_whoever_knows_the_key() -> None:
     waiting = after(*OPEN, START_A, WAIT_A)
 
     assert decide(waiting, ResumeNode(at=5.0, node_id=A, resume_key="approval-1")) == (
-        NodeResumed(at=5.0, node_id=A, attempt=1),
+        NodeResumed(at=5.0, node_id=A, attempt=1, lease_until=15.0),
     )
     assert _why(waiting, ResumeNode(at=5.0, node_id=A, resume_key="guess")) is Why.WRONG_RESUME_KEY
 

@@ -15,6 +15,7 @@ from pyoco_server.execution.commands import (
     ConfirmCanceled,
     CreateExecution,
     DeclareNodes,
+    ExpireNode,
     FailExecution,
     FailNode,
     MarkNodeReady,
@@ -23,6 +24,7 @@ from pyoco_server.execution.commands import (
     ResumeNode,
     StartExecution,
     StartNode,
+    StopNode,
     SucceedNode,
 )
 from pyoco_server.execution.decide import Refused, decide
@@ -46,6 +48,7 @@ HOLDER = InstanceId("i-1")
 GRAPHS = (
     None,
     Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=()),
+    Graph(nodes=(GraphNode(node_id=A, max_attempts=1), GraphNode(node_id=B)), edges=()),
     Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=WAIT, wait_key="k")), edges=((A, WAIT),)),
     Graph(nodes=(GraphNode(node_id=WAIT, wait_key="k"), GraphNode(node_id=B)), edges=((WAIT, B),)),
     Graph(nodes=(GraphNode(node_id=WAIT, wait_key="k"), GraphNode(node_id=B, wait_key="k")), edges=((WAIT, B),)),
@@ -56,6 +59,7 @@ def _commands(graph: Graph | None) -> Iterator[Command]:
     """Each command once per node, all at the same moment: time is no part of a status."""
     yield CreateExecution(at=1.0, request=Request(), graph=graph)
     yield StartExecution(at=1.0, attempt=1, instance_id=HOLDER)
+    yield StartExecution(at=1.0)
     yield CancelExecution(at=1.0)
     yield ConfirmCanceled(at=1.0, how=StopHow.KILLED)
     yield ConfirmCanceled(at=1.0, how=StopHow.SUBMIT_FAILED)
@@ -69,7 +73,11 @@ def _commands(graph: Graph | None) -> Iterator[Command]:
         yield StartNode(at=1.0, node_id=node_id)
         yield StartNode(at=1.0, node_id=node_id, attempt=MAX_ATTEMPT)
         yield ReportNodeProgress(at=1.0, node_id=node_id, progress=50)
+        yield StartNode(at=1.0, node_id=node_id, lease_until=1.0)
         yield PutNodeWaiting(at=1.0, node_id=node_id, wait_key="k")
+        yield PutNodeWaiting(at=1.0, node_id=node_id, wait_key="k", deadline_at=1.0)
+        yield StopNode(at=1.0, node_id=node_id)
+        yield ExpireNode(at=1.0, node_id=node_id, attempt=1)
         yield ResumeNode(at=1.0, node_id=node_id, resume_key="k")
         yield SucceedNode(at=1.0, node_id=node_id)
         yield FailNode(at=1.0, node_id=node_id, error=ERROR)
