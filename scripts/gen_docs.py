@@ -127,10 +127,11 @@ def accepted(setting: Setting) -> str:
 def errors_page() -> Iterator[str]:
     yield ERRORS_INTRO
     yield from table(
-        ("id", "name", "kind", "message / 文面", "what to do / 対処"),
+        ("id", "code", "name", "kind", "message / 文面", "what to do / 対処"),
         (
             (
                 f"{error.err_id}<br>{error.msg_id}",
+                f"`{error.code}`",
                 f"`{error.__name__}`",
                 error.kind.value,
                 f"{error.message()}<br>{error.message_ja}",

@@ -78,3 +78,11 @@ def test_an_error_without_a_detail_says_what_the_catalogue_says() -> None:
 
 def test_a_detail_replaces_the_catalogues_words() -> None:
     assert str(RunNotFound("no run r1")) == "no run r1"
+
+
+def test_every_error_has_a_word_for_programs_that_no_other_has() -> None:
+    codes = [error.code for error in catalogue()]
+
+    assert len(set(codes)) == len(codes)
+    assert all(code == code.upper() and code.replace("_", "").isalpha() for code in codes)
+    assert PyocoError.code not in codes

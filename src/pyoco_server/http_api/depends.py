@@ -35,8 +35,9 @@ def gateway_of(request: Request) -> Gateway:
 
 
 def origin_of(request: Request) -> Origin:
-    """Who asks; the request id ties events, logs and answer together."""
-    return Origin(actor=Actor(kind="user", id=caller_of(request).name), correlation_id=request.scope.get("request_id"))
+    """Who asks; the correlation id ties events, logs and answers together."""
+    actor = Actor(kind="user", id=caller_of(request).name)
+    return Origin(actor=actor, correlation_id=request.scope.get("correlation_id"))
 
 
 # Coroutines, although nothing is waited for: the framework sends plain functions to a thread, each for each request.

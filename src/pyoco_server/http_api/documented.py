@@ -9,8 +9,8 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.access.scopes import Scope, in_words
 from pyoco_server.http_api.guard import decision_of
+from pyoco_server.http_api.problems import ExecutionProblem, Problem, speaks_of_executions
 
-_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
     "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
@@ -31,15 +31,17 @@ class DocumentedApp(FastAPI):
             if isinstance(route, APIRoute) and route.include_in_schema:
                 scopes = decision_of(route)
                 for method in route.methods or ():
-                    _describe(document["paths"][route.path_format][method.lower()], scopes)
+                    _describe(document["paths"][route.path_format][method.lower()], scopes, route.path)
         return document
 
 
-def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None) -> None:
+def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:
     if scopes is None:
         operation["security"] = []
         return
     words = in_words(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
+    model = ExecutionProblem if speaks_of_executions(path) else Problem
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
     for status, description in _REFUSALS.items():
-        operation["responses"].setdefault(status, {"description": description, "content": _PROBLEM})
+        operation["responses"].setdefault(status, {"description": description, "content": content})

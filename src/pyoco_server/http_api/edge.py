@@ -22,10 +22,15 @@ SLOWEST_BYTES_PER_SEC = 4 * 1024
 MOST_DIGITS = 19
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+_IDS = (b"x-request-id", b"x-correlation-id")
 
 
 class RequestId:
-    """Every response carries `X-Request-Id`: the caller's, if it is a sane one, or a new one."""
+    """Every response carries `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are sane, or a new one.
+
+    The first names one request; the second ties together what belongs together, over several of them: it stands in the
+    events and log lines of whatever comes of the request.
+    """
 
     def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
         self._app = app
@@ -35,13 +40,15 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        request_id = given if _REQUEST_ID.fullmatch(given) else self._new_id().encode()
-        scope["request_id"] = request_id.decode()
+        given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
+        request_id = given.get(b"x-request-id") or self._new_id().encode()
+        correlation_id = given.get(b"x-correlation-id", request_id)
+        scope["request_id"], scope["correlation_id"] = request_id.decode(), correlation_id.decode()
+        ours = [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id)]
+                message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
         await self._app(scope, receive, send_with_id)

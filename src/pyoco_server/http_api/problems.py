@@ -45,6 +45,10 @@ RETRY_AFTER_SEC = "2"
 MAX_PLACE_CHARS = 200
 
 
+# The paths whose errors are told in the words of `/executions`; everything else follows `/runs`.
+EXECUTION_PATHS = ("/executions", "/graphs", "/waits")
+
+
 class Problem(BaseModel):
     """What went wrong, and what to do about it."""
 
@@ -55,14 +59,33 @@ class Problem(BaseModel):
     hint: str
 
 
-def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+class ExecutionProblemBody(BaseModel):
+    """`code` is for programs, `message` for people; `details` has the ids, a hint, and the guard that was violated."""
+
+    code: str = Field(examples=["COMMAND_REJECTED"])
+    message: str = Field(examples=["ResumeNode rejected because execution is cancel-requested"])
+    details: dict[str, Any]
+
+
+class ExecutionProblem(BaseModel):
+    """What went wrong, in the words of `/executions`."""
+
+    error: ExecutionProblemBody
+
+
+def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str, dict[str, Any]]:
     """How a route may fail, for the OpenAPI document."""
-    return {status: {"model": Problem} for status in statuses}
+    return {status: {"model": model} for status in statuses}
 
 
 def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route answers and how it may fail, for the OpenAPI document."""
     return {200: {"model": model}, **failures(*statuses)}
+
+
+def speaks_of_executions(path: str) -> bool:
+    """Whether the errors of a path are told in the words of `/executions`."""
+    return path.startswith(EXECUTION_PATHS)
 
 
 def install(app: FastAPI) -> None:
@@ -86,11 +109,27 @@ def run_body(error: PyocoError, language: str) -> dict[str, Any]:
     }
 
 
+def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
+    """The error body of `/executions` and of what belongs to it."""
+    hint = error.hint_ja if language == "ja" else error.hint
+    facts = {_camel(name): value for name, value in error.facts.items()}
+    ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint}
+    return {"error": {"code": error.code, "message": error.detail, "details": facts | ids}}
+
+
+def _camel(name: str) -> str:
+    if name == "run_id":
+        return "executionId"
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
 def response_for(request: Request, error: PyocoError) -> Response:
     """The response that tells of an error, logged where it is the server's fault."""
     status = status_of(error, request.url.path)
     facts = {"path": request.url.path, "method": request.method, "status": status}
-    ids = {"err_id": error.err_id, "msg_id": error.msg_id, "request_id": request.scope.get("request_id")}
+    known = {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
+    ids = {"err_id": error.err_id, "msg_id": error.msg_id} | known
     if status >= 500:
         logger.error("request failed", exc_info=error, extra=facts | ids)
     else:
@@ -100,7 +139,8 @@ def response_for(request: Request, error: PyocoError) -> Response:
         headers["Retry-After"] = RETRY_AFTER_SEC
     elif status == 401:
         headers["WWW-Authenticate"] = request.app.state.challenge
-    body = orjson.dumps(run_body(error, preferred_language(request)), default=repr)
+    told = execution_body if speaks_of_executions(request.url.path) else run_body
+    body = orjson.dumps(told(error, preferred_language(request)), default=repr)
     return Response(body, status_code=status, headers=headers, media_type="application/json")
 
 
@@ -182,4 +222,5 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     response = response_for(request, internal)
     # The framework answers a fault outside of all middleware, where nobody else puts the id on it.
     response.headers["X-Request-Id"] = request.scope.get("request_id", "")
+    response.headers["X-Correlation-Id"] = request.scope.get("correlation_id", "")
     return response
