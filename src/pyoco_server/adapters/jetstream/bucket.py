@@ -43,7 +43,7 @@ class Bucket:
         try:
             return acknowledged(await self._connection.request_again(key, value, headers=header_block))
         except Refused as refused:
-            if refused.code in failures.WRONG_LAST_SEQUENCE:
+            if refused.number in failures.WRONG_LAST_SEQUENCE:
                 return None
             raise
 

@@ -27,7 +27,7 @@ async def ensure_worker_consumer(connection: Connection, config: NatsBackendConf
     try:
         return await _look(connection, stream, name)
     except Refused as refused:
-        if refused.code != failures.CONSUMER_NOT_FOUND:
+        if refused.number != failures.CONSUMER_NOT_FOUND:
             raise
     wanted = {
         "name": name,
@@ -43,11 +43,11 @@ async def ensure_worker_consumer(connection: Connection, config: NatsBackendConf
     try:
         return await _create(connection, stream, wanted)
     except Refused as refused:
-        if refused.code == failures.CONSUMER_NOT_UNIQUE:
+        if refused.number == failures.CONSUMER_NOT_UNIQUE:
             raise InvalidUsage(
                 f"another consumer of {stream} already takes the jobs of tag {tag!r}; remove it, or use another tag"
             ) from refused
-        if refused.code not in failures.CONSUMER_EXISTS:
+        if refused.number not in failures.CONSUMER_EXISTS:
             raise
         return await _look(connection, stream, name)  # another worker was faster, with other settings
 

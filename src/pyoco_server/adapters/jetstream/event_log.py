@@ -46,7 +46,7 @@ class JetStreamEventLog:
                 message = await self._connection.request(subject, payload, headers=expected)
                 return Stored(version=acknowledged(message))
             except Refused as refused:
-                if refused.code not in failures.WRONG_LAST_SEQUENCE:
+                if refused.number not in failures.WRONG_LAST_SEQUENCE:
                     raise
                 return await self._settle(run_id, commit, after)
             except Unanswered as unanswered:

@@ -23,11 +23,11 @@ CONSUMER_NOT_UNIQUE = 10100
 
 
 class Refused(NatsUnavailable):
-    """The broker's own answer is no; callers look at the code, and what they do not know goes up as unavailable."""
+    """The broker's own answer is no; callers look at the number, and what they do not know goes up as unavailable."""
 
-    def __init__(self, code: int, description: str, stream: str = "") -> None:
-        super().__init__(f"nats refused: {description} ({code})", code=code, stream=stream)
-        self.code = code
+    def __init__(self, number: int, description: str, stream: str = "") -> None:
+        super().__init__(f"nats refused: {description} ({number})", number=number, stream=stream)
+        self.number = number
         self.description = description
 
 

@@ -59,7 +59,7 @@ class JetStreamJobQueue:
                 subjects.consumer_info(self._config.work_stream, consumer), timeout_sec=REQUEST_SEC
             )
         except Refused as refused:
-            if refused.code != failures.CONSUMER_NOT_FOUND:
+            if refused.number != failures.CONSUMER_NOT_FOUND:
                 raise
             return QueueState(waiting=await self.depth(tag), in_work=0, redelivered=0)
         return QueueState(
@@ -112,7 +112,7 @@ class JetStreamJobQueue:
                 subjects.message_delete(self._config.work_stream), {"seq": job.sequence, "no_erase": True}
             )
         except Refused as refused:
-            if refused.code not in failures.MESSAGE_GONE:
+            if refused.number not in failures.MESSAGE_GONE:
                 raise
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:

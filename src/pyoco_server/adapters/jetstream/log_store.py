@@ -37,7 +37,7 @@ class JetStreamLogStore:
             message = await self._connection.request(self._subjects.log(run_id), wire.encode(chunk), headers=expected)
             return Stored(version=acknowledged(message))
         except Refused as refused:
-            if refused.code not in failures.WRONG_LAST_SEQUENCE:
+            if refused.number not in failures.WRONG_LAST_SEQUENCE:
                 raise
             return await self._settle(run_id, chunk, after) or Conflict()
         except Unanswered:

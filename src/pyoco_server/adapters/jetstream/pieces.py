@@ -116,7 +116,7 @@ class Pieces:
         try:
             last = await self._connection.api(subjects.message_get(self._stream), body)
         except Refused as refused:
-            if refused.code == failures.NO_MESSAGE:
+            if refused.number == failures.NO_MESSAGE:
                 return 0.0
             raise
         info = await self._connection.api(subjects.stream_info(self._stream))

@@ -95,7 +95,7 @@ class StreamReader:
         try:
             found = answer(message)["message"]
         except Refused as refused:
-            if refused.code == failures.NO_MESSAGE:
+            if refused.number == failures.NO_MESSAGE:
                 return None
             raise
         return StoredMessage(

@@ -121,7 +121,7 @@ async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
     try:
         real = await _look(connection, name)
     except Refused as refused:
-        if refused.code != failures.STREAM_NOT_FOUND:
+        if refused.number != failures.STREAM_NOT_FOUND:
             raise
         real = await _create(connection, wanted)
     if not set(wanted["subjects"]) <= set(real.get("subjects") or ()):
@@ -146,15 +146,15 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
     try:
         created: StreamConfig = (await connection.api(stream_create(name), wanted))["config"]
     except Refused as refused:
-        if refused.code == failures.STREAM_NAME_IN_USE:
+        if refused.number == failures.STREAM_NAME_IN_USE:
             return await _look(connection, name)  # another process was faster, with other settings
-        if refused.code == failures.SUBJECTS_OVERLAP:
+        if refused.number == failures.SUBJECTS_OVERLAP:
             raise InvalidUsage(
                 f"another stream already takes subjects of {name!r} ({wanted['subjects']}); "
                 "rename ours (see docs/settings.md) or remove that one",
                 stream=name,
             ) from refused
-        if refused.code == failures.TOO_LITTLE_STORAGE:
+        if refused.number == failures.TOO_LITTLE_STORAGE:
             raise InvalidUsage(
                 f"the broker has too little storage for the stream {name!r} (it reserves {wanted['max_bytes']} bytes); "
                 "free some disk space, or lower PYOCO_DLQ_MAX_BYTES",

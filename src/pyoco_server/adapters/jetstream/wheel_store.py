@@ -199,7 +199,7 @@ class JetStreamWheelStore:
         try:
             acknowledged(await self._connection.request_again(subject, value, headers=block))
         except Refused as refused:
-            if refused.code in failures.WRONG_LAST_SEQUENCE:
+            if refused.number in failures.WRONG_LAST_SEQUENCE:
                 return False
             raise
         return True
