@@ -118,7 +118,14 @@ def graph_to_wire(graph: Graph) -> dict[str, Any]:
 def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
     """The graph that `graph_to_wire` wrote."""
     nodes = tuple(
-        GraphNode(node_id=NodeId(item["id"]), wait_key=item.get("waitKey"), prompt=item.get("prompt"))
+        GraphNode(
+            node_id=NodeId(item["id"]),
+            wait_key=item.get("waitKey"),
+            prompt=item.get("prompt"),
+            timeout_sec=item.get("timeoutSec"),
+            max_attempts=item.get("maxAttempts"),
+            params=item.get("params"),
+        )
         for item in plain["nodes"]
     )
     edges = tuple((nodes[source].node_id, nodes[target].node_id) for source, target in plain["edges"])
@@ -141,6 +148,12 @@ def _plain_node(node: GraphNode) -> dict[str, Any]:
         plain["waitKey"] = node.wait_key
     if node.prompt is not None:
         plain["prompt"] = node.prompt
+    if node.timeout_sec is not None:
+        plain["timeoutSec"] = node.timeout_sec
+    if node.max_attempts is not None:
+        plain["maxAttempts"] = node.max_attempts
+    if node.params is not None:
+        plain["params"] = node.params
     return plain
 
 
