@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,12 +52,15 @@ class JetStreamGraphStore:
 
     async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
         every = self._subjects.graph_keys(tenant_id)
-        # A graph that was changed while we read is there twice; the later word counts.
-        graphs = {
-            item.message.subject: _listed(item)
-            for item in await read_present(self._connection, self._stream, filter_subject=every)
-        }
-        return sorted((graph for graph in graphs.values() if graph is not None), key=lambda graph: graph.graph_id)
+        found = await read_present(self._connection, self._stream, filter_subject=every)
+        # The largest graph takes tens of milliseconds to read, and all others would wait for a list of them.
+        return await asyncio.to_thread(_by_id, found)
+
+
+def _by_id(found: Sequence[Followed]) -> list[StoredGraph]:
+    # A graph that was changed while we read is there twice; the later word counts.
+    graphs = {item.message.subject: _listed(item) for item in found}
+    return sorted((graph for graph in graphs.values() if graph is not None), key=lambda graph: graph.graph_id)
 
 
 def _listed(item: Followed) -> StoredGraph | None:

@@ -73,7 +73,7 @@ GRAPH_SCHEMA: dict[str, Any] = {
 GRAPH_BODY = {
     "requestBody": {
         "required": True,
-        "content": {kind: {"schema": GRAPH_SCHEMA} for kind in ("application/json", *YAML_TYPES)},
+        "content": {kind: {"schema": GRAPH_SCHEMA} for kind in ("application/json", YAML_TYPES[0])},
     }
 }
 
