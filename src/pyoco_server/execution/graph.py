@@ -22,7 +22,7 @@ MAX_NAMED = 20
 class GraphNode:
     """A node of a graph; a wait node waits for somebody to resume it instead of being worked on.
 
-    `timeout_sec` is how long a wait node may wait; `params` are handed to whoever takes a task node.
+    `timeout_sec` bounds a wait, `max_attempts` how often a task is begun; `params` are for whoever takes the task.
     """
 
     node_id: NodeId

@@ -143,18 +143,14 @@ def wheels_from_wire(plain: Sequence[Mapping[str, str]]) -> tuple[WheelUsed, ...
 
 
 def _plain_node(node: GraphNode) -> dict[str, Any]:
-    plain: dict[str, Any] = {"id": node.node_id}
-    if node.wait_key is not None:
-        plain["waitKey"] = node.wait_key
-    if node.prompt is not None:
-        plain["prompt"] = node.prompt
-    if node.timeout_sec is not None:
-        plain["timeoutSec"] = node.timeout_sec
-    if node.max_attempts is not None:
-        plain["maxAttempts"] = node.max_attempts
-    if node.params is not None:
-        plain["params"] = node.params
-    return plain
+    optional = {
+        "waitKey": node.wait_key,
+        "prompt": node.prompt,
+        "timeoutSec": node.timeout_sec,
+        "maxAttempts": node.max_attempts,
+        "params": node.params,
+    }
+    return {"id": node.node_id} | {name: value for name, value in optional.items() if value is not None}
 
 
 def _camel(name: str) -> str:
