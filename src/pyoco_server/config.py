@@ -147,6 +147,7 @@ class NatsBackendConfig:
     logs_subject_prefix: str = _setting("pyoco.logs", SUBJECT, "Subjects of log chunks: prefix and run id.")
     runs_kv_bucket: str = _setting("pyoco_runs", NAME, "Bucket of run snapshots.")
     workers_kv_bucket: str = _setting("pyoco_workers", NAME, "Bucket of worker records.")
+    graphs_kv_bucket: str = _setting("pyoco_graphs", NAME, "Bucket of graphs.")
     default_tag: str = _setting("default", NAME, "Tag of a run that names none, and of a worker that names none.")
 
     # Runs

@@ -462,6 +462,36 @@ class UploadNotKept(PyocoError):
     hint_ja = "gateway の一時フォルダに空きを作るか、TMPDIR で広い場所を指定してから、再度アップロードしてください。"
 
 
+class InvalidGraph(PyocoError):
+    """invalid graph"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0055", "MSG-PYOCO-0055", Kind.INVALID
+    code = "INVALID_GRAPH"
+    message_ja = "graphが不正です"
+    hint = "Correct the graph as the detail says and put it again; docs/graphs.md has the form."
+    hint_ja = "detail に従って graph を修正し、再登録してください。書式は docs/graphs.md にあります。"
+
+
+class GraphNotFound(PyocoError):
+    """graph not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0056", "MSG-PYOCO-0056", Kind.NOT_FOUND
+    code = "GRAPH_NOT_FOUND"
+    message_ja = "graphが見つかりません"
+    hint = "See GET /graphs for the graphs there are; a new one is made by PUT /graphs/{graphId}."
+    hint_ja = "登録済みの graph は GET /graphs で確認できます。新規登録は PUT /graphs/{graphId} です。"
+
+
+class GraphVersionConflict(PyocoError):
+    """the graph has another version by now"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0057", "MSG-PYOCO-0057", Kind.CONFLICT
+    code = "GRAPH_VERSION_CONFLICT"
+    message_ja = "graphは既に別のバージョンです"
+    hint = "Read the graph again, put your change into what it is now, and name that version."
+    hint_ja = "graph を読み直し、現在の内容に変更を加えてから、そのバージョンを指定して再登録してください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

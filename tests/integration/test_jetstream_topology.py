@@ -63,7 +63,7 @@ async def test_everything_is_made_as_designed(connection: Connection, config: Na
     assert (wheels["discard"], wheels["allow_rollup_hdrs"], wheels["max_msgs_per_subject"]) == ("new", True, -1)
     history = await stream_config(connection, "KV_pyoco_wheel_history")
     assert (history["subjects"], history["max_age"]) == (["$KV.pyoco_wheel_history.>"], 7_776_000 * NS)
-    for name in ("KV_pyoco_runs", "KV_pyoco_workers"):
+    for name in ("KV_pyoco_runs", "KV_pyoco_workers", "KV_pyoco_graphs"):
         kept = await stream_config(connection, name)
         assert (kept["max_msgs_per_subject"], kept["allow_msg_ttl"], kept["allow_rollup_hdrs"]) == (1, True, True)
         assert not kept.get("deny_delete")

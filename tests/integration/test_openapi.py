@@ -44,6 +44,9 @@ OPERATIONS = [
     "POST /wheels",
     "GET /wheels/{wheel_name}",
     "DELETE /wheels/{wheel_name}",
+    "PUT /graphs/{graphId}",
+    "GET /graphs",
+    "GET /graphs/{graphId}",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.

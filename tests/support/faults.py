@@ -113,6 +113,17 @@ class _Guarded:
 
 def behind(faults: Faults, stores: Stores) -> Stores:
     """The same stores, failing as planned."""
-    names = ("log", "logs", "snapshots", "queue", "dead_letters", "registry", "signals", "wheels", "wheel_history")
+    names = (
+        "log",
+        "logs",
+        "snapshots",
+        "queue",
+        "dead_letters",
+        "registry",
+        "signals",
+        "wheels",
+        "wheel_history",
+        "graphs",
+    )
     guarded: dict[str, Any] = {name: _Guarded(getattr(stores, name), name, faults) for name in names}
     return replace(stores, broker=faults, **guarded)

@@ -12,6 +12,7 @@ from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.door import Door
 from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.fleet_view import FleetView
+from pyoco_server.application.graphs import Graphs
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, HEAVY_LISTS, Lists
@@ -25,6 +26,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 
@@ -52,6 +54,15 @@ class Gateway:
     def wheels(self) -> Wheels:
         """The wheel registry."""
         return Wheels(self.stores)
+
+    @property
+    def graphs(self) -> Graphs:
+        """Graphs by name."""
+        return Graphs(stores=self.stores, flows=self.announced_flows)
+
+    def announced_flows(self) -> Sequence[AnnouncedFlow]:
+        """The flows that workers say they serve; so far none of them says so."""
+        return ()
 
     async def submit(
         self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None

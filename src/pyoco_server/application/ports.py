@@ -19,6 +19,7 @@ from pyoco_server.execution.snapshot import from_snapshot
 from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.queues import QueueState as QueueState
 from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.graphfile.stored import StoredGraph as StoredGraph
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
@@ -411,6 +412,20 @@ class KeyStore(Protocol):
 
     async def position(self) -> KeysPosition:
         """What the store looks like now, by the word of the broker and not of a cache."""
+
+
+class GraphStore(Protocol):
+    """The graphs of tenants (None: of nobody), by id. What is stored there and is no graph is not there."""
+
+    async def get(self, tenant_id: str | None, graph_id: str) -> StoredGraph | None: ...
+    async def put(self, tenant_id: str | None, graph: StoredGraph) -> StoredGraph | None:
+        """Store the graph in place of the one with its revision (0: where there is none).
+
+        Returns it with its new revision; None when another was stored meanwhile, and then nothing has changed.
+        """
+
+    async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
+        """Every graph of the tenant, by id."""
 
 
 class WheelStore(Protocol):

@@ -10,6 +10,7 @@ from pyoco_server.application.ports import (
     DeadLetters,
     Durability,
     EventLog,
+    GraphStore,
     Ids,
     JobQueue,
     LogStore,
@@ -43,6 +44,7 @@ class Stores:
     signals: Signals
     wheels: WheelStore
     wheel_history: WheelHistory
+    graphs: GraphStore
     clock: Clock
     ids: Ids
     durability: Durability

@@ -6,13 +6,16 @@ A graph says nothing about who does the work; it only says what may follow what.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyoco_server.execution.cycles import never_reached
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
 
 MAX_EDGES = 20_000
+# So many nodes, or cycles, are named in one sentence; whoever drew thousands begins with these.
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,37 +61,42 @@ class Graph:
 
 
 def problems(graph: Graph) -> list[str]:
-    """What is wrong with a graph, by name: doubled nodes, edges to nowhere, cycles (whose nodes are never reached)."""
-    found = []
-    known = Counter(node.node_id for node in graph.nodes)
-    if not known:
-        found.append("a graph needs at least one node")
-    found += [
-        f"node id {name[:20]!r} does not have 1 to {MAX_NODE_ID_CHARS} characters"
-        for name in known
-        if not 1 <= len(name) <= MAX_NODE_ID_CHARS
-    ]
-    found += [f"node {name!r} is defined twice" for name, count in sorted(known.items()) if count > 1]
-    found += [f"edge from or to unknown node {end!r}" for edge in graph.edges for end in edge if end not in known]
+    """What is wrong with a graph, by name: doubled nodes and edges, edges to nowhere, nodes that are never reached.
+
+    Without a cycle every node is reached from a root; so those that are not stand on a cycle or behind one.
+    """
     if len(graph.edges) > MAX_EDGES:
-        found.append(f"{len(graph.edges)} edges are more than {MAX_EDGES}")
-    if not found and (loop := _in_cycles(graph)):
-        found.append("these nodes wait for each other: " + ", ".join(loop[:20]))
+        return [f"{len(graph.edges)} edges are more than {MAX_EDGES}"]
+    known = Counter(node.node_id for node in graph.nodes)
+    found = [*_wrong_nodes(known), *_wrong_edges(graph, known)]
+    never = never_reached(known, (edge for edge in graph.edges if edge[0] in known and edge[1] in known))
+    circles = [circle for circle in never.circles if len(circle) > 1]  # of an edge to itself is told above
+    found += [f"these nodes wait for each other: {_listed(circle)}" for circle in circles[:MAX_NAMED]]
+    if never.behind:
+        found.append(f"these nodes are behind nodes that wait for each other: {_listed(never.behind)}")
     return found
 
 
-def _in_cycles(graph: Graph) -> list[NodeId]:
-    waiting: dict[NodeId, int] = {node.node_id: 0 for node in graph.nodes}
-    successors: Mapping[NodeId, list[NodeId]] = {node.node_id: [] for node in graph.nodes}
-    for source, target in set(graph.edges):
-        waiting[target] += 1
-        successors[source].append(target)
-    free = [name for name, count in waiting.items() if count == 0]
-    while free:
-        name = free.pop()
-        del waiting[name]
-        for target in successors[name]:
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                free.append(target)
-    return sorted(waiting)
+def _wrong_nodes(known: Mapping[NodeId, int]) -> Iterator[str]:
+    if not known:
+        yield "a graph needs at least one node"
+    for name, count in known.items():
+        if not 1 <= len(name) <= MAX_NODE_ID_CHARS:
+            yield f"node id {name[:20]!r} does not have 1 to {MAX_NODE_ID_CHARS} characters"
+        if count > 1:
+            yield f"node {name!r} is defined twice"
+
+
+def _wrong_edges(graph: Graph, known: Mapping[NodeId, int]) -> Iterator[str]:
+    unknown = {end: None for edge in graph.edges for end in edge if end not in known}
+    yield from (f"edge from or to unknown node {end!r}" for end in unknown)
+    for (source, target), count in Counter(graph.edges).items():
+        if source == target:
+            yield f"node {source!r} has an edge to itself"
+        if count > 1:
+            yield f"the edge from {source!r} to {target!r} is drawn twice"
+
+
+def _listed(names: Sequence[NodeId]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more

@@ -52,3 +52,8 @@ def parse_worker_id(text: str) -> WorkerId:
     if not _WORKER.fullmatch(text) or text.endswith(".") or ".." in text:
         raise InvalidRequest("worker id must be 1 to 128 of the characters A-Z a-z 0-9 _ - and single dots inside")
     return WorkerId(text)
+
+
+def is_path_name(text: str) -> bool:
+    """Whether a graph or one of its nodes may be called so: it stands in paths, where dots alone mean another place."""
+    return 1 <= len(text) <= MAX_NODE_ID_CHARS and text.isprintable() and "/" not in text and text not in (".", "..")

@@ -10,9 +10,9 @@ from pyoco_server.errors import WorkflowTooLarge
 from pyoco_server.flowfile.callables import MAX_CALLABLE_CHARS, is_allowed, is_callable_name
 from pyoco_server.flowfile.graph import FlowGraph, read_graph
 from pyoco_server.flowfile.graph_tokens import GraphFault
-from pyoco_server.flowfile.refusal import refusal, shown
+from pyoco_server.flowfile.refusal import refusal
 from pyoco_server.flowfile.selectors import FORMS, is_selector, is_well_formed
-from pyoco_server.flowfile.strict_yaml import Document, read_yaml
+from pyoco_server.strict_yaml import Document, YamlFault, read_yaml, shown
 
 VERSION = 1
 MAX_TASK_NAME_CHARS = 256
@@ -56,7 +56,7 @@ def read_flow_file(data: bytes, *, max_bytes: int | None = None, allowed: Iterab
     """
     if max_bytes is not None and len(data) > max_bytes:
         raise WorkflowTooLarge(f"flow.yaml has {len(data)} bytes; at most {max_bytes} are accepted")
-    document = read_yaml(data)
+    document = _document(data)
     top = _mapping(document, (), document.value, _TOP_KEYS)
     _check_version(document, top)
     tasks = _tasks(document, top.get("tasks", {}), tuple(allowed))
@@ -72,6 +72,13 @@ def read_flow_file(data: bytes, *, max_bytes: int | None = None, allowed: Iterab
         pipes=pipes,
         expose_env=_expose_env(document, top),
     )
+
+
+def _document(data: bytes) -> Document:
+    try:
+        return read_yaml(data)
+    except YamlFault as fault:
+        raise refusal(fault.what, fault.line) from fault
 
 
 def _mapping(document: Document, path: tuple[str, ...], value: Any, known: tuple[str, ...]) -> dict[str, Any]:

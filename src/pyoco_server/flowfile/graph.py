@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pyoco_server.flowfile.graph_parser import MAX_NESTING, MAX_TERMS, Block, Pipeline, PipeTerm, TaskTerm, Term, parse
 from pyoco_server.flowfile.graph_tokens import GraphFault
-from pyoco_server.flowfile.refusal import shown
+from pyoco_server.strict_yaml import shown
 
 MAX_NODES = 2_000  # as many as an execution may have
 MAX_NODE_CHARS = 128

@@ -20,12 +20,25 @@ from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
 from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
-from pyoco_server.http_api.resources import dlq, metrics, wheels, workers
+from pyoco_server.http_api.resources import dlq, graphs, metrics, wheels, workers
 from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.http_api.timing import HttpTimes, Timing
 from pyoco_server.logs import configure_logging
 
-WITH_ROUTES = (runs, runs_yaml, runs_explain, runs_logs, watch, workers, wheels, dlq, metrics, health, reference)
+WITH_ROUTES = (
+    runs,
+    runs_yaml,
+    runs_explain,
+    runs_logs,
+    watch,
+    workers,
+    wheels,
+    dlq,
+    graphs,
+    metrics,
+    health,
+    reference,
+)
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 

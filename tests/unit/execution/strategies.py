@@ -80,7 +80,7 @@ def graphs(draw: st.DrawFn, prompts: st.SearchStrategy[Any] = json_values) -> Gr
     """A graph that can be run: edges lead from earlier to later nodes of a random order."""
     names = draw(st.permutations(NODE_IDS))[: draw(st.integers(1, len(NODE_IDS)))]
     pairs = [(source, target) for place, source in enumerate(names) for target in names[place + 1 :]]
-    edges = draw(st.lists(st.sampled_from(pairs), max_size=6)) if pairs else []
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=6, unique=True)) if pairs else []
     waits = st.none() | st.none() | keys
     nodes = [
         GraphNode(

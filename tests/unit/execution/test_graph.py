@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.execution.graph import MAX_EDGES, Graph, GraphNode, problems
+from pyoco_server.execution.cycles import never_reached
+from pyoco_server.execution.graph import MAX_EDGES, MAX_NAMED, Graph, GraphNode, problems
 from pyoco_server.execution.ids import NodeId
-from unit.execution.strategies import NODE_IDS, graphs, thorough
+from unit.execution.strategies import NODE_IDS, graphs, node_ids, thorough
 
 
 def _graph(names: str, *edges: str) -> Graph:
@@ -39,10 +40,10 @@ def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
     assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), [])) == "cb"
 
 
-def test_an_edge_drawn_twice_is_one_edge() -> None:
+def test_an_edge_drawn_twice_is_refused_and_yet_walked_once() -> None:
     graph = _graph("ab", "ab", "ab")
 
-    assert problems(graph) == []
+    assert problems(graph) == ["the edge from 'a' to 'b' is drawn twice"]
     assert _names(graph.ready_after(NodeId("a"), [])) == "b"
 
 
@@ -57,9 +58,49 @@ def test_what_cannot_be_run_is_named() -> None:
     assert problems(_graph("")) == ["a graph needs at least one node"]
     assert problems(_graph("aba")) == ["node 'a' is defined twice"]
     assert problems(_graph("a", "az")) == ["edge from or to unknown node 'z'"]
-    assert problems(_graph("ab", "ab", "bb")) == ["these nodes wait for each other: b"]
-    assert problems(_graph("abcd", "ab", "bc", "cb", "cd")) == ["these nodes wait for each other: b, c, d"]
+    assert problems(_graph("ab", "ab", "bb")) == ["node 'b' has an edge to itself"]
     assert problems(_graph("ab", *["ab"] * (MAX_EDGES + 1))) == [f"{MAX_EDGES + 1} edges are more than {MAX_EDGES}"]
+
+
+def test_nodes_on_a_cycle_are_told_apart_from_those_behind_it() -> None:
+    behind = "these nodes are behind nodes that wait for each other: "
+
+    assert problems(_graph("abcd", "ab", "bc", "cb", "cd")) == ["these nodes wait for each other: b, c", f"{behind}d"]
+    assert problems(_graph("abcdefg", "ab", "ba", "bc", "cd", "de", "ed", "fg")) == [
+        "these nodes wait for each other: a, b",
+        "these nodes wait for each other: d, e",
+        f"{behind}c",
+    ]
+    assert problems(_graph("abc", "aa", "ab")) == ["node 'a' has an edge to itself", f"{behind}b"]
+
+
+def test_of_very_many_nodes_on_a_cycle_a_few_are_named() -> None:
+    names = [NodeId(f"n{number}") for number in range(2_000)]
+    ring = zip(names, [*names[1:], names[0]], strict=True)
+
+    (told,) = problems(Graph(nodes=tuple(GraphNode(node_id=name) for name in names), edges=tuple(ring)))
+
+    assert told.startswith("these nodes wait for each other: n0, n1, ")
+    assert told.endswith(f"n{MAX_NAMED - 1} and {2_000 - MAX_NAMED} more")
+
+
+@given(st.lists(st.tuples(node_ids, node_ids), unique=True, max_size=12))
+@thorough
+def test_the_nodes_named_on_cycles_are_those_that_can_be_reached_from_themselves(
+    edges: list[tuple[NodeId, NodeId]],
+) -> None:
+    def reached(start: NodeId) -> set[NodeId]:
+        found = {target for source, target in edges if source == start}
+        for _ in NODE_IDS:
+            found |= {target for source, target in edges if source in found}
+        return found
+
+    never = never_reached(NODE_IDS, edges)
+
+    on_cycles = {name for name in NODE_IDS if name in reached(name)}
+    assert {name for circle in never.circles for name in circle} == on_cycles
+    assert all(reached(name) >= set(circle) for circle in never.circles for name in circle)
+    assert set(never.behind) == {name for start in on_cycles for name in reached(start)} - on_cycles
 
 
 @thorough
@@ -79,7 +120,7 @@ def test_a_graph_without_problems_is_walked_to_its_end(graph: Graph) -> None:
 
 
 @thorough
-@given(st.lists(st.tuples(st.sampled_from(NODE_IDS), st.sampled_from(NODE_IDS)), max_size=8))
+@given(st.lists(st.tuples(node_ids, node_ids), max_size=8, unique=True))
 def test_a_graph_has_a_problem_exactly_when_a_walk_cannot_reach_every_node(edges: list[tuple[NodeId, NodeId]]) -> None:
     graph = Graph(nodes=tuple(GraphNode(node_id=name) for name in NODE_IDS), edges=tuple(edges))
     done: set[NodeId] = set()

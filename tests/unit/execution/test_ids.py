@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyoco_server.errors import InvalidRequest, RunNotFound
-from pyoco_server.execution.ids import parse_label, parse_run_id, parse_tag, parse_worker_id
+from pyoco_server.execution.ids import is_path_name, parse_label, parse_run_id, parse_tag, parse_worker_id
 from unit.execution.strategies import RUN_ID
 
 
@@ -62,3 +62,13 @@ def test_a_worker_id_is_a_key_of_the_registry(text: str) -> None:
 def test_what_cannot_be_a_key_is_no_worker_id(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_worker_id(text)
+
+
+@pytest.mark.parametrize("text", ["build", "run tests", "承認", "a.b", "...", "%2F", "x" * 128])
+def test_a_node_is_called_by_what_can_stand_in_a_path(text: str) -> None:
+    assert is_path_name(text)
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "a/b", "a\nb", "\x00", "\u200b", "x" * 129])
+def test_what_would_lead_to_another_path_or_cannot_be_seen_is_no_name(text: str) -> None:
+    assert not is_path_name(text)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.flowfile import expressions, graph, graph_parser, strict_yaml
+from pyoco_server import strict_yaml
+from pyoco_server.flowfile import expressions, graph, graph_parser
 from pyoco_server.flowfile.document import read_flow_file
 
 ROOT = Path(__file__).parents[3]

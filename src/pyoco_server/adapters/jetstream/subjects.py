@@ -154,6 +154,18 @@ class Subjects:
     def wheel_event_key(self, key: str) -> str:
         return bucket_key(self.config.wheel_history_kv_bucket, key)
 
+    def graph_key(self, tenant_id: str | None, graph_id: str) -> str:
+        """A graph's key; both names may have any signs. No encoded tenant is a lone dash."""
+        return bucket_key(self.config.graphs_kv_bucket, f"{_tenant_token(tenant_id)}.{_encoded(graph_id)}")
+
+    def graph_keys(self, tenant_id: str | None) -> str:
+        """The keys of all graphs of a tenant."""
+        return bucket_key(self.config.graphs_kv_bucket, f"{_tenant_token(tenant_id)}.*")
+
+    @property
+    def graphs_stream(self) -> str:
+        return bucket_stream(self.config.graphs_kv_bucket)
+
     @property
     def wheels_stream(self) -> str:
         return object_stream(self.config.wheel_object_store_bucket)
@@ -178,3 +190,20 @@ class Subjects:
 def last_token(subject: str) -> str:
     """What our subjects are about: a run id, a tag (neither has dots)."""
     return subject.rpartition(".")[2]
+
+
+def graph_id_in(subject: str) -> str:
+    """The graph that a key is about; ValueError where nobody of us wrote it."""
+    token = last_token(subject)
+    graph_id = base64.b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True).decode()
+    if _encoded(graph_id) != token:
+        raise ValueError("not the one way to write it")
+    return graph_id
+
+
+def _tenant_token(tenant_id: str | None) -> str:
+    return "-" if tenant_id is None else _encoded(tenant_id)
+
+
+def _encoded(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()

@@ -15,6 +15,7 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
 from pyoco_server.adapters.jetstream.subjects import (
     Subjects,
+    bucket_key,
     every_object_meta,
     object_piece,
     stream_create,
@@ -78,6 +79,7 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         _bucket(config, names.runs_stream, names.run_key(">")),
         _bucket(config, names.workers_stream, names.worker_key(">")),
         _bucket(config, names.api_keys_stream, names.api_key(">")),
+        _bucket(config, names.graphs_stream, bucket_key(config.graphs_kv_bucket, ">")),
         _bucket(
             config,
             names.wheel_history_stream,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyoco_server.cli.correction import corrected
-from pyoco_server.errors import InvalidRequest, InvalidUsage
+from pyoco_server.errors import InvalidUsage
 
 Params = dict[str, Any]
 EXAMPLE = """pyoco-client submit --flow-name hello --params '{"name": "Ann"}'"""
@@ -96,14 +96,11 @@ def _no_constant(name: str) -> Any:
 
 
 def _parse_yaml(text: str) -> Any:
-    from pyoco_server.flowfile.strict_yaml import read_yaml  # here: most commands never need it
+    from pyoco_server.strict_yaml import read_yaml  # here: most commands never need it
 
     if not any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines()):
         return {}
-    try:
-        return read_yaml(text.encode()).value
-    except InvalidRequest as error:
-        raise ValueError(error.detail) from error
+    return read_yaml(text.encode()).value
 
 
 def _read(path: str) -> str:

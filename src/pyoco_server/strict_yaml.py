@@ -2,7 +2,7 @@
 
 The file is read event by event and given up at the first fault, so a bomb costs no more than the bytes before it. What
 is accepted has the meaning that pyoco's own reader (YAML 1.1) gives it; where that meaning surprises people — 12:30 is
-750, a date is no text — the value has to be put in quotes.
+750, a date is no text — the value has to be put in quotes. What the values mean is for whoever reads flows or graphs.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from yaml.events import (
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from pyoco_server.flowfile.refusal import refusal, shown
-
 try:
     from yaml import CSafeLoader as _Loader
 except ImportError:  # PyYAML without libyaml: slower by a factor of ten, and the same guards
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 32
-# Two thousand tasks fit, a thousand with two inputs each; a value takes a few microseconds to read.
+# Of a flow two thousand tasks fit, a thousand with two inputs each; a value takes a few microseconds to read.
 MAX_VALUES = 12_000
 MAX_ALIASES = 16
 # What aliases may add to the text; without it a few of them could multiply one long text by thousands.
 MAX_ALIASED_CHARS = 65_536
 # Lines are remembered for the keys that the schema knows: tasks.<name>.callable is the deepest.
 _LINED_DEPTH = 3
+# What is quoted from a file is cut: whoever sends nonsense does not get all of it back.
+SHOWN_CHARS = 60
 # A 64-bit number takes 67 characters at most (-0b…), a float far fewer; what is longer is refused unread.
 _MAX_NUMBER_CHARS = 400
 
@@ -63,6 +63,15 @@ _ODD = {
 Path = tuple[str, ...]
 
 
+class YamlFault(ValueError):
+    """The file is refused: what is wrong with it, and on which line where one can be named."""
+
+    def __init__(self, what: str, line: int | None = None) -> None:
+        super().__init__(what if line is None else f"line {line}: {what}")
+        self.what = what
+        self.line = line
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file's value, and the lines on which its upper keys stand."""
@@ -77,23 +86,29 @@ class Document:
         return self.lines.get(path, 1)
 
 
-def read_yaml(data: bytes) -> Document:
-    """The one document in `data`; `InvalidRequest` says what is wrong with it, and where."""
+def shown(text: object) -> str:
+    """A piece of the file as it may stand in a message."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= SHOWN_CHARS else f"{quoted[:SHOWN_CHARS]}…"
+
+
+def read_yaml(data: bytes, *, max_values: int = MAX_VALUES) -> Document:
+    """The one document in `data`; `YamlFault` says what is wrong with it, and where."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise refusal("the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from error
-    reader = _Reader()
+        raise YamlFault("the file is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from error
+    reader = _Reader(max_values)
     try:
         for event in yaml.parse(text, Loader=_Loader):
             reader.take(event)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else None
-        raise refusal(f"not YAML: {error.problem}", line) from error
+        raise YamlFault(f"not YAML: {error.problem}", line) from error
     except yaml.YAMLError as error:
-        raise refusal("the file holds characters that YAML does not allow") from error
+        raise YamlFault("the file holds characters that YAML does not allow") from error
     if reader.documents == 0:
-        raise refusal("the file is empty")
+        raise YamlFault("the file is empty")
     return Document(reader.value, reader.lines)
 
 
@@ -121,6 +136,7 @@ class _Anchored:
 class _Reader:
     """Events in, values out; every guard stands here."""
 
+    max_values: int
     value: Any = None
     documents: int = 0
     lines: dict[Path, int] = field(default_factory=dict)
@@ -143,7 +159,7 @@ class _Reader:
         elif isinstance(event, DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                raise refusal("a second document begins here; one file is one flow", _line(event))
+                raise YamlFault("a second document begins here; one file is one document", _line(event))
 
     def _scalar(self, event: ScalarEvent) -> None:
         value = _scalar_value(event)
@@ -155,11 +171,11 @@ class _Reader:
     def _begin(self, event: MappingStartEvent | SequenceStartEvent) -> None:
         line, is_map = _line(event), isinstance(event, MappingStartEvent)
         if len(self._open) == MAX_DEPTH:
-            raise refusal(f"nested deeper than {MAX_DEPTH} levels", line)
+            raise YamlFault(f"nested deeper than {MAX_DEPTH} levels", line)
         if event.tag not in (None, "!", f"{_PREFIX}{'map' if is_map else 'seq'}"):
-            raise refusal(f"the tag {shown(event.tag)} is not known here", line)
+            raise YamlFault(f"the tag {shown(event.tag)} is not known here", line)
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
-            raise refusal("a key must be text, not a list or a mapping", line)
+            raise YamlFault("a key must be text, not a list or a mapping", line)
         if event.anchor is not None:
             self._anchors.pop(event.anchor, None)  # an alias inside of it would refer to itself
         opened = _Open({} if is_map else [], self._path_here(), line, event.anchor, self._values, self._chars)
@@ -178,19 +194,19 @@ class _Reader:
         name = event.anchor or ""
         meant = self._anchors.get(name)
         if meant is None:
-            raise refusal(f"the alias *{name[:40]} refers to nothing before it, or to itself", line)
+            raise YamlFault(f"the alias *{name[:40]} refers to nothing before it, or to itself", line)
         self._aliases += 1
         self._aliased_chars += meant.chars
         if self._aliases > MAX_ALIASES or self._aliased_chars > MAX_ALIASED_CHARS:
-            raise refusal(f"more than {MAX_ALIASES} aliases, or aliases of too much text; write it out", line)
+            raise YamlFault(f"more than {MAX_ALIASES} aliases, or aliases of too much text; write it out", line)
         self._count(meant.values, meant.chars, event)
         self._put(meant.value, event)
 
     def _count(self, values: int, chars: int, event: Event) -> None:
         self._values += values
         self._chars += chars
-        if self._values > MAX_VALUES:
-            raise refusal(f"more than {MAX_VALUES} values", _line(event))
+        if self._values > self.max_values:
+            raise YamlFault(f"more than {self.max_values} values", _line(event))
 
     def _put(self, value: Any, event: Event) -> None:
         """A value that is whole: the next key of the open mapping, or what belongs to its last one."""
@@ -202,9 +218,9 @@ class _Reader:
     def _key(self, key: Any, line: int) -> None:
         parent = self._open[-1]
         if not isinstance(key, str):
-            raise refusal(f"a key must be text, and YAML reads this one as {shown(key)}; put it in quotes", line)
+            raise YamlFault(f"a key must be text, and YAML reads this one as {shown(key)}; put it in quotes", line)
         if key in parent.value:
-            raise refusal(f"the key {shown(key)} stands twice in one mapping", line)
+            raise YamlFault(f"the key {shown(key)} stands twice in one mapping", line)
         parent.key = key
         if parent.path is not None and len(parent.path) < _LINED_DEPTH:
             self.lines[(*parent.path, key)] = line
@@ -236,21 +252,21 @@ def _scalar_value(event: ScalarEvent) -> Any:
     if kind == "str":
         return _text(event)
     if kind in _ODD:
-        raise refusal(f"{shown(event.value)} {_ODD[kind]}", _line(event))
+        raise YamlFault(f"{shown(event.value)} {_ODD[kind]}", _line(event))
     if kind not in _READERS:
-        raise refusal(f"the tag {shown(tag)} is not known here", _line(event))
+        raise YamlFault(f"the tag {shown(tag)} is not known here", _line(event))
     if kind in ("int", "float"):
         return _number(event, tag, kind)
     try:
         return _READERS[kind](ScalarNode(tag, event.value))
     except KeyError as error:
-        raise refusal(f"{shown(event.value)} is not what its tag {shown(tag)} says", _line(event)) from error
+        raise YamlFault(f"{shown(event.value)} is not what its tag {shown(tag)} says", _line(event)) from error
 
 
 def _text(event: ScalarEvent) -> str:
     # Only an escape can make one, and only the slower of the two parsers lets it pass.
     if event.style == '"' and any("\ud800" <= char <= "\udfff" for char in event.value):
-        raise refusal("half of a surrogate pair is no character", _line(event))
+        raise YamlFault("half of a surrogate pair is no character", _line(event))
     return event.value
 
 
@@ -259,17 +275,17 @@ def _number(event: ScalarEvent, tag: str, kind: str) -> int | float:
     if kind == "int" and text.isdecimal() and text[0] != "0" and len(text) < 19:
         return int(text)  # almost all of them, at a third of the price
     if ":" in text:
-        raise refusal(f"{shown(text)} is a number in base 60 to YAML; put it in quotes to pass it as text", line)
+        raise YamlFault(f"{shown(text)} is a number in base 60 to YAML; put it in quotes to pass it as text", line)
     if len(text) > _MAX_NUMBER_CHARS:
-        raise refusal(f"{shown(text)} has more digits than can be kept; put it in quotes to pass it as text", line)
+        raise YamlFault(f"{shown(text)} has more digits than can be kept; put it in quotes to pass it as text", line)
     try:
         number: int | float = _READERS[kind](ScalarNode(tag, text))
     except (ValueError, IndexError) as error:
-        raise refusal(f"{shown(text)} is not what its tag {shown(tag)} says", line) from error
+        raise YamlFault(f"{shown(text)} is not what its tag {shown(tag)} says", line) from error
     if isinstance(number, float) and not math.isfinite(number):
-        raise refusal(f"{shown(text)} is not a number that can be kept; put it in quotes to pass it as text", line)
+        raise YamlFault(f"{shown(text)} is not a number that can be kept; put it in quotes to pass it as text", line)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
-        raise refusal(f"{shown(text)} has more than 64 bits and would be rounded; put it in quotes", line)
+        raise YamlFault(f"{shown(text)} has more than 64 bits and would be rounded; put it in quotes", line)
     return number
 
 

@@ -1,0 +1,1 @@
+"""Graphs as documents: a parsed value → a graph that is known to be sound, or the reason why not. Pure."""

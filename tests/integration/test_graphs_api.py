@@ -1,0 +1,267 @@
+"""`/graphs` over HTTP: put, shown and listed, by tenants and at two gateways at once, on a real nats-server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.subjects import Subjects, bucket_key
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, serving
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "release.yaml"
+RELEASE: dict[str, Any] = {
+    "title": "Release",
+    "nodes": [
+        "build",
+        {"id": "test", "params": {"platforms": ["linux"]}, "maxAttempts": 3},
+        {"id": "approve", "type": "wait", "title": "Go?", "prompt": {"question": "Ship it?"}, "timeoutSec": 60},
+        "deploy",
+    ],
+    "edges": [["build", "test"], ["test", "approve"], ["approve", "deploy"]],
+}
+WHOLE = [
+    {"id": "build", "type": "task"},
+    {"id": "test", "type": "task", "params": {"platforms": ["linux"]}, "maxAttempts": 3},
+    {
+        "id": "approve",
+        "type": "wait",
+        "title": "Go?",
+        "waitKey": "approve",
+        "prompt": {"question": "Ship it?"},
+        "timeoutSec": 60.0,
+    },
+    {"id": "deploy", "type": "task"},
+]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as opened:
+        yield opened
+
+
+async def put(
+    client: httpx.AsyncClient, graph_id: str = "release", graph: Any = RELEASE, **more: Any
+) -> httpx.Response:
+    return await client.put(f"/graphs/{graph_id}", json=graph, **more)
+
+
+def one(name: str) -> dict[str, Any]:
+    return {"nodes": [name]}
+
+
+async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: httpx.AsyncClient) -> None:
+    answer = await put(client)
+    shown = await client.get("/graphs/release")
+
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert told.pop("created") is True
+    assert told == shown.json()
+    assert told.pop("updatedAt").endswith("Z")
+    assert told == {
+        "graphId": "release",
+        "version": 1,
+        "title": "Release",
+        "nodes": WHOLE,
+        "edges": RELEASE["edges"],
+        "updatedBy": None,
+        "source": "graph",
+    }
+    assert answer.headers["etag"] == shown.headers["etag"] == '"1"'
+
+
+async def test_a_change_is_a_new_version_and_the_same_graph_in_other_words_is_not(client: httpx.AsyncClient) -> None:
+    await put(client)
+
+    again = await put(client, graph=RELEASE | {"nodes": WHOLE})
+    changed = await put(client, graph=RELEASE | {"title": "Release 2"})
+
+    assert (again.status_code, again.json()["version"], again.json()["created"]) == (200, 1, False)
+    assert (changed.status_code, changed.json()["version"], changed.json()["created"]) == (200, 2, False)
+
+
+@pytest.mark.parametrize("kind", ["application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "TEXT/X-YAML"])
+async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncClient, kind: str) -> None:
+    text = EXAMPLE.read_bytes()
+
+    answer = await client.put("/graphs/release", content=text, headers={"Content-Type": kind})
+    as_json = await client.put("/graphs/release", content=text)
+
+    assert answer.status_code == 201, answer.text
+    assert [node["id"] for node in answer.json()["nodes"]] == ["build", "test", "lint", "approve", "deploy"]
+    assert (as_json.status_code, as_json.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+
+
+async def test_a_version_is_shown_once_to_whoever_has_it(client: httpx.AsyncClient) -> None:
+    await put(client)
+
+    for said, status in (('"1"', 304), ('W/"1"', 304), ('"7", "1"', 304), ("*", 304), ('"2"', 200), ("1", 200)):
+        answer = await client.get("/graphs/release", headers={"If-None-Match": said})
+
+        assert (answer.status_code, answer.headers["etag"]) == (status, '"1"'), said
+        assert bool(answer.content) == (status == 200)
+
+
+async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient) -> None:
+    first = await put(client, graph=one("a"), params={"expectedVersion": 0})
+    second = await put(client, graph=one("b"), headers={"If-Match": '"1"'})
+    refused = [
+        await put(client, graph=one("c"), params={"expectedVersion": 0}),
+        await put(client, graph=one("c"), headers={"If-Match": '"1"'}),
+        await put(client, "another", one("c"), headers={"If-Match": '"1"'}),
+    ]
+    unclear = [
+        await put(client, graph=one("c"), headers={"If-Match": "2"}),
+        await put(client, graph=one("c"), headers={"If-Match": '"1", "2"'}),
+        await put(client, graph=one("c"), headers={"If-Match": '"2"'}, params={"expectedVersion": 1}),
+        await put(client, graph=one("c"), params={"expectedVersion": -1}),
+        await put(client, graph=one("c"), params={"expected_version": 2}),
+        await client.put("/graphs/release?expectedVersion=2&expectedVersion=2", json=one("c")),
+    ]
+
+    assert (first.status_code, second.json()["version"]) == (201, 2)
+    assert [(answer.status_code, answer.json()["err_id"]) for answer in refused] == [(409, "ERR-PYOCO-0057")] * 3
+    assert [(answer.status_code, answer.json()["err_id"]) for answer in unclear] == [(422, "ERR-PYOCO-0002")] * 6
+    assert (await client.get("/graphs/release")).json()["version"] == 2
+
+
+async def test_a_graph_that_is_not_there_is_a_404_whatever_it_is_called(client: httpx.AsyncClient) -> None:
+    for name in ("nothing", "%2e%2e", "x" * 400, "%00", "%ff"):
+        answer = await client.get(f"/graphs/{name}")
+
+        assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0056"), name
+
+
+@pytest.mark.parametrize("name", ["%2e", "%2e%2e", "x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
+async def test_a_graph_is_not_called_by_what_cannot_stand_in_a_path(client: httpx.AsyncClient, name: str) -> None:
+    answer = await put(client, name)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+
+
+async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: httpx.AsyncClient) -> None:
+    for name in ("rotate", "release", "backup", "日 報", "a.b"):
+        assert (await put(client, name)).status_code == 201
+
+    whole = (await client.get("/graphs")).json()
+    first = (await client.get("/graphs", params={"limit": 2})).json()
+    second = (await client.get("/graphs", params={"limit": 2, "cursor": first["nextCursor"]})).json()
+    some = (await client.get("/graphs", params={"q": "r"})).json()
+
+    assert [item["graphId"] for item in whole["items"]] == ["a.b", "backup", "release", "rotate", "日 報"]
+    assert whole["nextCursor"] is None
+    assert [item["graphId"] for item in first["items"] + second["items"]] == ["a.b", "backup", "release", "rotate"]
+    assert [item["graphId"] for item in some["items"]] == ["release", "rotate"]
+    item = some["items"][0]
+    assert item.pop("updatedAt").endswith("Z")
+    assert item == {
+        "graphId": "release",
+        "version": 1,
+        "title": "Release",
+        "updatedBy": None,
+        "source": "graph",
+        "nodeCount": 4,
+        "edgeCount": 3,
+    }
+    for query in ({"limit": 0}, {"limit": 201}, {"cursor": "!"}, {"prefix": "r"}):
+        assert (await client.get("/graphs", params=query)).status_code == 422
+
+
+async def test_two_gateways_that_write_at_once_leave_every_version_to_one_of_them(
+    config: NatsBackendConfig, broker: Broker, tmp_path: Path
+) -> None:
+    async with serving(config) as ours, serving(gateway_settings(broker.url, tmp_path / "theirs")) as theirs:
+        answers = await asyncio.gather(
+            *(put(gateway, graph=one(f"{name}{n}")) for n in range(4) for name, gateway in (("a", ours), ("b", theirs)))
+        )
+        shown = [(await gateway.get("/graphs/release")).json() for gateway in (ours, theirs)]
+        same = await asyncio.gather(*(put(gateway, "same", one("x")) for gateway in (ours, theirs) * 3))
+
+    assert sorted(answer.json()["version"] for answer in answers) == list(range(1, 9))
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
+    last = max((answer.json() for answer in answers), key=lambda told: told["version"])
+    assert shown == [{name: value for name, value in last.items() if name != "created"}] * 2
+    assert [answer.json()["version"] for answer in same] == [1] * 6
+    assert sorted(answer.status_code for answer in same) == [200] * 5 + [201]
+
+
+async def test_a_graph_belongs_to_the_tenant_that_put_it(
+    config: NatsBackendConfig, broker: Broker, tmp_path: Path
+) -> None:
+    guarded = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+    keys = [
+        showing(await hand_out(guarded, team, Scope.GRAPHS_WRITE, Scope.RUNS_READ)) for team in ("team-a", "team-b")
+    ]
+    reader = showing(await hand_out(guarded, "team-a", Scope.RUNS_READ))
+    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    async with serving(config) as client:
+        await put(client, "nobodys")
+    async with serving(guarded) as client:
+        answer = await put(client, headers=keys[0])
+        missing = await client.get("/graphs/missing", headers=keys[1])
+        strangers = [await client.get("/graphs/release", headers=other) for other in (keys[1], admin)]
+        own = await put(client, graph=one("b"), headers=keys[1])
+        lists = [(await client.get("/graphs", headers=key)).json()["items"] for key in (*keys, reader, admin)]
+        forbidden = await put(client, graph=one("c"), headers=reader)
+        unknown = await put(client)
+
+    assert answer.json()["updatedBy"] == keys[0]["X-API-Key"].split("_")[1]
+    assert [stranger.json() for stranger in strangers] == [missing.json()] * 2
+    assert (own.status_code, own.json()["version"]) == (201, 1)
+    assert [[item["graphId"] for item in items] for items in lists] == [["release"], ["release"], ["release"], []]
+    assert (forbidden.status_code, "graphs:write" in forbidden.json()["detail"]) == (403, True)
+    assert unknown.status_code == 401
+
+
+async def test_what_somebody_else_wrote_into_the_bucket_is_in_nobodys_way(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    await put(client, "good")
+    key = Subjects(config).graph_key(None, "odd")
+    async with await Connection.open(config, name="stranger") as stranger:
+        strange = [key, *(bucket_key(config.graphs_kv_bucket, f"-.{token}") for token in ("x", "_w", "Z29vZA-", "gg"))]
+        for subject in strange:
+            await stranger.request(subject, b"\xff not a graph")
+
+    listed = (await client.get("/graphs")).json()["items"]
+    missing = await client.get("/graphs/odd")
+    mended = await put(client, "odd")
+
+    assert [item["graphId"] for item in listed] == ["good"]
+    assert missing.status_code == 404
+    assert (mended.status_code, mended.json()["version"]) == (201, 1)
+    assert [item["graphId"] for item in (await client.get("/graphs")).json()["items"]] == ["good", "odd"]
+
+
+async def test_without_a_broker_nobody_is_told_that_there_are_no_graphs(
+    client: httpx.AsyncClient, broker: Broker
+) -> None:
+    await put(client)
+    broker.kill()
+
+    answers = [await put(client, graph=one("b")), await client.get("/graphs/release"), await client.get("/graphs")]
+
+    assert [answer.status_code for answer in answers] == [503] * 3

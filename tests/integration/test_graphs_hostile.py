@@ -1,0 +1,128 @@
+"""Graphs that were made to cost much or to be misread: refused in short words, while others are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from support.broker import Broker
+from support.gateways import gateway_settings, serving
+
+MIB = 1024 * 1024
+YAML = {"Content-Type": "application/yaml"}
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
+)
+
+
+@pytest_asyncio.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    with Broker(tmp_path) as broker:
+        async with serving(gateway_settings(broker.url, tmp_path)) as opened:
+            yield opened
+
+
+def edges(count: int) -> list[list[str]]:
+    """So many different edges without a cycle, between two hundred nodes and one that is not there."""
+    names = [f"{number:x}" for number in range(202)]
+    return [[a, b] for place, a in enumerate(names) for b in names[place + 1 :]][:count]
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"nodes: [a]", "not JSON"),
+        (b'{"nodes": ["\\ud800"]}', "not JSON"),
+        (b'{"nodes": [{"id": "a", "params": {"x": NaN}}]}', "not JSON"),
+        (b'{"nodes": [{"id": "a", "params": {"x": 18446744073709551616}}]}', "would be rounded"),
+        (f'{{"nodes": [{{"id": "a", "type": "wait", "prompt": {nested(80)}}}]}}'.encode(), "nested deeper than 64"),
+        (nested(100_000).encode(), "not JSON"),
+        (json.dumps({"nodes": ["a"], "edges": edges(20_001)}).encode(), "20001 edges are more than 20000"),
+        (json.dumps({"nodes": [str(n) for n in range(2_001)]}).encode(), "2001 nodes are more than 2000"),
+        (json.dumps({"nodes": ["a"], "title": "x" * MIB})[: MIB - 1].encode(), "not JSON"),
+        (json.dumps({"nodes": ["a"], "x" * (MIB - 100): 1}).encode(), "unknown field 'xxx"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_body_that_is_no_graph_is_refused_in_short_words(
+    client: httpx.AsyncClient, body: bytes, words: str
+) -> None:
+    answer = await client.put("/graphs/release", content=body)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+    assert words in answer.json()["detail"]
+    assert len(answer.content) < 1_500
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "aliases"),
+        ("nodes: &a [*a]", "refers to nothing"),
+        ("nodes: " + nested(200_000), "nested deeper than 32"),
+        ("nodes: [" + "a, " * 300_000 + "]", "more than 100000 values"),
+        ("nodes: [a]\nnodes: [b]", "stands twice"),
+        ("nodes: [!!python/object/apply:os.system ['id']]", "tag"),
+        ("nodes: [2026-01-01]", "put it in quotes"),
+        ("nodes: [a]\nedges:\n" + "".join(f"- ['{a}', '{b}']\n" for a, b in edges(20_001)), "20001 edges are more"),
+        ("nodes: [" + "x" * (MIB - 100) + "]", "is none"),
+    ],
+    ids=lambda value: value if len(value) < 40 else "",
+)
+async def test_yaml_that_is_no_graph_is_refused_in_short_words(
+    client: httpx.AsyncClient, text: str, words: str
+) -> None:
+    answer = await client.put("/graphs/release", content=text.encode(), headers=YAML)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+    assert words in answer.json()["detail"]
+    assert len(answer.content) < 1_500
+
+
+@pytest.mark.parametrize("headers", [{}, YAML])
+@pytest.mark.parametrize("body", [b"[" * (MIB + 1), b'{"nodes": ["' + b"x" * MIB + b'"]}'])
+async def test_a_body_that_is_too_large_is_not_read(
+    client: httpx.AsyncClient, body: bytes, headers: dict[str, str]
+) -> None:
+    answer = await client.put("/graphs/release", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (413, "ERR-PYOCO-0002")
+
+
+async def test_a_body_of_more_values_than_any_graph_has_is_refused_unread(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/graphs/release", content=b'{"nodes": [' + b"[]," * 300_000 + b"[]]}")
+
+    assert answer.status_code == 413
+    assert "more values" in answer.json()["detail"]
+
+
+async def test_the_largest_graphs_are_taken_and_many_bad_ones_at_once_leave_nothing_behind(
+    client: httpx.AsyncClient,
+) -> None:
+    names = [f"{number:x}" for number in range(202)]
+    large: dict[str, Any] = {"nodes": names, "edges": edges(19_000)}
+    text = "\n".join([f"nodes: {names}", "edges:", *(f"- ['{a}', '{b}']" for a, b in large["edges"])])
+
+    answers = await asyncio.gather(
+        client.put("/graphs/large", json=large),
+        client.put("/graphs/large", content=text.encode(), headers=YAML),
+        *(client.put(f"/graphs/bomb{n}", content=BOMB.encode(), headers=YAML) for n in range(8)),
+        client.get("/health"),
+    )
+
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 201, *[422] * 8]
+    listed = (await client.get("/graphs")).json()["items"]
+    assert [(item["graphId"], item["version"], item["edgeCount"]) for item in listed] == [("large", 1, 19_000)]
