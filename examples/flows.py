@@ -1,6 +1,7 @@
 """Flows to try the server with; `scripts/up` serves them.
 
 A resolver is given the name of a flow and returns the flow; KeyError means that it has no flow of that name.
+What is in `FLOWS` of its module the worker announces.
 """
 
 from __future__ import annotations

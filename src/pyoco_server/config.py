@@ -91,6 +91,7 @@ ABOVE_ZERO = Accepts("a number above 0", float, lambda value: isfinite(value) an
 ZERO_OR_MORE = Accepts("a number from 0", float, lambda value: isfinite(value) and 0 <= value <= MAX_SECONDS)
 YES_OR_NO = Accepts("0 | 1 | true | false | yes | no | on | off", _read_bool, lambda value: isinstance(value, bool))
 ANY_TEXT: Accepts[str] = Accepts("any text", str, lambda value: True)
+PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
 A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
 # One token of a NATS subject; streams and buckets keep to it too: the broker makes subjects and folders of them.
 NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
@@ -182,6 +183,9 @@ class NatsBackendConfig:
     )
     worker_stop_grace_period_sec: float = _setting(
         10.0, ZERO_OR_MORE, "How long a worker that stops lets its runs finish before it hands them back.", unit="s"
+    )
+    worker_flows: str = _setting(
+        "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
 
     # Job consumers (an existing consumer keeps what it was made with)

@@ -61,6 +61,25 @@ def test_a_killed_worker_is_disconnected_and_a_stopped_one_has_said_goodbye(tmp_
             until(states, lambda shown: shown["unlucky"] == "IDLE")
 
 
+def test_a_worker_announces_its_flows_and_a_name_that_nobody_announces_is_hinted_at(tmp_path: Path) -> None:
+    with (
+        up(tmp_path, env=QUICK) as program,
+        httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+        working("one", tmp_path),
+    ):
+        (shown,) = until(lambda: client.get("/workers").json(), lambda found: len(found) == 1)
+        signpost = tmp_path / "go-on"
+        client.post("/runs", json={"flow_name": "waits", "params": {"path": str(signpost)}})
+        until(lambda: client.get("/workers").json(), lambda found: found[0]["state"] == "RUNNING")
+        run_id = client.post("/runs", json={"flow_name": "helo"}).json()["run_id"]
+        told = client.get(f"/runs/{run_id}/explain").json()
+        signpost.touch()
+
+    assert shown["flows"][:3] == ["hello", "sum", "fails"]
+    assert [reason["code"] for reason in told["reasons"]] == ["all_slots_busy", "flow_not_announced"]
+    assert told["reasons"][1]["facts"]["announced_flows"][0] == "hello"
+
+
 def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_path: Path) -> None:
     with up(tmp_path, env=QUICK) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
         signpost = tmp_path / "go-on"

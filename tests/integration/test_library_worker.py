@@ -19,7 +19,7 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.ids import WorkerId
+from pyoco_server.execution.ids import RunId, WorkerId
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
 from support.flow_files import TWO_TASKS
@@ -138,6 +138,19 @@ async def test_a_run_is_worked_on_and_its_id_returned(config: NatsBackendConfig,
     assert run["tasks"] == {"hello": "SUCCEEDED"}
     assert run["task_records"]["hello"]["output"] == "Hello, library!"
     assert run["worker_id"] == "worker"
+
+
+async def test_every_event_of_a_run_carries_the_id_of_the_request_that_submitted_it(
+    config: NatsBackendConfig, flows: Flows
+) -> None:
+    async with serving(config) as client, worker(config, flows) as one, open_stores(config, name="test") as stores:
+        asked = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "order-66"})
+        run_id = RunId(asked.json()["run_id"])
+        await one.run_once(timeout=PATIENCE_SEC)
+        commits = [stored.commit for stored in await stores.log.read(run_id)]
+
+    assert {commit.actor.kind for commit in commits} == {"user", "worker"}
+    assert {commit.correlation_id for commit in commits} == {"order-66"}
 
 
 async def test_nothing_to_do_is_none_after_the_time_that_was_given(config: NatsBackendConfig, flows: Flows) -> None:

@@ -44,6 +44,7 @@ FIELDS = {
     "stopped_at",
     "stop_reason",
     "wheel_sync",
+    "flows",
 }
 EVERYBODY = {"scope": "all", "include_hidden": "true"}
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.runlog.lines import Level, LogLine, Stream
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
@@ -78,6 +79,7 @@ class ScriptedExecutor:
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
         self.wheels: tuple[WheelUsed, ...] = ()
+        self.flows: tuple[AnnouncedFlow, ...] = ()
         self._free = asyncio.Semaphore(slots)
         self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
         self._on_begin = on_begin

@@ -14,7 +14,7 @@ LONGEST_TEXT = 10_000
 
 
 def encode_job(job: Job) -> bytes:
-    """The message that a worker of any version understands; a flow.yaml or a time limit is one more field."""
+    """The message that a worker of any version understands; what not every run has is one more field."""
     plain = {
         "run_id": job.run_id,
         "flow_name": job.flow_name,
@@ -27,6 +27,8 @@ def encode_job(job: Job) -> bytes:
         plain["workflow_yaml"] = job.workflow_yaml
     if job.timeout_sec is not None:
         plain["timeout_sec"] = job.timeout_sec
+    if job.correlation_id is not None:
+        plain["correlation_id"] = job.correlation_id
     return orjson.dumps(plain)
 
 

@@ -20,8 +20,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InternalError, NatsUnavailable, WorkerNotFound
 from pyoco_server.execution.ids import WorkerId
 from pyoco_server.fleet.facts import is_alive, run_facts
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerRecord, state_of
-from pyoco_server.fleet.sight import Sighting
+from pyoco_server.fleet.sight import Sighting, announced
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class FleetView:
         self._heard: dict[WorkerId, _Heard] = {}
         self._in_touch_at = clock.monotonic()
         self._caught_up = asyncio.Event()
+        self._announced: tuple[object, Mapping[str, AnnouncedFlow]] = ((), {})
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -80,6 +82,22 @@ class FleetView:
         """How many workers live: not stopped, and heard of lately."""
         within_sec = self._config.workers_kv_ttl_sec
         return sum(is_alive(seen, seen.record.instance_id, within_sec=within_sec) for seen in self.sightings())
+
+    def announced_flows(self) -> Sequence[AnnouncedFlow]:
+        """The flows that workers at work announce, by name."""
+        return tuple(self._flows().values())
+
+    def announced_flow(self, name: str) -> AnnouncedFlow | None:
+        """The flow of that name, if a worker at work announces it."""
+        return self._flows().get(name)
+
+    def _flows(self) -> Mapping[str, AnnouncedFlow]:
+        active = [seen for seen in self.sightings() if seen.is_active]
+        # Quickly compared: what is announced again is the same value (`flows_from_plain`).
+        key = [(one.record.worker_id, one.record.started_at, one.record.tags, one.record.flows) for one in active]
+        if key != self._announced[0]:
+            self._announced = key, announced(active)
+        return self._announced[1]
 
     def facts_of(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         """What to show of the worker beside a run's snapshot."""

@@ -26,7 +26,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
-from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 
@@ -58,11 +57,7 @@ class Gateway:
     @property
     def graphs(self) -> Graphs:
         """Graphs by name."""
-        return Graphs(stores=self.stores, flows=self.announced_flows)
-
-    def announced_flows(self) -> Sequence[AnnouncedFlow]:
-        """The flows that workers say they serve; so far none of them says so."""
-        return ()
+        return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
     async def submit(
         self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None

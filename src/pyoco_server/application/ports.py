@@ -206,6 +206,7 @@ class Job:
     params: Mapping[str, Any] = field(default_factory=dict)
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
+    correlation_id: str | None = None  # what the asking is recognised by, in the worker's events and log lines too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import logging
 from pyoco_server.application.handle import commit, handle
 from pyoco_server.application.ports import Job
 from pyoco_server.application.stores import GATEWAY, Origin, Stores
-from pyoco_server.application.workflow import Workflow, workflow_text
+from pyoco_server.application.workflow import Workflow, first_commit, workflow_in
 from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.execution.decide import Why
@@ -34,9 +34,10 @@ async def submit_command(stores: Stores, create: CreateExecution, origin: Origin
         raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
     # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
     # there reads the log.
+    job = job_of(created, create.workflow_yaml, origin.correlation_id)
     outcomes = await asyncio.gather(
         stores.snapshots.advance(created, create=True),
-        stores.queue.publish(job_of(created, create.workflow_yaml), created_sequence=created.version),
+        stores.queue.publish(job, created_sequence=created.version),
         return_exceptions=True,
     )
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -63,11 +64,14 @@ def create_command(
 
 
 async def job_again(stores: Stores, execution: Execution) -> Job:
-    """The message for a run that is queued once more."""
-    return job_of(execution, await workflow_text(stores.log, execution))
+    """The message for a run that is queued once more; what only the first commit knows is read from the log."""
+    first = await first_commit(stores.log, execution.execution_id)
+    if first is None:
+        return job_of(execution)
+    return job_of(execution, workflow_in(first), first.correlation_id)
 
 
-def job_of(execution: Execution, workflow_yaml: str | None = None) -> Job:
+def job_of(execution: Execution, workflow_yaml: str | None = None, correlation_id: str | None = None) -> Job:
     """The message that asks a worker to run this execution."""
     request = execution.request
     return Job(
@@ -79,6 +83,7 @@ def job_of(execution: Execution, workflow_yaml: str | None = None) -> Job:
         submitted_at=execution.created_at or execution.updated_at,
         workflow_yaml=workflow_yaml,
         timeout_sec=request.timeout_sec,
+        correlation_id=correlation_id,
     )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyoco_server.application.ports import EventLog
-from pyoco_server.execution.events import ExecutionCreated
+from pyoco_server.execution.events import Commit, ExecutionCreated
+from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
 from pyoco_server.flowfile.document import FlowFile
 
@@ -36,8 +37,16 @@ async def workflow_text(log: EventLog, execution: Execution) -> str | None:
     """The text that the run was submitted with, from its first commit; None for a run of a flow that workers know."""
     if execution.request.workflow_yaml_sha256 is None:
         return None
-    for stored in await log.read(execution.execution_id):
-        for event in stored.commit.events:
-            if isinstance(event, ExecutionCreated):
-                return event.workflow_yaml
-    return None
+    first = await first_commit(log, execution.execution_id)
+    return None if first is None else workflow_in(first)
+
+
+async def first_commit(log: EventLog, run_id: RunId) -> Commit | None:
+    """The commit that brought the run into being; None when retention has taken it."""
+    commits = await log.read(run_id)
+    return commits[0].commit if commits else None
+
+
+def workflow_in(first: Commit) -> str | None:
+    """The text in a run's first commit."""
+    return next((event.workflow_yaml for event in first.events if isinstance(event, ExecutionCreated)), None)

@@ -22,6 +22,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.logs import configure_logging
 from pyoco_server.runlog.lines import LogLine
+from pyoco_server.worker.announce import names_in
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.supervisor import Supervisor, unless_stopped
 from pyoco_server.worker.wheel_sync import WheelSync
@@ -47,6 +48,10 @@ def worker(
             help="Function of a flow's name that returns it: module:func or path.py:func. None: flow.yaml only."
         ),
     ] = None,
+    flows: Annotated[
+        str | None,
+        typer.Option(help="Flows to announce: names joined by commas. None: those that the resolver says it has."),
+    ] = None,
     wheel_sync: Annotated[
         bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Install the wheels meant for these tags.")
     ] = None,
@@ -60,6 +65,7 @@ def worker(
     config = NatsBackendConfig.from_env(
         nats_url=nats_url,
         data_dir=data_dir,
+        worker_flows=flows,
         wheel_sync_enabled=wheel_sync,
         wheel_sync_dir=wheel_sync_dir,
         wheel_sync_interval_sec=wheel_sync_interval_sec,
@@ -87,7 +93,7 @@ async def _work(
         opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
         stores = await unless_stopped(stop.asked, opening)
         if stores is not None:
-            pool = RunnerPool(flow_resolver or "", slots, _print)
+            pool = RunnerPool(flow_resolver or "", slots, _print, names_in(config.worker_flows))
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow, flows_from_plain, flows_to_plain
 
 
 class WorkerState(Enum):
@@ -35,6 +36,7 @@ class WorkerRecord:
     stopped_at: float | None = None
     stop_reason: str | None = None
     wheel_sync: Mapping[str, Any] | None = None
+    flows: tuple[AnnouncedFlow, ...] = ()
     hidden: bool = False
 
     def says_state(self) -> WorkerState:
@@ -71,6 +73,7 @@ def to_plain(record: WorkerRecord) -> dict[str, Any]:
         "stopped_at": record.stopped_at,
         "stop_reason": record.stop_reason,
         "wheel_sync": record.wheel_sync,
+        "flows": flows_to_plain(record.flows),
     }
 
 
@@ -98,6 +101,7 @@ def from_plain(plain: Mapping[str, Any]) -> WorkerRecord:
         stopped_at=plain.get("stopped_at"),
         stop_reason=plain.get("stop_reason"),
         wheel_sync=plain.get("wheel_sync"),
+        flows=flows_from_plain(plain.get("flows")),
         hidden=plain.get("hidden", False),
     )
 

@@ -6,8 +6,9 @@ Pure: how long a worker has been silent is told, never read from a clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerRecord, WorkerState
 
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
@@ -61,6 +62,21 @@ def chosen(fleet: Iterable[Sighting], query: WorkerQuery) -> list[Sighting]:
     return sorted((seen for seen in fleet if _fits(seen, query)), key=_place)
 
 
+def announced(fleet: Iterable[Sighting]) -> dict[str, AnnouncedFlow]:
+    """The flows that those at work announce, by name, with every tag under which they are served.
+
+    Where workers differ, the one that started last knows what the flow looks like now, if it says so at all.
+    """
+    flows: dict[str, AnnouncedFlow] = {}
+    tags: dict[str, set[str]] = {}
+    for seen in sorted((seen for seen in fleet if seen.is_active), key=_age):
+        for flow in seen.record.flows:
+            tags.setdefault(flow.name, set()).update(seen.record.tags)
+            if flow.nodes or flow.name not in flows:
+                flows[flow.name] = flow
+    return {name: replace(flows[name], tags=tuple(sorted(tags[name]))) for name in sorted(flows)}
+
+
 def outdated(records: Iterable[WorkerRecord], now: float) -> Sequence[WorkerRecord]:
     """Records that have had their time: long unseen, or more than anybody looks through."""
     by_age = sorted(records, key=lambda record: record.last_seen_at, reverse=True)
@@ -69,6 +85,12 @@ def outdated(records: Iterable[WorkerRecord], now: float) -> Sequence[WorkerReco
         for place, record in enumerate(by_age)
         if now - record.last_seen_at > (KEEP_UNSEEN_SEC if place < KEEP_MOST else KEEP_MOST_UNSEEN_SEC)
     ]
+
+
+def _age(seen: Sighting) -> tuple[float, str]:
+    started_at = seen.record.started_at
+    # A stranger's record may say anything.
+    return started_at if isinstance(started_at, int | float) else 0.0, seen.record.worker_id
 
 
 def _fits(seen: Sighting, query: WorkerQuery) -> bool:

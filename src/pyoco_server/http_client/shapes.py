@@ -160,6 +160,7 @@ class WorkerRecord(TypedDict):
     stopped_at: NotRequired[float | None]
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
+    flows: NotRequired[list[str]]
 
 
 class WorkerPatched(TypedDict):

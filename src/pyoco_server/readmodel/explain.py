@@ -12,7 +12,7 @@ from typing import Any
 
 from pyoco_server.errors import FlowNotFound
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, NodeStatus
+from pyoco_server.execution.state import Execution, NodeStatus, Request
 from pyoco_server.fleet.facts import is_alive, is_stale, worker_now
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.sight import Sighting
@@ -24,6 +24,7 @@ SOON_SEC = 5.0
 CANCEL_HEARD_HEARTBEATS = 2
 MOST_TAGS = 50
 MOST_TASKS = 5
+MOST_FLOWS = 5
 MAX_ERROR_CHARS = 500
 
 
@@ -136,6 +137,17 @@ def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         yield Reason(code="about_to_start", facts=facts)
     else:
         yield Reason(code="waits_although_free", facts={**facts, "requeue_after_sec": evidence.rules.requeue_after_sec})
+    yield from _flow_not_announced(execution.request, live)
+
+
+def _flow_not_announced(request: Request, live: Sequence[Sighting]) -> Iterator[Reason]:
+    """Whether the name may be a slip. Never sure: a worker may serve flows that it does not announce."""
+    announced = {flow.name for seen in live for flow in seen.record.flows}
+    all_announce = all(seen.record.flows for seen in live)
+    if request.workflow_yaml_sha256 is None and all_announce and request.flow_name not in announced:
+        flows = get_close_matches(request.flow_name, announced, n=MOST_FLOWS, cutoff=0.0)
+        facts = {"flow_name": request.flow_name, "tag": request.tag, "announced_flows": flows}
+        yield Reason(code="flow_not_announced", facts=facts)
 
 
 def _nobody_for(tag: str, evidence: Evidence) -> Iterator[Reason]:

@@ -76,6 +76,12 @@ WORDS: Mapping[str, Words] = {
         "The gateway queues it again by itself after {requeue_after_sec} s; the log of the workers may say why.",
         "{requeue_after_sec} 秒経過後に Gateway が自動で再投入します。worker のログも確認してください。",
     ),
+    "flow_not_announced": Words(
+        "No worker of the tag {tag} announces a flow named {flow_name}; one may serve it all the same.",
+        "tag {tag} の worker はいずれも flow {flow_name} を公表していません（公表せずに処理できる場合もあります）。",
+        "Announced, the most similar first: {announced_flows}. If {flow_name} is a slip, cancel this run.",
+        "公表されている flow（類似順）: {announced_flows}。誤記であれば、この run を取り消してください。",
+    ),
     "running": Words(
         "Running on {worker_id} for {running_sec} s; its last sign of life is {heartbeat_sec} s old.",
         "{worker_id} で {running_sec} 秒間実行中です。最終 heartbeat は {heartbeat_sec} 秒前です。",

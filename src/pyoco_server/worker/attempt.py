@@ -90,7 +90,9 @@ class Attempt:
     def __init__(self, place: Workplace, delivery: Delivery, job: Job) -> None:
         self.job = job
         self.delivery = delivery
-        self.ledger = Ledger(place.stores, place.origin, job.run_id)
+        # All that is written of this run can be found by what its submit can be found by.
+        self._origin = replace(place.origin, correlation_id=job.correlation_id)
+        self.ledger = Ledger(place.stores, self._origin, job.run_id)
         self._place = place
         self._runner: Runner | None = None
         self._log: RunLog | None = None
@@ -225,7 +227,7 @@ class Attempt:
 
     async def _cancel_before_start(self) -> Outcome:
         command = ConfirmCanceled(at=self._now(), how=StopHow.BEFORE_START)
-        await handle(self._place.stores, self.run_id, command, self._place.origin)
+        await handle(self._place.stores, self.run_id, command, self._origin)
         return AlreadyFinished()
 
     async def _give_up(self, attempts: int) -> Outcome:
@@ -234,7 +236,7 @@ class Attempt:
             message=f"given up after {attempts} attempts: each time its worker was lost before the end",
         )
         command = FailExecution(at=self._now(), error=failure)
-        await handle(self._place.stores, self.run_id, command, self._place.origin)
+        await handle(self._place.stores, self.run_id, command, self._origin)
         return GivenUp(letter=self._letter(MAX_DELIVER, failure))
 
     async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
@@ -278,6 +280,7 @@ class Attempt:
             place.config.max_run_log_bytes,
             place.spawn,
             is_away=lambda: not broker.connected,
+            facts=self.ledger.facts(),
         )
         log.begin()
         self._log = log
@@ -461,8 +464,7 @@ class Attempt:
 
     def facts(self) -> dict[str, object]:
         """What a log line about this attempt carries."""
-        return {
-            "run_id": self.run_id,
+        return self.ledger.facts() | {
             "flow_name": self.job.flow_name,
             "tag": self.job.tag,
             "worker_id": self._place.worker_id,

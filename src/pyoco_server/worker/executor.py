@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.steps import Report, RunJob
 
@@ -39,6 +40,10 @@ class Executor(Protocol):
     @property
     def stopped_by_kill(self) -> StopHow:
         """What a kill amounts to: a process is killed, a thread can only be abandoned."""
+
+    @property
+    def flows(self) -> tuple[AnnouncedFlow, ...]:
+        """What the worker announces: known when it has started, and new with a new environment."""
 
     def borrow(self) -> AbstractAsyncContextManager[Runner]:
         """Wait for a free runner and hold it."""

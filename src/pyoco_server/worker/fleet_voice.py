@@ -9,6 +9,7 @@ from typing import Any
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerRecord
 
 
@@ -24,10 +25,12 @@ class FleetVoice:
         slots: int,
         current: Callable[[], Sequence[RunId]],
         wheel_sync: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        flows: Callable[[], tuple[AnnouncedFlow, ...]] = lambda: (),
     ) -> None:
         self._stores = stores
         self._current = current
         self._wheel_sync = wheel_sync
+        self._flows = flows
         self._record = WorkerRecord(
             worker_id=worker_id,
             instance_id=instance_id,
@@ -73,7 +76,7 @@ class FleetVoice:
         await self._say(replace(idle, stopped_at=now, stop_reason=reason))
 
     def _present(self) -> WorkerRecord:
-        record = replace(self._record, wheel_sync=self._wheel_sync())
+        record = replace(self._record, wheel_sync=self._wheel_sync(), flows=self._flows())
         if self._last_run is None:
             return record
         run_id, status = self._last_run

@@ -23,8 +23,6 @@ from typing import Any, NoReturn
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, RunStatus
 
-from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
-from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.trace import (
     NatsKvTraceBackend,
     NodeBegan,
@@ -36,6 +34,7 @@ from pyoco_server.trace import (
     encodable,
 )
 from pyoco_server.worker.file_flow import flow_from_file
+from pyoco_server.worker.flow_shape import names_in_order
 from pyoco_server.worker.outputs import storable
 from pyoco_server.worker.pooled_engine import PooledEngine
 from pyoco_server.worker.progress import ProgressDesk, Report, TaskContext
@@ -43,8 +42,6 @@ from pyoco_server.worker.steps import Ended, RunJob
 
 Emit = Callable[[Step], None]
 Resolver = Callable[[str], Flow]
-
-NAMES_CAP_BYTES = 1024 * 1024
 
 
 class TaskExited(RuntimeError):
@@ -171,7 +168,7 @@ def _failed(error: BaseException) -> Ended:
 def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> None:
     if cancel.is_set():
         raise RunCancelled
-    emit(NodesDeclared(at=time.time(), nodes=_names_in_order(flow)))
+    emit(NodesDeclared(at=time.time(), nodes=names_in_order(flow)))
     for task in flow.tasks:
         if not getattr(task.func, "guarded_by_pyoco_server", False):
             task.func = _guarded(task.func)
@@ -197,25 +194,6 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
             raise
         finally:
             desk.close()
-
-
-def _names_in_order(flow: Flow) -> tuple[str, ...]:
-    """Each node after those it waits for, otherwise by name: `flow.tasks` is a set."""
-    waiting: dict[str, set[str]] = {t.name: {d.name for d in t.dependencies} for t in flow.tasks}
-    if sum(len(name.encode()) for name in waiting) > NAMES_CAP_BYTES:
-        raise ValueError(f"the names of the flow's tasks take more than {NAMES_CAP_BYTES} bytes")
-    if len(waiting) > MAX_NODES:
-        raise ValueError(f"the flow has {len(waiting)} tasks; at most {MAX_NODES} can be run")
-    if misnamed := [name for name in waiting if not 1 <= len(name) <= MAX_NODE_ID_CHARS]:
-        raise ValueError(f"the name of a task has 1 to {MAX_NODE_ID_CHARS} characters, not {len(misnamed[0])}")
-    ordered: list[str] = []
-    while waiting:
-        free = sorted(name for name, before in waiting.items() if not before & waiting.keys())
-        # A cycle is the engine's to refuse; here every name is told all the same.
-        for name in free or sorted(waiting):
-            del waiting[name]
-            ordered.append(name)
-    return tuple(ordered)
 
 
 def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
 MAX_FLOW_NAME_CHARS = 256
 # The end of the year 9999, the last that calendars know; milliseconds are beyond it.
 LAST_TIME = 253_402_300_799
+MAX_CORRELATION_ID_CHARS = 256
 
 
 def parse_job(payload: bytes) -> Job:
@@ -55,6 +56,7 @@ def _job(plain: dict[str, Any]) -> Job:
         submitted_at=float(submitted_at),
         workflow_yaml=workflow_yaml,
         timeout_sec=_timeout_sec(plain.get("timeout_sec")),
+        correlation_id=_correlation_id(plain.get("correlation_id")),
     )
 
 
@@ -68,6 +70,13 @@ def _timeout_sec(value: object) -> float | None:
     if not _is_number(value) or not 0 < value <= MAX_TIMEOUT_SEC:
         raise InvalidJob(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
     return float(value)
+
+
+def _correlation_id(value: object) -> str | None:
+    """Never a reason to refuse a job: what cannot stand in one log line is as good as none."""
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_CORRELATION_ID_CHARS:
+        return None
+    return value if value.isprintable() else None
 
 
 def _text(plain: dict[str, Any], key: str) -> str:

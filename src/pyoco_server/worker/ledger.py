@@ -46,6 +46,11 @@ class Ledger:
     def run_id(self) -> RunId:
         return self.execution.execution_id
 
+    def facts(self) -> dict[str, object]:
+        """By which a log line about the run is found."""
+        correlation_id = self._origin.correlation_id
+        return {"run_id": self.run_id} | ({} if correlation_id is None else {"correlation_id": correlation_id})
+
     async def open(self) -> Execution:
         """Read the run: its snapshot, or its log where there is no snapshot (yet)."""
         self._known = await self._stores.snapshots.load(self.run_id)
@@ -110,8 +115,8 @@ class Ledger:
                     raise LetGo from error
                 logger.warning(
                     "could not write; trying again",
-                    extra={
-                        "run_id": self.run_id,
+                    extra=self.facts()
+                    | {
                         "seconds": pause,
                         "err_id": TerminalNotRecorded.err_id,
                         "msg_id": TerminalNotRecorded.msg_id,

@@ -16,6 +16,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidJob, InvalidRequest, InvalidUsage
 from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.worker.announce import names_in
 from pyoco_server.worker.flow_run import Resolver
 from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.resolver import no_flows
@@ -102,7 +103,7 @@ class PyocoNatsWorker:
 
     async def _enter(self) -> None:
         stores = await self._open.enter_async_context(open_stores(self._config, name=f"pyoco-worker {self._worker_id}"))
-        executor = ThreadExecutor(self._resolver)
+        executor = ThreadExecutor(self._resolver, names_in(self._config.worker_flows))
         self._supervisor = Supervisor(stores, executor, self._config, self._worker_id, self._tags, slots=1)
         await self._open.enter_async_context(self._supervisor.in_service())
         for tag in self._tags:

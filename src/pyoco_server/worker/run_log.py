@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyoco_server.application.ports import LogStore, Stored, StoredChunk
@@ -45,12 +45,14 @@ class RunLog:
         limit_bytes: int,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         is_away: Callable[[], bool] = lambda: False,
+        facts: Mapping[str, object] | None = None,
     ) -> None:
         self._logs = logs
         self._run_id = run_id
         self._attempt = attempt
         self._spawn = spawn
         self._is_away = is_away
+        self._more_facts = facts or {}
         self._buffer = LogBuffer(limit_bytes)
         self._first_task: str | None = None
         self._last: StoredChunk | None = None
@@ -206,4 +208,4 @@ class RunLog:
 
     def _facts(self) -> dict[str, object]:
         ids = {"err_id": LogNotRecorded.err_id, "msg_id": LogNotRecorded.msg_id}
-        return {"run_id": self._run_id, "attempt": self._attempt} | ids
+        return {"run_id": self._run_id, "attempt": self._attempt, **self._more_facts} | ids

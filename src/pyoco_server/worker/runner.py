@@ -13,12 +13,23 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pyoco_server.execution.state import WheelUsed
+from pyoco_server.fleet.flows import Announcement
 from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.fork_link import ForkLink
 from pyoco_server.worker.log_pipe import LogPipe
 from pyoco_server.worker.pipe import CorruptFrame, Decoder, encode
-from pyoco_server.worker.steps import Died, Ended, Report, RunJob, Step, ended_from_wire, job_to_wire, step_from_wire
+from pyoco_server.worker.steps import (
+    Died,
+    Ended,
+    Report,
+    RunJob,
+    Step,
+    announcement_from_wire,
+    ended_from_wire,
+    job_to_wire,
+    step_from_wire,
+)
 
 Message = tuple[Step, ...] | Ended | Died
 OnOutput = Callable[[str, Sequence[LogLine]], None]
@@ -48,6 +59,7 @@ class Runner(asyncio.Protocol):
         self.is_busy = False
         self.has_served = False
         self.loaded: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._flows: asyncio.Future[Announcement] = asyncio.get_running_loop().create_future()
         self._link = link
         self._exit = link.exit_of(pid)
         self._log = LogPipe(log_descriptor, self._heard)
@@ -76,6 +88,11 @@ class Runner(asyncio.Protocol):
         self._log.begin_run()
         self._hear = hear
         self._write(frame)
+
+    def ask_for_flows(self, names: Sequence[str]) -> asyncio.Future[Announcement]:
+        """Becomes the flows that it knows, or is cancelled with it; give it no job afterwards."""
+        self._write(encode(["announce", names]))
+        return self._flows
 
     def cancel(self) -> None:
         """Ask the present run to stop: the engine starts nothing more, tasks see `ctx.is_cancelled`."""
@@ -127,8 +144,8 @@ class Runner(asyncio.Protocol):
         self._log.close()
         if self._transport is not None:
             self._transport.abort()
-        if not self.loaded.done():
-            self.loaded.cancel()
+        self.loaded.cancel()
+        self._flows.cancel()
 
     async def _exit_status(self) -> int | None:
         await asyncio.wait([self._exit], timeout=EXIT_WORD_SEC)
@@ -201,6 +218,9 @@ class Runner(asyncio.Protocol):
             case ["ready", trouble]:
                 if not self.loaded.done():
                     self.loaded.set_result(trouble)
+            case ["announced", flows, left_out]:
+                if not self._flows.done():
+                    self._flows.set_result(announcement_from_wire(flows, left_out))
             case _:
                 raise ValueError(f"not a word of a runner: {message!r:.200}")
 

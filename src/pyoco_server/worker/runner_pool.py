@@ -17,15 +17,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.execution.state import StopHow
+from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
+from pyoco_server.worker.announce import warn_of_left_out
 from pyoco_server.worker.environment import Lodging
 from pyoco_server.worker.generation import Generation
 from pyoco_server.worker.runner import OnOutput, Runner
+from pyoco_server.worker.scout import scout
 from pyoco_server.worker.steps import Died
 
 LOADING_LIMIT_SEC = 120.0
@@ -39,13 +42,16 @@ class RunnerPool:
     """`size` warm runners that know the flows of `resolver`; start it from the main thread (see `ForkLink.start`).
 
     `on_output(run_id, lines)` is called in the loop with what a runner writes, with an empty run id before its first
-    run; it must neither wait nor raise.
+    run; it must neither wait nor raise. `flows` are those of the present environment: of the given names, else those
+    that the resolver says it has.
     """
 
     stopped_by_kill = StopHow.KILLED
 
-    def __init__(self, resolver: str, size: int, on_output: OnOutput) -> None:
+    def __init__(self, resolver: str, size: int, on_output: OnOutput, flow_names: Sequence[str] = ()) -> None:
+        self.flows: tuple[AnnouncedFlow, ...] = ()
         self._resolver = resolver
+        self._flow_names = flow_names
         self._size = size
         self._on_output = on_output
         self._present = Generation(resolver, Lodging(), on_output)
@@ -66,10 +72,14 @@ class RunnerPool:
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
         self._slots = [asyncio.create_task(self._keep_slot(first)) for first in first_tries]
+        scouting = asyncio.create_task(self._scout(self._present))
         try:
             outcomes = await asyncio.gather(*first_tries, return_exceptions=True)
+            self._announce(await scouting)
         except BaseException:
+            scouting.cancel()
             await self.close()
+            await asyncio.wait([scouting])
             raise
         for trouble in outcomes:
             if trouble is not None:
@@ -85,6 +95,7 @@ class RunnerPool:
             fresh = Generation(self._resolver, lodging, self._on_output)
             try:
                 first = await self._first_of(fresh)
+                announcement = await self._scout(fresh)
             except BaseException:
                 await fresh.close()
                 raise
@@ -94,6 +105,7 @@ class RunnerPool:
             past, self._present = self._present, fresh
             self._past.add(past)
             self._spares = deque([first])
+            self._announce(announcement)
             for runner in past.runners - self._borrowed:
                 runner.kill()
             await self._close_if_empty(past)
@@ -228,6 +240,17 @@ class RunnerPool:
         if trouble is not None:
             raise InvalidUsage(trouble, resolver=self._resolver)
         return runner
+
+    # --- announcing ---------------------------------------------------------------------------------------------------
+
+    async def _scout(self, generation: Generation) -> Announcement:
+        if not self._resolver:
+            return Announcement()
+        return await scout(generation, self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
+
+    def _announce(self, announcement: Announcement) -> None:
+        self.flows = announcement.flows
+        warn_of_left_out(announcement)
 
     async def _close_if_empty(self, generation: Generation) -> None:
         """The fork server of an environment that nobody begins runs in any more goes with its last runner."""

@@ -5,6 +5,7 @@ said by the supervisor. The main thread runs flows; a reader thread hears the su
 
     reader:  ["run", job] ──▶ queue ──▶ main: run_job ──▶ outbox ──▶ ["steps", [step, …], ended | null]
              ["cancel", run id] ──▶ switch of that run              (after 10 ms, or with the end of the run)
+             ["announce", names] ──▶ queue ──▶ main: announce ──▶ ["announced", flows, what was left out]
 """
 
 from __future__ import annotations
@@ -27,17 +28,28 @@ from typing import Any, NoReturn
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import Step
 from pyoco_server.worker import process_tree
+from pyoco_server.worker.announce import announce
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.pipe import Decoder, FrameTooLarge, encode
 from pyoco_server.worker.resolver import load_resolver
 from pyoco_server.worker.runner_voice import Voice, take_over
-from pyoco_server.worker.steps import EXIT_CUT_OFF, Ended, RunJob, ended_to_wire, job_from_wire, step_to_wire
+from pyoco_server.worker.steps import (
+    EXIT_CUT_OFF,
+    Ended,
+    RunJob,
+    announcement_to_wire,
+    ended_to_wire,
+    job_from_wire,
+    step_to_wire,
+)
 
 STEPS_WAIT_MS = 10
 READ_BYTES = 256 * 1024
 CONTROL_DESCRIPTOR, LOG_DESCRIPTOR = 3, 4
 LAST_DESCRIPTOR = 65_536
 CLOSED_BY_A_TASK = (errno.EBADF, errno.ENOTSOCK)
+
+_Names = tuple[str, ...]
 
 
 def run_forked(*, control: int, log: int, resolver: str, parent_pid: int) -> NoReturn:
@@ -144,7 +156,7 @@ class RunnerProcess:
         self.voice = voice
         self._supervisor = supervisor
         self._sending = threading.Lock()
-        self._jobs: queue.SimpleQueue[_Run] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[_Run | _Names] = queue.SimpleQueue()
         self._current: _Run | None = None
         self._wake, self._wake_writer = os.pipe()
         self._reader_sleeps = True
@@ -156,7 +168,10 @@ class RunnerProcess:
         surroundings = _Surroundings()
         self.send(encode(["ready", trouble]))
         while True:
-            run = self._jobs.get()
+            run = self._asked.get()
+            if not isinstance(run, _Run):
+                self.send(encode(["announced", *announcement_to_wire(announce(resolver, run))]))
+                continue
             self.voice.begin_run()
             ended = run_job(resolver, run.job, run.emit, run.cancel)
             surroundings.restore()
@@ -227,7 +242,9 @@ class RunnerProcess:
             case ["run", [*wire]]:
                 self._current = _Run(job_from_wire(wire), self)
                 self._reader_sleeps = False
-                self._jobs.put(self._current)
+                self._asked.put(self._current)
+            case ["announce", [*names]]:
+                self._asked.put(tuple(names))
             case ["cancel", run_id]:
                 # By name: a cancel that comes late must not hit the next run.
                 if self._current is not None and self._current.job.run_id == run_id:

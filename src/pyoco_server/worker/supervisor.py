@@ -81,7 +81,10 @@ class Supervisor:
             spawn=self._spawn,
             line=self._line,
         )
-        self._voice = FleetVoice(stores, worker_id, instance_id, self.tags, slots, self._running, self._wheel_sync)
+        self._voice = FleetVoice(
+            *(stores, worker_id, instance_id, self.tags, slots, self._running, self._wheel_sync),
+            flows=lambda: executor.flows,
+        )
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
         """Work until `stop` is set; then finish within the grace, and hand back the rest: sooner with `at_once`."""
@@ -103,7 +106,7 @@ class Supervisor:
             # Before it is in the fleet: of two that start under one name, the one that is in answers the other.
             await self._stores.signals.listen(self._place.instance_id, self._tapped, self._holds)
             await self._voice.enter()
-            logger.info("worker ready", extra=self._facts())
+            logger.info("worker ready", extra=self._facts() | {"flows": len(self._executor.flows)})
             unasked = [asyncio.create_task(self._tick_for_ever())]
             if self._sync is not None:
                 unasked.append(asyncio.create_task(self._sync.run()))

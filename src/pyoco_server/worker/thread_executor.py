@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pyoco_server.execution.state import StopHow, WheelUsed
+from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
 from pyoco_server.runlog.lines import LogLine
+from pyoco_server.worker.announce import ANNOUNCE_LIMIT_SEC, announce, warn_of_left_out
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
 from pyoco_server.worker.steps import Died, Report, RunJob, Step
@@ -23,12 +25,33 @@ class ThreadExecutor:
 
     stopped_by_kill = StopHow.ABANDONED
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, flow_names: Sequence[str] = ()) -> None:
+        self.flows: tuple[AnnouncedFlow, ...] = ()
         self._resolver = resolver
+        self._flow_names = flow_names
         self._free = asyncio.Lock()
 
     async def start(self) -> None:
-        """Nothing to warm up."""
+        """Learn what there is to announce: from what lies ready, for here flows are built where they run."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Announcement] = loop.create_future()
+
+        def tell(announcement: Announcement) -> None:
+            if not answer.done():
+                answer.set_result(announcement)
+
+        def ask() -> None:
+            announcement = announce(self._resolver, self._flow_names, build=False)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(tell, announcement)
+
+        # A daemon: whoever does not answer must not keep the caller's program from ending.
+        threading.Thread(target=ask, name="pyoco-announce", daemon=True).start()
+        await asyncio.wait([answer], timeout=ANNOUNCE_LIMIT_SEC)
+        late = Announcement(left_out=(f"not told in {ANNOUNCE_LIMIT_SEC:g} s",))
+        announcement = answer.result() if answer.done() else late
+        self.flows = announcement.flows
+        warn_of_left_out(announcement)
 
     async def close(self) -> None:
         """Nothing to end: what was abandoned cannot be reached any more."""

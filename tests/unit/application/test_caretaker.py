@@ -220,7 +220,7 @@ async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) ->
     await repaired(world)
 
     assert await world.status(run_id) == "PENDING"
-    assert world.faults.calls.count("log.read") == 1
+    assert world.faults.calls.count("snapshots.load") == 1
 
 
 async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world: World) -> None:

@@ -15,6 +15,7 @@ from pyoco_server.application.ports import WorkerSeen
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.execution.ids import WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerState
 from support.clocks import ManualClock
 from support.faults import Faults
@@ -277,3 +278,33 @@ async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene)
         await until(lambda: state(view, "speaking") is IDLE)
 
         assert (view.alive(), state(view, "silent")) == (1, IDLE)
+
+
+async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene: Scene) -> None:
+    flow = AnnouncedFlow(name="etl", nodes=("load",))
+    record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(flow,))
+    await scene.registry.put(record)
+    async with scene.watching() as view:
+        told = replace(flow, tags=("default",))
+        assert view.announced_flows() == (told,)
+        assert view.announced_flow("etl") == told
+        assert view.announced_flow("gone") is None
+
+        await scene.registry.put(replace(record, flows=(AnnouncedFlow(name="new"),)))
+        await until(lambda: view.announced_flow("new") is not None)
+        assert view.announced_flow("etl") is None
+
+        scene.pass_in_touch(view, 21.0)
+        assert view.announced_flows() == ()
+
+
+async def test_flows_are_put_together_once_however_often_workers_speak(scene: Scene) -> None:
+    record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(AnnouncedFlow(name="etl"),))
+    await scene.registry.put(record)
+    async with scene.watching() as view:
+        before = view.announced_flow("etl")
+        scene.pass_in_touch(view, 1.0)
+        await scene.registry.put(replace(record, last_seen_at=scene.clock.now()))
+        await until(lambda: silent_sec(view) == 0.0)
+
+        assert view.announced_flow("etl") is before

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from pyoco_server.application.submit import submit
+from pyoco_server.application.submit import job_again, job_of, submit
 from pyoco_server.errors import NatsUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Status, StopHow
@@ -50,6 +50,21 @@ async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(wo
     )
     assert job.submitted_at == world.now()
     assert delivery.created_sequence == execution.version
+
+
+async def test_the_job_says_what_its_submit_is_recognised_by_also_when_it_is_queued_again(world: World) -> None:
+    execution = await submit(world.stores, HELLO, ("default",), USER)
+
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    assert parse_job(delivery.payload).correlation_id == USER.correlation_id
+    assert (await job_again(world.stores, execution)).correlation_id == USER.correlation_id
+
+
+async def test_a_job_without_a_log_has_nothing_to_be_recognised_by(world: World) -> None:
+    execution = await submit(world.stores, HELLO, ("default",), USER)
+    await world.truth.log.purge(execution.execution_id)
+
+    assert await job_again(world.stores, execution) == job_of(execution)
 
 
 async def test_two_submits_of_the_same_are_two_runs(world: World) -> None:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerRecord, WorkerState, from_plain, seen, state_of, to_plain
 
 RUN = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
@@ -21,10 +22,14 @@ IDLE = WorkerRecord(
 )
 BUSY = replace(IDLE, current_run_ids=(RUN,), last_run_id=RUN, last_run_status="FAILED")
 SYNCED = replace(IDLE, wheel_sync={"installed": 2})
+ANNOUNCING = replace(
+    IDLE,
+    flows=(AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),)), AnnouncedFlow(name="x")),
+)
 STOPPED = replace(IDLE, stopped_at=120.0, stop_reason="stopped", hidden=True)
 
 
-@pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, STOPPED])
+@pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, ANNOUNCING, STOPPED])
 def test_a_record_survives_being_stored(record: WorkerRecord) -> None:
     assert from_plain(orjson.loads(orjson.dumps(to_plain(record)))) == record
 
@@ -44,6 +49,13 @@ def test_a_stored_record_has_the_fields_of_the_contract() -> None:
         "stopped_at",
         "stop_reason",
     }
+
+
+@pytest.mark.parametrize("flows", [None, "hello", 7, [7], [{"name": []}], [{"name": "x", "nodes": {"a": 1}}]])
+def test_flows_in_a_form_that_is_not_ours_do_not_cost_the_record(flows: object) -> None:
+    record = from_plain(to_plain(IDLE) | {"flows": flows})
+
+    assert replace(record, flows=()) == IDLE
 
 
 def test_the_few_fields_of_an_old_worker_are_enough() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pyoco_server.execution.ids import WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.records import WorkerRecord, WorkerState
 from pyoco_server.fleet.sight import (
     KEEP_MOST,
@@ -14,6 +16,7 @@ from pyoco_server.fleet.sight import (
     KEEP_UNSEEN_SEC,
     Sighting,
     WorkerQuery,
+    announced,
     chosen,
     outdated,
 )
@@ -65,6 +68,52 @@ def test_a_worker_is_as_busy_as_it_has_runs_but_never_beyond_its_slots() -> None
     busy = replace(FLEET[1], record=replace(worker(), slots=2, current_run_ids=runs))
 
     assert (FLEET[1].busy, busy.busy) == (0, 2)
+
+
+def announcing(
+    name: str, *flows: AnnouncedFlow, tags: tuple[str, ...], started_at: Any, state: WorkerState = WorkerState.IDLE
+) -> Sighting:
+    record = replace(worker(name), flows=flows, tags=tags, started_at=started_at)
+    return Sighting(record=record, silent_sec=0.0, state=state)
+
+
+OLD, NEW = AnnouncedFlow(name="etl", nodes=("load",)), AnnouncedFlow(name="etl", nodes=("load", "save"))
+NAMED = AnnouncedFlow(name="etl")
+
+
+def test_a_flow_looks_as_the_worker_that_started_last_says_and_is_served_under_all_tags() -> None:
+    late = announcing("a", NEW, AnnouncedFlow(name="zip"), tags=("gpu", "default"), started_at=2.0)
+    early = announcing("b", OLD, tags=("cpu",), started_at=1.0)
+
+    for fleet in ([late, early], [early, late]):
+        found = announced(fleet)
+        assert list(found) == ["etl", "zip"]
+        assert found["etl"] == replace(NEW, tags=("cpu", "default", "gpu"))
+        assert found["zip"].tags == ("default", "gpu")
+
+
+def test_a_worker_that_knows_only_the_name_does_not_make_others_forget_the_graph() -> None:
+    fleet = [announcing("a", OLD, tags=("x",), started_at=1.0), announcing("b", NAMED, tags=("y",), started_at=2.0)]
+
+    assert announced(fleet)["etl"] == replace(OLD, tags=("x", "y"))
+
+
+def test_the_gone_announce_nothing_and_the_hidden_do() -> None:
+    gone = [
+        announcing(state.value, OLD, tags=("x",), started_at=1.0, state=state)
+        for state in (WorkerState.DISCONNECTED, WorkerState.STOPPED_GRACEFUL)
+    ]
+    seen = announcing("hidden", NAMED, tags=("y",), started_at=None, state=WorkerState.RUNNING)
+    hidden = replace(seen, record=replace(seen.record, hidden=True))
+
+    assert announced(gone) == {}
+    assert announced([*gone, hidden]) == {"etl": replace(NAMED, tags=("y",))}
+
+
+def test_a_stranger_that_started_at_no_time_started_first() -> None:
+    fleet = [announcing("a", NEW, tags=(), started_at="noon"), announcing("b", OLD, tags=(), started_at=1.0)]
+
+    assert announced(fleet)["etl"] == OLD
 
 
 def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:

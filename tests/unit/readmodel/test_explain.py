@@ -23,6 +23,7 @@ from pyoco_server.execution.state import (
     StopHow,
     TimeoutReceipt,
 )
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.records import WorkerState
 from pyoco_server.fleet.sight import Sighting
@@ -62,6 +63,11 @@ def seen(
     return Sighting(record=record, silent_sec=silent, state=state)
 
 
+def announcing(*names: str) -> Sighting:
+    one: Sighting = seen()
+    return replace(one, record=replace(one.record, flows=tuple(AnnouncedFlow(name=name) for name in names)))
+
+
 def evidence(*fleet: Sighting, **changed: Any) -> Evidence:
     values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet, "rules": RULES}
     return Evidence(**values | changed)
@@ -92,6 +98,7 @@ LATE = TimeoutReceipt(limit_sec=30.0, reached_at=980.0, stopped_at=990.0, how=St
 LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
 GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
 LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
+OF_A_FILE = replace(PENDING, request=replace(PENDING.request, workflow_yaml_sha256="00"))
 JUST = replace(PENDING, created_at=999.0)
 JUST_ASKED = replace(STARTED, cancel=replace(ASKED, requested_at=999.0))
 AGAIN = replace(STARTED, holder=replace(HOLDER, attempt=3))
@@ -107,6 +114,10 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(seen(), ahead=1), ["about_to_start"]),
     (JUST, evidence(seen()), ["about_to_start"]),
     (PENDING, evidence(seen()), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), seen()), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), announcing("x", "train")), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), seen("w2", "cpu")), ["waits_although_free", "flow_not_announced"]),
+    (OF_A_FILE, evidence(announcing("trian")), ["waits_although_free"]),
     (STARTED, evidence(seen(busy=1)), ["running"]),
     (replace(STARTED, holder=None), evidence(), ["running"]),
     (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),

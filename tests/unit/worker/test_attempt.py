@@ -52,6 +52,36 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
     )
 
 
+async def test_all_that_is_written_of_a_run_is_found_by_what_its_submit_is_found_by(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared("load"), began("load"))
+        await world.until(run_id, "RUNNING", tasks={"load": "RUNNING"})
+        runner.end("failed", message="no such file")
+        await world.until(run_id, "FAILED")
+
+    commits = [stored.commit for stored in await world.truth.log.read(run_id)]
+    assert {commit.actor.kind for commit in commits} == {"user", "worker"}
+    assert {commit.correlation_id for commit in commits} == {USER.correlation_id}
+    about = [record for record in caplog.records if getattr(record, "run_id", None) == run_id]
+    assert {record.getMessage() for record in about} == {"run failed", "attempt over"}
+    assert {getattr(record, "correlation_id", None) for record in about} == {USER.correlation_id}
+
+
+async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation_id(world: World) -> None:
+    run_id = await world.submit()
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    async with working(world):
+        await world.until(run_id, "CANCELLED")
+
+    last = (await world.truth.log.read(run_id))[-1].commit
+    assert (last.actor.kind, last.correlation_id) == ("worker", USER.correlation_id)
+
+
 async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked_after_its_end(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:

@@ -13,7 +13,7 @@ from pyoco_server.application.ports import Job
 from pyoco_server.errors import InvalidJob
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.intake import MAX_CORRELATION_ID_CHARS, parse_job
 
 RUN_ID = "0190a5b2-7c4e-7abc-8def-0123456789ab"
 GOOD: dict[str, Any] = {"run_id": RUN_ID, "flow_name": "hello", "tag": "default", "submitted_at": 1_700_000_000.5}
@@ -52,6 +52,16 @@ def test_a_job_may_have_a_time_limit() -> None:
 @pytest.mark.parametrize("value", [0, -1, True, "60", [], 1e300, MAX_TIMEOUT_SEC + 1])
 def test_a_time_limit_that_is_none_is_refused(value: object) -> None:
     assert "timeout_sec must be a number above 0" in refusal(job(timeout_sec=value)).detail
+
+
+@pytest.mark.parametrize("value", ["request-1", "夜間", "x" * MAX_CORRELATION_ID_CHARS])
+def test_a_job_may_say_what_its_asking_is_recognised_by(value: str) -> None:
+    assert parse_job(job(correlation_id=value)).correlation_id == value
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "\x00", "x" * (MAX_CORRELATION_ID_CHARS + 1), 7, ["a"], {}, True, ...])
+def test_an_odd_correlation_id_is_none_and_no_reason_to_refuse_the_job(value: object) -> None:
+    assert parse_job(job(correlation_id=value)).correlation_id is None
 
 
 def test_null_means_absent() -> None:

@@ -11,7 +11,7 @@ Row = Sequence[str]
 # Columns that are cut when a terminal is too narrow; ids, statuses and times never are: a cut id is worth nothing.
 FLEXIBLE = ("ERROR", "DETAIL", "FLOW", "TASK", "TAGS")
 # Columns that are left out, in this order, where cutting is not enough: a line that goes on below is hard to read.
-DISPENSABLE = ("HIDDEN", "SHA256", "WORKER", "TAG", "SOURCE", "ACTOR", "UPDATED", "TIME", "MODIFIED")
+DISPENSABLE = ("HIDDEN", "FLOWS", "SHA256", "WORKER", "TAG", "SOURCE", "ACTOR", "UPDATED", "TIME", "MODIFIED")
 MIN_WIDTH = 8
 GAP = "  "
 

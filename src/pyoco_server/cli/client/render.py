@@ -31,7 +31,7 @@ STYLES = {
 MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·"}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
-WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN", "WHEELS")
+WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN", "FLOWS", "WHEELS")
 WHEEL_HEAD = ("WHEEL", "SIZE", "TAGS", "MODIFIED", "SHA256")
 WHEEL_EVENT_HEAD = ("WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR", "SOURCE")
 LETTER_HEAD = ("SEQ", "TIME", "REASON", "RUN_ID", "FLOW", "TAG", "WORKER", "ERROR")
@@ -93,8 +93,13 @@ def worker_row(worker: Json) -> Row:
         moment(worker.get("last_seen_at")),
         text(worker.get("current_run_id")),
         "yes" if worker.get("hidden") else "-",
+        _count(worker.get("flows")),
         wheels_of(worker.get("wheel_sync")),
     )
+
+
+def _count(names: object) -> str:
+    return str(len(names)) if isinstance(names, list) and names else "-"
 
 
 def letter_row(letter: Json) -> Row:

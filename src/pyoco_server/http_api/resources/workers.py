@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -48,6 +49,7 @@ class Worker(BaseModel):
     stopped_at: float | None
     stop_reason: str | None
     wheel_sync: dict[str, Any] | None
+    flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 
 class WorkersQuery(BaseModel):
@@ -144,7 +146,8 @@ def _runs(fleet: Sequence[Sighting]) -> list[RunId]:
 
 def _worker_out(seen: Sighting, visible: Container[RunId] | None) -> dict[str, Any]:
     """The record as stored, with the state of now; other tenants' runs are left out, how busy it is stays."""
-    told = to_plain(seen.record) | {
+    told = to_plain(replace(seen.record, flows=())) | {
+        "flows": [flow.name for flow in seen.record.flows],
         "state": seen.state.value,
         "silent_sec": round(seen.silent_sec, 3),
         "slots_busy": seen.busy,

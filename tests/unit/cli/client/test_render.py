@@ -200,6 +200,15 @@ def test_a_worker_shows_how_its_wheels_stand(sync: dict[str, Any] | None, shown:
 
 
 @pytest.mark.parametrize(
+    ("flows", "shown"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("from another program", "-")]
+)
+def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -> None:
+    row = worker_row({"worker_id": "w-1", "flows": flows})
+
+    assert row[render.WORKER_HEAD.index("FLOWS")] == shown
+
+
+@pytest.mark.parametrize(
     ("count", "shown"),
     [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (20_054_016, "20.1 MB"), (5e9, "5.0 GB"), (None, "-"), (True, "-")],
 )

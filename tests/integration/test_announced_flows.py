@@ -1,0 +1,195 @@
+"""Real workers announce the flows of real resolvers: found out apart from all runs, and never at a worker's cost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoco.core.models import Flow, Task
+
+from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.fleet.flows import AnnouncedFlow
+from pyoco_server.worker.library import PyocoNatsWorker
+from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.wheel_sync import WheelSync
+from support.broker import Broker
+from support.installable import installable, put
+from support.runs import outcome_of
+
+FLOWS = """
+import os, time
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.syntax import TaskWrapper
+
+one, other = (TaskWrapper(Task(func=lambda: os.getpid(), name=name)) for name in ("one", "other"))
+
+def resolve(name):
+    if name == "there":
+        return Flow(name) >> one >> other
+    if name == "back":
+        return Flow(name) >> other >> one
+    if name == "dies":
+        os._exit(3)
+    if name == "hangs":
+        time.sleep(600)
+    raise KeyError(name)
+"""
+THERE = AnnouncedFlow(name="there", nodes=("one", "other"), edges=(("one", "other"),))
+WARNING = "flows are not announced, or not in full"
+
+Start = Callable[..., Awaitable[RunnerPool]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
+    monkeypatch.chdir(tmp_path)
+    pools: list[RunnerPool] = []
+
+    async def start(more: str, *names: str) -> RunnerPool:
+        (tmp_path / "flows.py").write_text(FLOWS + more)
+        pool = RunnerPool("flows.py:resolve", 1, lambda run_id, lines: None, names)
+        pools.append(pool)
+        async with asyncio.timeout(30):
+            await pool.start()
+        return pool
+
+    yield start
+    for pool in pools:
+        await pool.close()
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    warned = [record for record in caplog.records if record.getMessage() == WARNING]
+    assert len(warned) <= 1
+    return [reason for record in warned for reason in getattr(record, "reasons", ())]
+
+
+async def test_a_pool_knows_the_flows_of_its_resolver_when_it_has_started(start: Start) -> None:
+    pool = await start("FLOWS = ['there']")
+
+    assert pool.flows == (THERE,)
+
+
+async def test_names_that_are_given_count_more_than_what_the_resolver_says(start: Start) -> None:
+    pool = await start("FLOWS = ['back']", "there")
+
+    assert pool.flows == (THERE,)
+
+
+async def test_building_all_flows_leaves_no_trace_where_runs_are(start: Start) -> None:
+    # Tasks that two flows share know their neighbours in both, and would wait for each other for ever.
+    pool = await start("FLOWS = ['back', 'there']")
+
+    assert {flow.name for flow in pool.flows} == {"back", "there"}
+    assert await outcome_of(pool, "there") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dies", "the process that was asked for the flows died"),
+        ("hangs", "not told in 0.3 s"),
+        ("gone", "flow 'gone': KeyError: 'gone'"),
+    ],
+)
+async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_worker(
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    monkeypatch.setattr("pyoco_server.worker.scout.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0)
+
+    pool = await start(f"FLOWS = [{name!r}]")
+
+    assert (pool.flows, reasons(caplog)) == ((), [reason])
+    assert len(pool.pids()) == 1
+    assert await outcome_of(pool, "there") is not None
+
+
+async def test_a_resolver_that_says_nothing_is_no_trouble(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    pool = await start("")
+
+    assert (pool.flows, reasons(caplog)) == ((), [])
+
+
+async def test_a_new_wheel_brings_a_new_announcement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows.py").write_text(FLOWS + "import team\nresolve.flows = team.NAMES")
+    store = MemoryWheelStore(SystemClock())
+    await put(store, installable("team", "1.0", {"team.py": "NAMES = ['there']"}))
+    config = NatsBackendConfig(wheel_sync_enabled=True, wheel_sync_dir=str(tmp_path / "sync"))
+    pool = RunnerPool("flows.py:resolve", 1, lambda run_id, lines: None)
+    sync = WheelSync(store, pool, config, ("default",), SystemClock())
+    await sync.start()
+    try:
+        before = pool.flows
+        await put(store, installable("team", "2.0", {"team.py": "NAMES = ['there', 'back']"}))
+        await sync.look()
+
+        assert before == (THERE,)
+        assert [flow.name for flow in pool.flows] == ["there", "back"]
+    finally:
+        await pool.close()
+
+
+# --- as a library -----------------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """A resolver as a program brings it along."""
+
+    def __init__(self, flows: Any) -> None:
+        self.flows = flows
+
+    def __call__(self, name: str) -> Flow:
+        raise AssertionError(name)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield NatsBackendConfig(nats_url=broker.url)
+
+
+async def announced_by(config: NatsBackendConfig, resolver: Resolver) -> tuple[AnnouncedFlow, ...]:
+    """What the record of a worker with that resolver has."""
+    async with await PyocoNatsWorker.connect(config, resolver, "library"), open_stores(config, name="test") as stores:
+        record = await stores.registry.get(WorkerId("library"))
+        assert record is not None
+        return record.flows
+
+
+async def test_a_worker_inside_a_program_announces_what_lies_ready_and_builds_nothing(
+    config: NatsBackendConfig,
+) -> None:
+    ready = Flow("ready", tasks={Task(func=print, name="greet")})
+    resolver = Resolver({"ready": ready, "made": lambda: ready})
+
+    assert await announced_by(config, resolver) == (
+        AnnouncedFlow(name="ready", nodes=("greet",)),
+        AnnouncedFlow(name="made"),
+    )
+    assert await announced_by(replace(config, worker_flows="made"), resolver) == (AnnouncedFlow(name="made"),)
+
+
+async def test_one_that_does_not_answer_is_not_waited_for(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pyoco_server.worker.thread_executor.ANNOUNCE_LIMIT_SEC", 0.05)
+    answer = threading.Event()
+
+    def late() -> list[str]:
+        answer.wait()
+        return ["late"]
+
+    assert await announced_by(config, Resolver(late)) == ()
+    answer.set()
+    assert reasons(caplog) == ["not told in 0.05 s"]
