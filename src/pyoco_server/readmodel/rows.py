@@ -112,6 +112,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
     return (
         row.archived == query.archived
         and query.status in (None, row.status)
+        and (not query.statuses or row.status in query.statuses)
         and query.flow in (None, row.flow)
         and query.tag in (None, row.tag)
         and query.tenant_id in (None, row.tenant_id)

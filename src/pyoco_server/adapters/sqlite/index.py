@@ -225,8 +225,7 @@ def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) ->
 
 
 def _shelves(reader: sqlite3.Connection, query: RunQuery) -> list[int]:
-    wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
-    return [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
+    return [shelf for (shelf,) in reader.execute(listing.SHELVES, listing.shelves(query))]
 
 
 def _rarest_first(reader: sqlite3.Connection, terms: Sequence[str]) -> Sequence[str]:

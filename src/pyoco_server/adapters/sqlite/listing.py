@@ -25,6 +25,7 @@ SHELVES = """
     SELECT shelf FROM shelves
     WHERE runs > 0 AND archived = :archived
       AND (:status IS NULL OR status = :status) AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
+      AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
 """
 UNFINISHED_SHELVES = "SELECT shelf FROM shelves WHERE runs > 0 AND status = ?"
 AT_WORK = "SELECT run_id, revision FROM runs WHERE shelf IN (SELECT value FROM json_each(?)) LIMIT ?"
@@ -66,6 +67,17 @@ class Statement:
 
     sql: str
     params: tuple[Param, ...]
+
+
+def shelves(query: RunQuery) -> dict[str, Param | None]:
+    """The values of `SHELVES`."""
+    statuses = orjson.dumps(query.statuses).decode() if query.statuses else None
+    return {
+        "archived": query.archived,
+        "status": query.status,
+        "statuses": statuses,
+        "tenant_id": query.tenant_id,
+    }
 
 
 def in_order(query: RunQuery, shelves: Sequence[int]) -> list[Statement]:
