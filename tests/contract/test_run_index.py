@@ -65,6 +65,13 @@ def test_summaries_are_json_objects_in_the_order_of_the_list(index: RunIndex) ->
         (RunQuery(labels=("nightly",), status="RUNNING"), [C]),
         (RunQuery(labels=("unheard of",)), []),
         (RunQuery(status="NONSENSE"), []),
+        (RunQuery(statuses=("PENDING", "RUNNING")), [D, C, B, A]),
+        (RunQuery(statuses=("RUNNING", "FAILED", "RUNNING")), [C, B]),
+        (RunQuery(statuses=("PENDING", "RUNNING"), status="PENDING"), [D, A]),
+        (RunQuery(statuses=("RUNNING",), status="PENDING"), []),
+        (RunQuery(statuses=("PENDING", "RUNNING"), flow="train", limit=1), [D]),
+        (RunQuery(statuses=("PENDING", "RUNNING"), labels=("nightly",), before=(103.0, C)), [A]),
+        (RunQuery(statuses=("NONSENSE", "")), []),
         (RunQuery(flow="", tag=""), []),
         (RunQuery(flow="main", tag="gpu"), [C]),
         (RunQuery(flow="main", tag="gpu", labels=("nightly",)), [C]),
@@ -191,6 +198,7 @@ def test_what_changed_behind_a_sequence_is_found_by_id(index: RunIndex) -> None:
     assert changed_since(index, 6) == []
     assert changed_since(index, 4, RunQuery(flow="train", status="RUNNING")) == [C]
     assert changed_since(index, 4, RunQuery(labels=("default",), limit=1)) == [A]
+    assert changed_since(index, 4, RunQuery(statuses=("RUNNING", "CANCELLING"))) == [C]
     assert changed_since(index, 4, after=A) == [C]
     assert [run.run_id for run in index.changed(RunQuery(), since=0, after="", upto=B)] == [A, B]
 
@@ -377,6 +385,7 @@ def everything(index: RunIndex) -> list[object]:
     queries = [RunQuery(archived=archived, status=status) for archived in (False, True) for status in (None, "RUNNING")]
     queries += [RunQuery(labels=("x",)), RunQuery(labels=("x", "y"), flow="f"), RunQuery(tenant_id="t")]
     queries += [RunQuery(workflow_yaml_sha256=YAML, labels=("z",)), RunQuery(flow="g", tag="default")]
+    queries += [RunQuery(statuses=("PENDING", "RUNNING", "CANCELLING")), RunQuery(statuses=("FAILED",), labels=("x",))]
     queries += [RunQuery(updated_after=1.0), RunQuery(before=(2.0, B), labels=("x",))]
     return [
         *(lists(query) for query in queries),

@@ -1,4 +1,4 @@
-"""How SQLite reads the lists: through an index whose order is that of the list, never a whole table, never a sort."""
+"""How SQLite reads lists and steps: through an index whose order is that of the list, never a whole table or a sort."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.adapters.sqlite import listing
+from pyoco_server.adapters.sqlite import listing, steps_listing
 from pyoco_server.adapters.sqlite.migrate import start_empty
 from pyoco_server.readmodel.query import RunQuery
+from pyoco_server.readmodel.steps import StepKind, WaitQuery
+from support.indexes import A
 
 SPANS = [
     RunQuery(),
@@ -21,6 +23,7 @@ SPANS = [
     RunQuery(updated_after=5.0, before=(9.0, "run-9")),
 ]
 FILTERS = [(None, None, "by_shelf"), ("f", None, "by_flow"), (None, "t", "by_tag"), ("f", "t", "by_tag")]
+DESKS = [(1, "f"), (2, "f"), (3, "g")]
 SORTED = "USE TEMP B-TREE"
 
 
@@ -87,3 +90,65 @@ def test_changes_are_found_by_their_sequence_or_by_the_id(file: sqlite3.Connecti
 
     assert any(search in step for step in reads(steps, "runs"))
     assert any(SORTED in step for step in steps) is sort
+
+
+@pytest.mark.parametrize(("tenant_id", "found"), [(None, "flow=?"), ("t", "flow=? AND tenant_id=?")])
+def test_desks_to_claim_from_are_found_by_graph_and_tenant(
+    file: sqlite3.Connection, tenant_id: str | None, found: str
+) -> None:
+    (step,) = plan(file, steps_listing.claimable_desks(StepKind.READY, ["f", "g"], tenant_id))
+
+    assert f"(kind=? AND claimable=? AND {found})" in step
+
+
+def test_ready_steps_are_read_by_id_and_never_sorted(file: sqlite3.Connection) -> None:
+    steps = plan(file, *steps_listing.ready(DESKS, 1))
+
+    read = reads(steps, "steps")
+    assert len(read) == 1
+    assert all("USING INDEX by_desk (desk=? AND at=?)" in step for step in read)
+    assert not any(SORTED in step for step in steps)
+
+
+def test_of_leases_only_the_ended_ones_are_looked_at_and_only_the_few_are_fetched(file: sqlite3.Connection) -> None:
+    steps = plan(file, steps_listing.ended_leases(DESKS, 5.0, 1))
+
+    looked, fetched = sorted(reads(steps, "steps"))
+    assert "COVERING INDEX by_desk (desk=? AND at<?)" in looked
+    assert "USING PRIMARY KEY (run=? AND place=?)" in fetched
+
+
+def test_the_next_end_of_a_lease_is_the_first_entry_of_each_desk(file: sqlite3.Connection) -> None:
+    steps = plan(file, steps_listing.first_lease_end(DESKS))
+
+    (read,) = reads(steps, "steps")
+    assert "COVERING INDEX by_desk (desk=?)" in read
+    assert not any(SORTED in step for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [(WaitQuery(), "(desk=?)"), (WaitQuery(after=(5.0, A, 0)), "(desk=? AND (at,run_id,place)>(?,?,?))")],
+)
+def test_waits_are_read_in_order_from_where_the_last_page_ended(
+    file: sqlite3.Connection, query: WaitQuery, found: str
+) -> None:
+    steps = plan(file, *steps_listing.waiting(query, DESKS))
+
+    assert all(f"USING INDEX by_desk {found}" in step for step in reads(steps, "steps"))
+    assert not any(SORTED in step for step in steps)
+
+
+def test_waits_of_a_run_are_found_by_the_run(file: sqlite3.Connection) -> None:
+    steps = plan(file, steps_listing.waiting_of_run(WaitQuery(graph_id="g"), A))
+
+    (read,) = reads(steps, "steps")
+    assert "USING PRIMARY KEY (run=?)" in read
+
+
+def test_what_is_over_is_read_by_its_time(file: sqlite3.Connection) -> None:
+    steps = plan(file, steps_listing.over(5.0, 10))
+
+    (read,) = reads(steps, "steps")
+    assert "USING INDEX by_due (due_at<?)" in read
+    assert not any(SORTED in step for step in steps)

@@ -111,19 +111,15 @@ class IndexFollower:
 
     async def reached(self, sequence: int, timeout_sec: float) -> bool:
         """Wait until the index has this sequence; False when that took too long."""
-        if self._sequence >= sequence:
-            return True
-        self._waiting += 1
-        self._awaited.set()
-        try:
-            async with asyncio.timeout(timeout_sec):
-                while self._sequence < sequence:
-                    await self._moved.wait()
-        except TimeoutError:
-            return False
-        finally:
-            self._waiting -= 1
-        return True
+        return await self._until(lambda: self._sequence >= sequence, timeout_sec)
+
+    async def wait_for_change(self, after_sequence: int, timeout_sec: float) -> bool:
+        """Wait until something behind this sequence was taken in; False when that took too long.
+
+        An index that begins anew meanwhile is a change too: what follows has sequences that say nothing to the asker.
+        """
+        before = self._sequence
+        return await self._until(lambda: self._sequence > after_sequence or self._sequence < before, timeout_sec)
 
     async def behind(self) -> int:
         """How many changes of the bucket are not in the index yet, at most: one that was replaced is counted too."""
@@ -143,6 +139,21 @@ class IndexFollower:
         """The broker is back: do not sit out a pause that has grown while it was away."""
         self._pause_sec = self._first_pause_sec
         self._hurried.set()
+
+    async def _until(self, is_so: Callable[[], bool], timeout_sec: float) -> bool:
+        if is_so():
+            return True
+        self._waiting += 1
+        self._awaited.set()
+        try:
+            async with asyncio.timeout(timeout_sec):
+                while not is_so():
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+        return True
 
     async def _pause(self) -> None:
         try:

@@ -6,7 +6,7 @@ method's docstring names. Nothing else may come out of a port.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -24,6 +24,7 @@ from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
 from pyoco_server.readmodel.query import SnapshotSeen as SnapshotSeen
+from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.readmodel.tallies import Tallies, Waiting
 from pyoco_server.runlog.lines import LogChunk
 from pyoco_server.wheelhouse.history import WheelAction, WheelEvent
@@ -560,6 +561,27 @@ class RunIndex(Protocol):
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
+
+    def claimable(
+        self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+    ) -> Sequence[ClaimableNode]:
+        """Nodes of these graphs (of one tenant) that can be taken: ready, or with a lease that has ended.
+
+        The oldest execution first (its id begins with its time), its nodes in their order. The cost is that of the
+        limit, however many are ready.
+        """
+
+    def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
+        """When the first lease ends, or has ended, after which a node of these graphs (of one tenant) can be taken."""
+
+    def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
+        """Nodes that wait for somebody, by (since, run id, place): the longest wait first."""
+
+    def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
+        """Nodes whose lease or deadline is over at `before`, the earliest first."""
+
+    def steps_count(self) -> Mapping[StepKind, int]:
+        """How many steps of each kind there are; no step is looked at for it."""
 
     def close(self) -> None: ...
 

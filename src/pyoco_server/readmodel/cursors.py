@@ -96,6 +96,7 @@ def _place(words: Any) -> Place | None:
 
 def _check(payload: bytes, query: RunQuery, stream: str) -> bytes:
     # Against mistakes, not against forgery: whoever makes one up reads nothing that the query would not show.
-    filters = (query.status, query.flow, query.tag, query.tenant_id, query.archived, query.terms, query.updated_after)
+    shelves = (query.status, sorted(set(query.statuses)), query.tenant_id, query.archived)
+    filters = (*shelves, query.flow, query.tag, query.terms, query.updated_after)
     key = blake2b(orjson.dumps((stream, *filters)), digest_size=32).digest()
     return blake2b(payload, key=key, digest_size=_CHECK_BYTES).digest()

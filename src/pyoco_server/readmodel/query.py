@@ -16,11 +16,14 @@ AT_WORK = ("RUNNING", "CANCELLING")
 class RunQuery:
     """Which runs to list; None means any. Archived runs have a list of their own; of `labels` a run has all.
 
+    Of `statuses` a run has one (none given: any); where `status` is given too, both apply.
+
     `updated_after` and `before` leave out what is equal: with the last run of a page as `before` the next page follows.
     """
 
     limit: int = 50
     status: str | None = None
+    statuses: tuple[str, ...] = ()
     flow: str | None = None
     tag: str | None = None
     tenant_id: str | None = None

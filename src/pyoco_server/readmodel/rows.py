@@ -13,13 +13,14 @@ import orjson
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.execution.state import StopHow
+from pyoco_server.readmodel.plain import integer, number, text
 from pyoco_server.readmodel.query import Listed, RunQuery, SnapshotSeen, terms_of
+from pyoco_server.readmodel.steps import Step, steps_of
 from pyoco_server.readmodel.tallies import Times
 
 MAX_ERROR_CHARS = 500
 UNKNOWN_STATUS = "UNKNOWN"
 _HOWS = tuple(how.value for how in StopHow)
-_MAX_INTEGER = 2**63 - 1  # what SQLite stores; JSON may hold more
 
 Position = tuple[int, int]
 
@@ -41,6 +42,7 @@ class RunRow:
     labels: tuple[str, ...]
     workflow_yaml_sha256: str | None
     times: Times
+    steps: tuple[Step, ...]
     summary: bytes
 
     @property
@@ -60,24 +62,25 @@ class RunRow:
     def of(cls, seen: SnapshotSeen) -> RunRow:
         """The row of a stored snapshot (of a removed one: that of an empty snapshot)."""
         plain = seen.plain or {}
-        status = _text(plain.get("status")) or UNKNOWN_STATUS
-        updated_at = _number(plain.get("updated_at")) or 0
+        status = text(plain.get("status")) or UNKNOWN_STATUS
+        updated_at = number(plain.get("updated_at")) or 0
         finished = status in TERMINAL_RUN_STATUSES
         labels = _labels(plain.get("tags"))
         return cls(
             run_id=seen.run_id,
-            version=_integer(plain.get("version")),
+            version=integer(plain.get("version")),
             revision=seen.sequence,
             status=status,
-            flow=_text(plain.get("flow_name")) or "",
-            tag=_text(plain.get("tag")) or "",
-            tenant_id=_text(plain.get("tenant_id")) or "",
-            archived=_number(plain.get("archived_at")) is not None,
+            flow=text(plain.get("flow_name")) or "",
+            tag=text(plain.get("tag")) or "",
+            tenant_id=text(plain.get("tenant_id")) or "",
+            archived=number(plain.get("archived_at")) is not None,
             updated_at=float(updated_at),
-            ended_at=float(_number(plain.get("end_time")) or updated_at) if finished else None,
+            ended_at=float(number(plain.get("end_time")) or updated_at) if finished else None,
             labels=tuple(dict.fromkeys(labels)),
-            workflow_yaml_sha256=_text(plain.get("workflow_yaml_sha256")),
+            workflow_yaml_sha256=text(plain.get("workflow_yaml_sha256")),
             times=_times(plain),
+            steps=steps_of(plain),
             summary=_summary(seen, status=status, updated_at=updated_at, labels=labels),
         )
 
@@ -112,6 +115,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
     return (
         row.archived == query.archived
         and query.status in (None, row.status)
+        and (not query.statuses or row.status in query.statuses)
         and query.flow in (None, row.flow)
         and query.tag in (None, row.tag)
         and query.tenant_id in (None, row.tenant_id)
@@ -127,14 +131,14 @@ def _sorted_by(row: RunRow) -> tuple[object, ...]:
 
 
 def _position(seen: SnapshotSeen) -> Position:
-    return (_integer((seen.plain or {}).get("version")), seen.sequence)
+    return (integer((seen.plain or {}).get("version")), seen.sequence)
 
 
 def _times(plain: Mapping[str, Any]) -> Times:
     submitted_at, started_at, ended_at = (
-        _number(plain.get("submitted_at")),
-        _number(plain.get("start_time")),
-        _number(plain.get("end_time")),
+        number(plain.get("submitted_at")),
+        number(plain.get("start_time")),
+        number(plain.get("end_time")),
     )
     cancel = plain.get("cancel")
     if not isinstance(cancel, dict):
@@ -144,51 +148,39 @@ def _times(plain: Mapping[str, Any]) -> Times:
         submitted_at,
         started_at,
         ended_at,
-        cancel_requested_at=_number(cancel.get("requested_at")),
-        stopped_at=_number(cancel.get("stopped_at")),
+        cancel_requested_at=number(cancel.get("requested_at")),
+        stopped_at=number(cancel.get("stopped_at")),
         how=how if how in _HOWS else "",
     )
 
 
 def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list[str]) -> bytes:
     plain = seen.plain or {}
-    error = _text(plain.get("error"))
+    error = text(plain.get("error"))
     summary = {
         "run_id": seen.run_id,
-        "flow_name": _text(plain.get("flow_name")),
-        "tag": _text(plain.get("tag")),
+        "flow_name": text(plain.get("flow_name")),
+        "tag": text(plain.get("tag")),
         "tags": labels,
         "status": status,
         "updated_at": updated_at,
-        "heartbeat_at": _number(plain.get("heartbeat_at")),
-        "worker_id": _text(plain.get("worker_id")),
+        "heartbeat_at": number(plain.get("heartbeat_at")),
+        "worker_id": text(plain.get("worker_id")),
         "error": error[:MAX_ERROR_CHARS] if error else error,
-        "submitted_at": _number(plain.get("submitted_at")),
-        "start_time": _number(plain.get("start_time")),
-        "end_time": _number(plain.get("end_time")),
-        "attempt": _integer(plain.get("attempt")),
-        "version": _integer(plain.get("version")),
+        "submitted_at": number(plain.get("submitted_at")),
+        "start_time": number(plain.get("start_time")),
+        "end_time": number(plain.get("end_time")),
+        "attempt": integer(plain.get("attempt")),
+        "version": integer(plain.get("version")),
     }
     for key in ("cancel_requested_at", "archived_at"):
-        at = _number(plain.get(key))
+        at = number(plain.get(key))
         if at is not None:
             summary[key] = at
-    digest = _text(plain.get("workflow_yaml_sha256"))
+    digest = text(plain.get("workflow_yaml_sha256"))
     if digest is not None:
         summary["workflow_yaml_sha256"] = digest
     return orjson.dumps(summary)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> float | int | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _integer(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER else 0
 
 
 def _labels(value: Any) -> list[str]:

@@ -155,6 +155,64 @@ async def test_a_sequence_that_does_not_come_is_waited_for_no_longer_than_asked(
         assert await follower.wait_caught_up(SOON_SEC)
 
 
+async def test_a_change_is_waited_for_no_longer_than_asked() -> None:
+    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert not await follower.wait_for_change(0, 0.01)
+
+
+async def test_a_change_that_was_taken_in_before_is_not_waited_for() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert await follower.wait_for_change(0, 0.0)
+
+
+async def test_whoever_waits_for_a_change_is_woken_by_the_next_one_whatever_it_is_of() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    async with running(follower_of(feed, index)) as follower, asyncio.TaskGroup() as tasks:
+        await follower.caught_up()
+        waiting = [tasks.create_task(follower.wait_for_change(0, SOON_SEC)) for _ in range(2)]
+
+        feed.put(C)
+
+        assert await waiting[0]
+        assert await waiting[1]
+        assert listed(index) == [C]
+        assert not await follower.wait_for_change(follower.sequence, 0.01)
+
+
+async def test_nothing_gathers_while_somebody_waits_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.application.indexing.GATHER_SEC", 3600.0)
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        feed.put(B)
+
+        assert await follower.wait_for_change(1, SOON_SEC)
+
+        assert listed(index) == [A, B]
+
+
+async def test_an_index_that_begins_anew_wakes_whoever_waits_for_a_change() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower, asyncio.TaskGroup() as tasks:
+        await follower.caught_up()
+        waiting = tasks.create_task(follower.wait_for_change(follower.sequence, SOON_SEC))
+        await asyncio.sleep(0)  # it has begun to wait
+
+        feed.recreate()
+
+        assert await waiting
+        assert follower.sequence == 0
+
+
 async def test_a_follower_that_cannot_catch_up_says_so_in_time() -> None:
     feed = BucketFeed()
     feed.away = True

@@ -35,6 +35,7 @@ def test_a_place_comes_back_as_it_was(place: Place) -> None:
         RunQuery(status="RUNNING", labels=("a",), updated_after=5.0),
         RunQuery(status="RUNNING", labels=("a", "b"), updated_after=6.0),
         RunQuery(status="RUNNING", labels=("a", "b"), updated_after=5.0, tenant_id="acme"),
+        RunQuery(status="RUNNING", labels=("a", "b"), updated_after=5.0, statuses=("RUNNING",)),
         RunQuery(status="RUNNING", labels=("a", "b"), updated_after=5.0, workflow_yaml_sha256="ab" * 32),
     ],
 )
@@ -52,6 +53,14 @@ def test_the_limit_of_a_page_and_the_order_of_labels_may_change_on_the_way() -> 
     same = RunQuery(status="RUNNING", labels=("b", "a"), updated_after=5.0, limit=3)
 
     assert decode(encode(PLACE, QUERY, STREAM), same, STREAM) == PLACE
+
+
+def test_a_cursor_is_of_its_statuses_in_whichever_order() -> None:
+    cursor = encode(PLACE, RunQuery(statuses=("PENDING", "RUNNING")), STREAM)
+
+    assert decode(cursor, RunQuery(statuses=("RUNNING", "PENDING", "RUNNING")), STREAM) == PLACE
+    with pytest.raises(InvalidListQuery, match="other filters"):
+        decode(cursor, RunQuery(statuses=("PENDING", "RUNNING", "CANCELLING")), STREAM)
 
 
 @given(place=PLACES, at=st.integers(0), bit=st.integers(0, 7))

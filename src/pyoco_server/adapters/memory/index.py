@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer, only_a_heartbeat
+from pyoco_server.readmodel.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 from pyoco_server.readmodel.tallies import Tallies, Waiting, bucket_of, gathered, news
 
 
@@ -113,10 +114,76 @@ class MemoryRunIndex:
         )
         return [run_id for _, run_id in quiet[:limit]]
 
+    def claimable(
+        self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+    ) -> Sequence[ClaimableNode]:
+        found = [
+            (row.run_id, step.place, step.node_id, step.attempt, row.flow)
+            for row, step in self._claimable(graph_ids, tenant_id)
+            if step.due_at is None or step.due_at <= now
+        ]
+        return [
+            ClaimableNode(run_id=run_id, node_id=node_id, attempt=attempt, graph_id=flow)
+            for run_id, _, node_id, attempt, flow in sorted(found)[:limit]
+        ]
+
+    def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
+        ends = [step.due_at for _, step in self._claimable(graph_ids, tenant_id) if step.due_at is not None]
+        return min(ends, default=None)
+
+    def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
+        found = [
+            _wait(row, step)
+            for row, step in self._steps(tenant_id=query.tenant_id)
+            if step.kind is StepKind.WAITING
+            and query.graph_id in (None, row.flow)
+            and query.run_id in (None, row.run_id)
+        ]
+        behind = [wait for wait in found if query.after is None or wait.key > query.after]
+        return sorted(behind, key=lambda wait: wait.key)[: query.limit]
+
+    def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
+        found = sorted(
+            (step.due_at, row.run_id, step.place, step.node_id, step.attempt, step.kind)
+            for row, step in self._steps()
+            if step.due_at is not None and step.due_at <= before
+        )
+        return [
+            DueNode(run_id=run_id, node_id=node_id, attempt=attempt, kind=kind)
+            for _, run_id, _, node_id, attempt, kind in found[:limit]
+        ]
+
+    def steps_count(self) -> Mapping[StepKind, int]:
+        kinds = Counter(step.kind for _, step in self._steps())
+        return {kind: kinds[kind] for kind in StepKind}
+
     def close(self) -> None:
         self.reset()
+
+    def _steps(self, tenant_id: str | None = None) -> Iterator[tuple[RunRow, Step]]:
+        for row in self._rows.values():
+            if tenant_id in (None, row.tenant_id):
+                yield from ((row, step) for step in row.steps)
+
+    def _claimable(self, graph_ids: Collection[str], tenant_id: str | None) -> Iterator[tuple[RunRow, Step]]:
+        return ((row, step) for row, step in self._steps(tenant_id) if step.claimable and row.flow in graph_ids)
 
     def _tell(self, row: RunRow, before: str | None) -> None:
         if row.revision > self._lived_after:
             for tally, label, seconds in news(row.status, row.times, before=before):
                 self._told.append((row.tenant_id, tally.value, label, 1, seconds))
+
+
+def _wait(row: RunRow, step: Step) -> WaitingNode:
+    return WaitingNode(
+        run_id=row.run_id,
+        node_id=step.node_id,
+        place=step.place,
+        graph_id=row.flow,
+        attempt=step.attempt,
+        wait_key=step.wait_key,
+        prompt=step.prompt,
+        since=step.since or 0.0,
+        due_at=step.due_at,
+        worker_id=step.worker_id,
+    )

@@ -51,13 +51,13 @@ class Cells:
 
     def _shelf(self, kind: tuple[str, str, bool]) -> int:
         found = self._writer.execute(_SHELF, kind).fetchone()
-        return int(found[0]) if found else _new(self._writer.execute(_NEW_SHELF, kind))
+        return int(found[0]) if found else inserted_id(self._writer.execute(_NEW_SHELF, kind))
 
     def _family(self, signature: bytes, row: RunRow, terms: str) -> int:
         found = self._writer.execute(_FAMILY, (signature,)).fetchone()
         if found:
             return int(found[0])
-        family = _new(self._writer.execute(_NEW_FAMILY, (signature, row.flow, row.tag, terms)))
+        family = inserted_id(self._writer.execute(_NEW_FAMILY, (signature, row.flow, row.tag, terms)))
         self._writer.executemany("INSERT INTO terms VALUES (?, ?)", [(term, family) for term in row.terms])
         return family
 
@@ -83,7 +83,8 @@ def _forget_families(writer: sqlite3.Connection, families: Iterable[int]) -> Non
     writer.executemany("DELETE FROM families WHERE family = ?", [(family,) for family, _ in dead])
 
 
-def _new(inserted: sqlite3.Cursor) -> int:
+def inserted_id(inserted: sqlite3.Cursor) -> int:
+    """The number that SQLite gave to the row."""
     if inserted.lastrowid is None:
         raise sqlite3.DatabaseError("an inserted row has no id")
     return inserted.lastrowid

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -17,13 +17,14 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.sqlite import listing, sums
+from pyoco_server.adapters.sqlite import listing, steps_listing, sums
 from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
+from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.readmodel.tallies import Tallies, Waiting
 
 # A mark of our own: what the bucket held up to here was there before the file.
@@ -178,6 +179,28 @@ class SqliteRunIndex:
             found = _run(reader, listing.oldest(shelves, tag, updated_before, limit))
         return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
 
+    def claimable(
+        self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+    ) -> Sequence[ClaimableNode]:
+        with self._reading() as reader:
+            return steps_listing.claimable(reader, graph_ids, tenant_id=tenant_id, now=now, limit=limit)
+
+    def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
+        with self._reading() as reader:
+            return steps_listing.next_lease_end(reader, graph_ids, tenant_id)
+
+    def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
+        with self._reading() as reader:
+            return steps_listing.waits(reader, query)
+
+    def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
+        with self._reading() as reader:
+            return steps_listing.due(reader, before, limit)
+
+    def steps_count(self) -> Mapping[StepKind, int]:
+        with self._reading() as reader:
+            return steps_listing.counts(reader)
+
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
 
@@ -225,8 +248,7 @@ def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) ->
 
 
 def _shelves(reader: sqlite3.Connection, query: RunQuery) -> list[int]:
-    wanted = {"archived": query.archived, "status": query.status, "tenant_id": query.tenant_id}
-    return [shelf for (shelf,) in reader.execute(listing.SHELVES, wanted)]
+    return [shelf for (shelf,) in reader.execute(listing.SHELVES, listing.shelves(query))]
 
 
 def _rarest_first(reader: sqlite3.Connection, terms: Sequence[str]) -> Sequence[str]:

@@ -25,6 +25,7 @@ SHELVES = """
     SELECT shelf FROM shelves
     WHERE runs > 0 AND archived = :archived
       AND (:status IS NULL OR status = :status) AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
+      AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
 """
 UNFINISHED_SHELVES = "SELECT shelf FROM shelves WHERE runs > 0 AND status = ?"
 AT_WORK = "SELECT run_id, revision FROM runs WHERE shelf IN (SELECT value FROM json_each(?)) LIMIT ?"
@@ -68,16 +69,27 @@ class Statement:
     params: tuple[Param, ...]
 
 
+def shelves(query: RunQuery) -> dict[str, Param | None]:
+    """The values of `SHELVES`."""
+    statuses = orjson.dumps(query.statuses).decode() if query.statuses else None
+    return {
+        "archived": query.archived,
+        "status": query.status,
+        "statuses": statuses,
+        "tenant_id": query.tenant_id,
+    }
+
+
 def in_order(query: RunQuery, shelves: Sequence[int]) -> list[Statement]:
     """For `Listed`, newest first; of several statements each gives a page, to be merged."""
-    where, params = _where([*_equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
+    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
     part = f"SELECT {_COLUMNS} FROM runs WHERE shelf = ?{where}"
-    return _merged(part, [(shelf, *params) for shelf in shelves], order=_NEWEST_FIRST, limit=query.limit)
+    return merged(part, [(shelf, *params) for shelf in shelves], order=_NEWEST_FIRST, limit=query.limit)
 
 
 def families(query: RunQuery, terms: Sequence[str]) -> Statement:
     """For the families of the query's flow, tag and terms; the first of the terms should be the rarest."""
-    where, params = _where(_equal(flow=query.flow, tag=query.tag))
+    where, params = all_of(equal(flow=query.flow, tag=query.tag))
     if not terms:
         return Statement(sql=f"SELECT family FROM families WHERE true{where} LIMIT {MAX_FAMILIES + 1}", params=params)
     first, *rest = terms
@@ -91,14 +103,14 @@ def families(query: RunQuery, terms: Sequence[str]) -> Statement:
 
 def by_cells(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
     """The same page as `in_order`, merged from these cells."""
-    where, params = _where(_span(query))
+    where, params = all_of(_span(query))
     part = f"SELECT {_COLUMNS} FROM runs WHERE family = ? AND shelf = ?{where}"
-    return _merged(part, [(*cell, *params) for cell in found], order=_NEWEST_FIRST, limit=query.limit)
+    return merged(part, [(*cell, *params) for cell in found], order=_NEWEST_FIRST, limit=query.limit)
 
 
 def gathered(query: RunQuery, families: Sequence[int], shelves: Sequence[int]) -> list[Statement]:
     """The same page, from the few runs of many families, sorted."""
-    where, params = _where(_span(query))
+    where, params = all_of(_span(query))
     sql = (
         f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN runs ON runs.family = wanted.value"
         f" WHERE {_ON_SHELVES}{where} ORDER BY {_NEWEST_FIRST} LIMIT ?"
@@ -110,7 +122,7 @@ def changed(
     query: RunQuery, shelves: Sequence[int], *, since: int, after: str, upto: str, sort: bool
 ) -> list[Statement]:
     """For `Listed` of what changed behind `since`, by id: by sorting the changes, or by looking at every run."""
-    where, params = _where([*_equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
+    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
     index = "by_change" if sort else "by_id"
     sql = (
         f"SELECT {_COLUMNS} FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
@@ -127,10 +139,11 @@ def numbers(values: Sequence[int]) -> str:
 def oldest(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
     """For (updated_at, run_id), oldest first."""
     part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND tag = ? AND updated_at < ?"
-    return _merged(part, [(shelf, tag, updated_before) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
+    return merged(part, [(shelf, tag, updated_before) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
 
 
-def _equal(**columns: Param | None) -> list[Condition]:
+def equal(**columns: Param | None) -> list[Condition]:
+    """Columns that have these values; None means any."""
     return [(f"{name} = ?", (value,)) for name, value in columns.items() if value is not None]
 
 
@@ -144,12 +157,14 @@ def _span(query: RunQuery) -> list[Condition]:
     return [*after, *before]
 
 
-def _where(conditions: Sequence[Condition]) -> tuple[str, tuple[Param, ...]]:
+def all_of(conditions: Sequence[Condition]) -> tuple[str, tuple[Param, ...]]:
+    """SQL to go on with behind a first condition, and its values."""
     sql = "".join(f" AND {condition}" for condition, _ in conditions)
     return sql, tuple(value for _, values in conditions for value in values)
 
 
-def _merged(part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int) -> list[Statement]:
+def merged(part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int) -> list[Statement]:
+    """The rows of all parts in order, each part read by its index; of several statements each gives a page."""
     pages = []
     for first in range(0, len(values), MAX_MERGED):
         some = values[first : first + MAX_MERGED]

@@ -39,6 +39,7 @@ CREATE TABLE cells (
 ) WITHOUT ROWID;
 
 -- `changed` is the sequence at which the row last became another one for a list: a heartbeat leaves it as it is.
+-- `steps` says how many steps it has, so that of the many runs without any nobody looks for them.
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
@@ -51,6 +52,7 @@ CREATE TABLE runs (
     tag TEXT NOT NULL,
     updated_at REAL NOT NULL,
     ended_at REAL,
+    steps INTEGER NOT NULL,
     summary BLOB NOT NULL
 );
 
@@ -61,6 +63,42 @@ CREATE INDEX by_tag ON runs (shelf, tag, updated_at, run_id);
 CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
+
+-- Steps that share kind, flow and tenant lie at one desk, in an order of their own; none with no steps. Those of an
+-- execution without a graph are at another one: nobody can claim them.
+CREATE TABLE desks (
+    desk INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    claimable INTEGER NOT NULL,
+    flow TEXT NOT NULL,
+    tenant_id TEXT NOT NULL,
+    UNIQUE (kind, claimable, flow, tenant_id)
+);
+
+-- `at` is what a desk is in the order of, before the id: of a leased step the end of its lease, of a waiting one when it
+-- began to wait, of a ready one nothing (0): they are in the order of the ids.
+CREATE TABLE steps (
+    run INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    run_id TEXT NOT NULL,
+    desk INTEGER NOT NULL,
+    at REAL NOT NULL,
+    due_at REAL,
+    node_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    wait_key TEXT,
+    worker_id TEXT,
+    prompt BLOB,
+    PRIMARY KEY (run, place)
+) WITHOUT ROWID;
+
+CREATE INDEX by_desk ON steps (desk, at, run_id, place);
+CREATE INDEX by_due ON steps (due_at, run_id, place) WHERE due_at IS NOT NULL;
+
+CREATE TABLE step_counts (
+    kind TEXT PRIMARY KEY,
+    steps INTEGER NOT NULL
+) WITHOUT ROWID;
 
 -- How many runs of a tag wait on a shelf. A queue that is empty has no row.
 CREATE TABLE queues (

@@ -13,25 +13,26 @@ from dataclasses import dataclass, field
 import orjson
 
 from pyoco_server.adapters.sqlite.cells import Cell, Cells, count
+from pyoco_server.adapters.sqlite.steps_writing import StepChanges
 from pyoco_server.adapters.sqlite.sums import Sums
 from pyoco_server.execution.ids import RunId
 from pyoco_server.readmodel.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, id, version, revision, status, family, shelf, flow, tag, updated_at, ended_at
+    SELECT run_id, id, version, revision, status, steps, family, shelf, flow, tag, updated_at, ended_at
     FROM runs JOIN shelves USING (shelf) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
-        version, revision, summary, changed, family, shelf, flow, tag, updated_at, ended_at, run_id, id
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        version, revision, summary, steps, changed, family, shelf, flow, tag, updated_at, ended_at, run_id, id
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
-    UPDATE runs SET version = ?, revision = ?, summary = ?, changed = ?,
+    UPDATE runs SET version = ?, revision = ?, summary = ?, steps = ?, changed = ?,
         family = ?, shelf = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
     WHERE id = ?
 """
-_REFRESH = "UPDATE runs SET revision = ?, summary = ? WHERE id = ?"
+_REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE id = ?"
 
 Keys = tuple[int, int, str, str, float, float | None]
 
@@ -41,6 +42,7 @@ class _Stored:
     id: int
     position: Position
     status: str
+    steps: int
     keys: Keys
 
     @property
@@ -62,19 +64,24 @@ class _Plan:
     updates: list[tuple[object, ...]] = field(default_factory=list)
     refreshes: list[tuple[object, ...]] = field(default_factory=list)
     moved: Counter[Cell] = field(default_factory=Counter)
+    steps: StepChanges = field(default_factory=StepChanges)
 
     def insert(self, row: RunRow, keys: Keys) -> None:
-        self.inserts.append((row.version, row.revision, row.summary, row.revision, *keys, row.run_id, self.next_id))
+        shown = (row.version, row.revision, row.summary, len(row.steps), row.revision)
+        self.inserts.append((*shown, *keys, row.run_id, self.next_id))
+        self.steps.change(self.next_id, row, before=0)
         self.moved[keys[:2]] += 1
         self.sums.come(row.status, keys[1], row.tag)
         self.sums.tell(row, before=None)
         self.next_id += 1
 
     def update(self, row: RunRow, keys: Keys, known: _Stored) -> None:
+        self.steps.change(known.id, row, before=known.steps)
         if keys == known.keys and row.version == known.position[0]:
-            self.refreshes.append((row.revision, row.summary, known.id))
+            self.refreshes.append((row.revision, row.summary, len(row.steps), known.id))
             return
-        self.updates.append((row.version, row.revision, row.summary, row.revision, *keys, known.id))
+        shown = (row.version, row.revision, row.summary, len(row.steps), row.revision)
+        self.updates.append((*shown, *keys, known.id))
         self.moved[known.cell] -= 1
         self.moved[keys[:2]] += 1
         self.sums.go(*known.queue)
@@ -87,6 +94,7 @@ class _Plan:
         writer.executemany(_INSERT, self.inserts)
         count(writer, self.moved)
         self.sums.carry_out(writer)
+        self.steps.carry_out(writer)
 
 
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, lived_after: int) -> None:
@@ -109,15 +117,17 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
     stored = list(_stored(writer, run_ids).values())
     writer.executemany("DELETE FROM runs WHERE id = ?", [(known.id,) for known in stored])
     count(writer, Counter({cell: -n for cell, n in Counter(known.cell for known in stored).items()}))
-    sums = Sums()
+    sums, steps = Sums(), StepChanges()
     for known in stored:
         sums.go(*known.queue)
+        steps.remove(known.id, before=known.steps)
     sums.carry_out(writer)
+    steps.carry_out(writer)
 
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
-    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5:]) for row in found}
+    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6:]) for row in found}
 
 
 def _keys(row: RunRow, cells: Cells) -> Keys:

@@ -1,0 +1,72 @@
+"""Executions with nodes as the feed shows them: real snapshots, stored and read; plain examples, not edge cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from pyoco_server.execution.graph import Graph, GraphNode
+from pyoco_server.execution.ids import NodeId, RunId, WorkerId
+from pyoco_server.execution.snapshot import to_snapshot
+from pyoco_server.execution.state import CancelReceipt, Execution, Node, NodeStatus, Request, Status
+from pyoco_server.readmodel.query import SnapshotSeen
+
+
+def done(name: str) -> Node:
+    return Node(node_id=NodeId(name), status=NodeStatus.SUCCEEDED, attempt=1)
+
+
+def ready(name: str, attempt: int = 0) -> Node:
+    return Node(node_id=NodeId(name), status=NodeStatus.READY, attempt=attempt)
+
+
+def leased(name: str, until: float | None, attempt: int = 1, worker_id: str = "w-1") -> Node:
+    return Node(
+        node_id=NodeId(name),
+        status=NodeStatus.RUNNING,
+        attempt=attempt,
+        worker_id=WorkerId(worker_id),
+        lease_until=until,
+    )
+
+
+def waiting(name: str, key: str = "ok?", *, prompt: Any = None, deadline_at: float | None = None) -> Node:
+    return Node(
+        node_id=NodeId(name),
+        status=NodeStatus.WAITING,
+        attempt=1,
+        wait_key=key,
+        prompt=prompt,
+        deadline_at=deadline_at,
+    )
+
+
+def execution_of(run_id: RunId, *nodes: Node, graph: bool = True, flow: str = "g", **fields: Any) -> Execution:
+    """It is RUNNING; `tenant_id` and whatever else an execution has may be given."""
+    tenant_id = fields.pop("tenant_id", None)
+    known = {
+        "created_at": 1.0,
+        "started_at": 2.0,
+        "updated_at": 3.0,
+        "graph": Graph(nodes=tuple(GraphNode(node_id=node.node_id) for node in nodes), edges=()) if graph else None,
+        "nodes": {node.node_id: node for node in nodes},
+        "request": Request(flow_name=flow, tag="default", tenant_id=tenant_id),
+    }
+    return Execution(execution_id=run_id, **(known | fields))
+
+
+def stored(execution: Execution) -> dict[str, Any]:
+    """The snapshot as it is read from the bucket."""
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(to_snapshot(execution)))
+    return plain
+
+
+def shown(sequence: int, run_id: RunId, *nodes: Node, version: int | None = None, **fields: Any) -> SnapshotSeen:
+    """The change of the bucket under this sequence; the fields are those of `execution_of`."""
+    fields = {"version": sequence if version is None else version, "updated_at": 100.0 + sequence} | fields
+    return SnapshotSeen(sequence=sequence, run_id=run_id, plain=stored(execution_of(run_id, *nodes, **fields)))
+
+
+ENDED = {"status": Status.COMPLETED, "ended_at": 9.0}
+CANCELLING = {"cancel": CancelReceipt(requested_at=8.0)}
