@@ -132,7 +132,7 @@ def test_a_flow_that_cannot_be_built_is_left_out_and_the_others_are_not(error: B
 
 
 def test_what_is_no_flow_is_left_out() -> None:
-    announcement = announce(lambda name: None, ["hello"])  # type: ignore[arg-type, return-value]
+    announcement = announce(lambda name: None, ["hello"])
 
     assert announcement.flows == ()
     assert "not a pyoco Flow" in announcement.left_out[0]
