@@ -419,6 +419,26 @@ class UploadNotKept(PyocoError):
     hint_ja = "gateway の一時フォルダに空きを作るか、TMPDIR で広い場所を指定してから、再度アップロードしてください。"
 
 
+class IdempotencyConflict(PyocoError):
+    """the idempotency key was used for another request"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0047", "MSG-PYOCO-0047", Kind.CONFLICT
+    code = "IDEMPOTENCY_CONFLICT"
+    message_ja = "この Idempotency-Key は別のリクエストで使用済みです"
+    hint = "Choose a new key for a new request; send the same key only with the same body."
+    hint_ja = "新しいリクエストには新しいキーを使ってください。同じキーは同じ内容の再送にだけ使えます。"
+
+
+class IdempotencyKeyRequired(PyocoError):
+    """an idempotency key is required"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0048", "MSG-PYOCO-0048", Kind.INVALID
+    code = "IDEMPOTENCY_KEY_REQUIRED"
+    message_ja = "Idempotency-Key が必要です"
+    hint = "Send a header Idempotency-Key with a value of your own (a UUID), and the same one when you repeat it."
+    hint_ja = "Idempotency-Key ヘッダーに任意の値（UUID など）を付け、再送時は同じ値を使ってください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 
