@@ -15,6 +15,7 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
+from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
@@ -154,6 +155,7 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
         signals=JetStreamSignals(connection),
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=JetStreamWheelHistory(connection, config, facts),
+        idempotency=JetStreamIdempotency(connection, config, facts),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

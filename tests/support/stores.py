@@ -10,6 +10,7 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
+from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
@@ -23,6 +24,7 @@ from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
 from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
+from pyoco_server.adapters.memory.idempotency import MemoryIdempotency
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
@@ -37,6 +39,7 @@ from pyoco_server.application.ports import (
     DeadLetters,
     EventLog,
     Feed,
+    IdempotencyStore,
     JobQueue,
     KeyStore,
     LiveCommits,
@@ -70,6 +73,7 @@ class Ports:
     keys: KeyStore
     wheels: WheelStore
     wheel_history: WheelHistory
+    idempotency: IdempotencyStore
 
 
 def memory_ports() -> Ports:
@@ -87,6 +91,7 @@ def memory_ports() -> Ports:
         keys=MemoryKeyStore(),
         wheels=MemoryWheelStore(SystemClock()),
         wheel_history=MemoryWheelHistory(),
+        idempotency=MemoryIdempotency(),
     )
 
 
@@ -115,6 +120,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         keys=JetStreamKeyStore(connection, config, facts),
         wheels=JetStreamWheelStore(connection, config, facts, SystemClock()),
         wheel_history=JetStreamWheelHistory(connection, config, facts),
+        idempotency=JetStreamIdempotency(connection, config, facts),
     )
 
 

@@ -89,6 +89,7 @@ class World:
             signals=ports.signals,
             wheels=ports.wheels,
             wheel_history=ports.wheel_history,
+            idempotency=ports.idempotency,
             clock=clock or self.clock,
             ids=SystemIds(),
             durability="buffered",

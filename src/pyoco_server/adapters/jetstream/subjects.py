@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyoco_server.access.api_keys import KeyId
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.idempotency.keys import RecordKey
 
 API = "$JS.API"
 
@@ -153,6 +154,13 @@ class Subjects:
 
     def wheel_event_key(self, key: str) -> str:
         return bucket_key(self.config.wheel_history_kv_bucket, key)
+
+    def idempotency_record(self, key: RecordKey | str) -> str:
+        return bucket_key(self.config.idempotency_kv_bucket, key)
+
+    @property
+    def idempotency_stream(self) -> str:
+        return bucket_stream(self.config.idempotency_kv_bucket)
 
     @property
     def wheels_stream(self) -> str:
