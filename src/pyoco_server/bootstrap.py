@@ -16,6 +16,7 @@ from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.graph_store import JetStreamGraphStore
+from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
@@ -156,6 +157,7 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=JetStreamWheelHistory(connection, config, facts),
         graphs=JetStreamGraphStore(connection, config, facts),
+        idempotency=JetStreamIdempotency(connection, config, facts),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

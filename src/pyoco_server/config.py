@@ -89,6 +89,10 @@ def _are_nats_urls(value: str) -> bool:
 
 ABOVE_ZERO = Accepts("a number above 0", float, lambda value: isfinite(value) and 0 < value <= MAX_SECONDS)
 ZERO_OR_MORE = Accepts("a number from 0", float, lambda value: isfinite(value) and 0 <= value <= MAX_SECONDS)
+# What is forgotten while it is still being done would be done twice.
+KEPT_A_WHILE: Accepts[float] = Accepts(
+    "a number from 60", float, lambda value: isfinite(value) and 60 <= value <= MAX_SECONDS
+)
 YES_OR_NO = Accepts("0 | 1 | true | false | yes | no | on | off", _read_bool, lambda value: isinstance(value, bool))
 ANY_TEXT: Accepts[str] = Accepts("any text", str, lambda value: True)
 PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
@@ -223,6 +227,10 @@ class NatsBackendConfig:
     jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.", unit="s")
     jwt_tenant_claim: str = _setting("tenant", CLAIM, "The claim that names the tenant.")
     jwt_scope_claim: str = _setting("scope", CLAIM, "The claim that lists the scopes: a list, or words in one text.")
+    idempotency_kv_bucket: str = _setting("pyoco_idempotency", NAME, "Bucket of requests with an idempotency key.")
+    idempotency_ttl_sec: float = _setting(
+        86_400.0, KEPT_A_WHILE, "How long a request with an idempotency key is remembered.", unit="s"
+    )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 
     # Wheels

@@ -492,6 +492,26 @@ class GraphVersionConflict(PyocoError):
     hint_ja = "graph を読み直し、現在の内容に変更を加えてから、そのバージョンを指定して再登録してください。"
 
 
+class IdempotencyConflict(PyocoError):
+    """the idempotency key was used for another request"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0047", "MSG-PYOCO-0047", Kind.CONFLICT
+    code = "IDEMPOTENCY_CONFLICT"
+    message_ja = "この Idempotency-Key は別のリクエストで使用済みです"
+    hint = "Choose a new key for a new request; send the same key only with the same body."
+    hint_ja = "新しいリクエストには新しいキーを使ってください。同じキーは同じ内容の再送にだけ使えます。"
+
+
+class IdempotencyKeyRequired(PyocoError):
+    """an idempotency key is required"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0048", "MSG-PYOCO-0048", Kind.INVALID
+    code = "IDEMPOTENCY_KEY_REQUIRED"
+    message_ja = "Idempotency-Key が必要です"
+    hint = "Send a header Idempotency-Key with a value of your own (a UUID), and the same one when you repeat it."
+    hint_ja = "Idempotency-Key ヘッダーに任意の値（UUID など）を付け、再送時は同じ値を使ってください。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

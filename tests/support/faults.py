@@ -14,6 +14,20 @@ from pyoco_server.errors import NatsUnavailable, Unanswered
 
 Action = Callable[[], Awaitable[object]]
 
+GUARDED = (
+    "log",
+    "logs",
+    "snapshots",
+    "queue",
+    "dead_letters",
+    "registry",
+    "signals",
+    "wheels",
+    "wheel_history",
+    "graphs",
+    "idempotency",
+)
+
 
 class Faults:
     """The plan. Calls are named by store and method: `log.append`, `queue.publish`, `delivery.ack`."""
@@ -113,17 +127,5 @@ class _Guarded:
 
 def behind(faults: Faults, stores: Stores) -> Stores:
     """The same stores, failing as planned."""
-    names = (
-        "log",
-        "logs",
-        "snapshots",
-        "queue",
-        "dead_letters",
-        "registry",
-        "signals",
-        "wheels",
-        "wheel_history",
-        "graphs",
-    )
-    guarded: dict[str, Any] = {name: _Guarded(getattr(stores, name), name, faults) for name in names}
+    guarded: dict[str, Any] = {name: _Guarded(getattr(stores, name), name, faults) for name in GUARDED}
     return replace(stores, broker=faults, **guarded)

@@ -92,7 +92,7 @@ class FaultyLog:
     def _found(self, run_id: RunId, commit_id: CommitId, *, after: int) -> Stored | Conflict:
         for stored in self.commits(run_id, after=after):
             if stored.commit.commit_id == commit_id:
-                return Stored(version=stored.sequence)
+                return Stored(version=stored.sequence, found=True)
         return Conflict()
 
 

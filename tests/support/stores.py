@@ -11,6 +11,7 @@ from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.feed import JetStreamFeed
 from pyoco_server.adapters.jetstream.graph_store import JetStreamGraphStore
+from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
 from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
@@ -25,6 +26,7 @@ from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
 from pyoco_server.adapters.memory.event_log import MemoryEventLog
 from pyoco_server.adapters.memory.feed import MemoryFeed
 from pyoco_server.adapters.memory.graph_store import MemoryGraphStore
+from pyoco_server.adapters.memory.idempotency import MemoryIdempotency
 from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
@@ -40,6 +42,7 @@ from pyoco_server.application.ports import (
     EventLog,
     Feed,
     GraphStore,
+    IdempotencyStore,
     JobQueue,
     KeyStore,
     LiveCommits,
@@ -74,6 +77,7 @@ class Ports:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    idempotency: IdempotencyStore
 
 
 def memory_ports() -> Ports:
@@ -92,6 +96,7 @@ def memory_ports() -> Ports:
         wheels=MemoryWheelStore(SystemClock()),
         wheel_history=MemoryWheelHistory(),
         graphs=MemoryGraphStore(),
+        idempotency=MemoryIdempotency(),
     )
 
 
@@ -121,6 +126,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         wheels=JetStreamWheelStore(connection, config, facts, SystemClock()),
         wheel_history=JetStreamWheelHistory(connection, config, facts),
         graphs=JetStreamGraphStore(connection, config, facts),
+        idempotency=JetStreamIdempotency(connection, config, facts),
     )
 
 

@@ -90,6 +90,7 @@ class World:
             wheels=ports.wheels,
             wheel_history=ports.wheel_history,
             graphs=ports.graphs,
+            idempotency=ports.idempotency,
             clock=clock or self.clock,
             ids=SystemIds(),
             durability="buffered",

@@ -20,12 +20,12 @@ from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.ports import Feed, RunIndex, RunQuery
 from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import Stores
-from pyoco_server.application.submit import job_again
+from pyoco_server.application.submit import job_again, may_queue_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.execution.state import nothing
 from pyoco_server.fleet.records import WorkerRecord, WorkerState, state_of
 from pyoco_server.fleet.sight import outdated
 
@@ -37,9 +37,6 @@ CANCELS_EVERY_SEC = 2.0
 STRAYS_EVERY_SEC = 10.0
 RETENTION_EVERY_SEC = 10.0
 WORKERS_EVERY_SEC = 600.0
-# The broker swallows a repeated message id for two minutes; after that the same job again would be a second one, and a
-# gateway with a new index looks at every run there is. What is older and truly has no job is found as a stray.
-QUEUE_WITHIN_SEC = 100.0
 # How far the repair has read the log, kept beside the index.
 CHECKED = "checked_commits"
 AT_A_TIME = 200
@@ -133,9 +130,8 @@ class Caretaker:
         if execution.version > known.version:
             await self._stores.snapshots.advance(execution, known=loaded, create=loaded is None)
             logger.info("advanced the snapshot of a writer that was lost", extra={"run_id": run_id})
-        age_sec = self._stores.clock.now() - (execution.created_at or 0.0)
-        if _waits_for_worker(execution) and age_sec < QUEUE_WITHIN_SEC:
-            # The same message id as the submitter's: where its publish went through, the broker swallows ours.
+        # A gateway with a new index looks at every run there is, however old.
+        if may_queue_again(execution, self._stores.clock.now()):
             job = await job_again(self._stores, execution)
             await self._stores.queue.publish(job, created_sequence=execution.version)
 
@@ -244,8 +240,3 @@ class Caretaker:
 def silence_of_strays_sec(config: NatsBackendConfig) -> float:
     """How long a run is silent, although a worker is free, before it is queued again."""
     return 2 * config.consumer_ack_wait_sec + 30.0
-
-
-def _waits_for_worker(execution: Execution) -> bool:
-    unheld = execution.holder is None and execution.cancel is None
-    return execution.is_queued and unheld and not execution.status.is_terminal

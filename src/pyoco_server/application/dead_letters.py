@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.idempotency import Turn
 from pyoco_server.application.letter_box import INVALID_JOB
 from pyoco_server.application.ports import DeadLetter, FiledLetter
-from pyoco_server.application.stores import Origin
 from pyoco_server.application.submit import submit_command
 from pyoco_server.errors import DeadLetterNotFound, DeadLetterNotReplayable, RunNotFound
 from pyoco_server.execution.commands import CreateExecution
@@ -81,7 +81,7 @@ def _fitting(gateway: Gateway, query: LetterQuery, letters: Sequence[FiledLetter
     return [filed for filed in chosen if filed.letter.run_id in theirs]
 
 
-async def replay(gateway: Gateway, seq: int, origin: Origin, *, sees: str | None, api_key_id: str | None) -> Replayed:
+async def replay(gateway: Gateway, seq: int, turn: Turn, *, sees: str | None, api_key_id: str | None) -> Replayed:
     """A new run of what the letter is about: the same flow, input, tag, labels and YAML, for the same tenant."""
     letter = await gateway.stores.dead_letters.get(seq)
     if letter is None or not _visible(gateway, letter, sees):
@@ -97,7 +97,7 @@ async def replay(gateway: Gateway, seq: int, origin: Origin, *, sees: str | None
             run_id=original,
         )
     create = _create_again(execution, commits, at=gateway.stores.clock.now(), api_key_id=api_key_id)
-    created = await submit_command(gateway.stores, create, origin)
+    created = await submit_command(gateway.stores, create, turn.origin, run_id=RunId(turn.resource_id))
     gateway.caretaker.vouch(created.execution_id)
     logger.info("replayed a dead letter", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
     return Replayed(execution=created, original=original)

@@ -60,10 +60,16 @@ class Gateway:
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
     async def submit(
-        self, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
+        self,
+        request: Request,
+        labels: tuple[str, ...],
+        origin: Origin,
+        workflow: Workflow | None = None,
+        *,
+        run_id: RunId | None = None,
     ) -> Execution:
         """Accept a run; when this returns, no kill of any process can lose it."""
-        execution = await submit(self.stores, request, labels, origin, workflow)
+        execution = await submit(self.stores, request, labels, origin, workflow, run_id=run_id)
         self.caretaker.vouch(execution.execution_id)
         return execution
 

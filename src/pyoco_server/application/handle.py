@@ -2,20 +2,24 @@
 
 Nobody else appends. A conflict means that somebody was faster: read what they wrote and decide again on what is true
 now. Nothing is refused on the word of a snapshot alone, because another writer may stand between append and advance.
+
+A request with an idempotency key may be carried on by several, one after the other or at once. All use one commit id,
+and whoever finds it in the log has succeeded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyoco_server.application.ports import Stored
+from pyoco_server.application.ports import Conflict, Stored
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.errors import AppendConflict, CommandRejected, RunNotFound
 from pyoco_server.execution.commands import Command
 from pyoco_server.execution.decide import Refused, Why, decide_and_fold
-from pyoco_server.execution.events import Commit, Events
+from pyoco_server.execution.events import Commit, Events, StoredCommit
 from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.ids import CommitId, RunId
 from pyoco_server.execution.state import Execution, changed, nothing
 
 # Each conflict is somebody else's success, so many in a row mean a crowd, not a fault.
@@ -24,11 +28,15 @@ MAX_CONFLICTS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
-    """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal."""
+    """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal.
+
+    `commit_id` is that of our events.
+    """
 
     execution: Execution
     events: Events = ()
     refused: Refused | None = None
+    commit_id: CommitId | None = None
 
     def accepted(self) -> Execution:
         """The execution, or the refusal as an error."""
@@ -51,28 +59,58 @@ async def handle(stores: Stores, run_id: RunId, command: Command, origin: Origin
 
 async def commit(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
     """Decide and append, starting from an execution we know; the snapshot is left to the caller."""
-    commit_id = stores.ids.commit_id()
+    handled = await _commit(stores, execution, command, origin)
+    if origin.hold is not None and handled.commit_id is not None:
+        origin.hold.emitted(handled.commit_id, len(handled.events))
+    return handled
+
+
+async def _commit(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
+    commit_id = origin.commit_id or stores.ids.commit_id()
+    if await _may_be_there(execution, origin):
+        commits = await stores.log.read(execution.execution_id)
+        execution = fold_commits(commits, nothing(execution.execution_id))
+        if found := _found(commits, commit_id):
+            return Handled(execution=execution, events=found.events, commit_id=commit_id)
     for _ in range(MAX_CONFLICTS):
         verdict, after = decide_and_fold(execution, command)
         if verdict and not isinstance(verdict, Refused):
-            ours = Commit(
-                commit_id=commit_id,
-                occurred_at=stores.clock.now(),
-                command=type(command).__name__,
-                actor=origin.actor,
-                events=verdict,
-                correlation_id=origin.correlation_id,
-                idempotency_key=origin.idempotency_key,
-            )
+            ours = _written(stores, command, verdict, commit_id, origin)
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
-            if isinstance(appended, Stored):
-                return Handled(execution=changed(after, version=appended.version), events=verdict)
-            stores.happened.append_conflicts += 1
+            if isinstance(appended, Stored) and (origin.commit_id is None or not appended.found):
+                return Handled(execution=changed(after, version=appended.version), events=verdict, commit_id=commit_id)
+            stores.happened.append_conflicts += isinstance(appended, Conflict)
         newer = await stores.log.read(execution.execution_id, after=execution.version)
         if not newer:
             return _answer(execution, verdict)
         execution = fold_commits(newer, execution)
+        # Ours by whoever carried on with the same request: what they decided counts, not what we would have.
+        if found := _found(newer, commit_id):
+            return Handled(execution=execution, events=found.events, commit_id=commit_id)
     raise AppendConflict(run_id=execution.execution_id)
+
+
+async def _may_be_there(execution: Execution, origin: Origin) -> bool:
+    """Whether the execution that we know may have our commit in it already. (A new one has nothing in it.)"""
+    if origin.resumed:
+        return True
+    return execution.version > 0 and origin.hold is not None and await origin.hold.overtaken()
+
+
+def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> Commit | None:
+    return next((stored.commit for stored in commits if stored.commit.commit_id == commit_id), None)
+
+
+def _written(stores: Stores, command: Command, events: Events, commit_id: CommitId, origin: Origin) -> Commit:
+    return Commit(
+        commit_id=commit_id,
+        occurred_at=stores.clock.now(),
+        command=type(command).__name__,
+        actor=origin.actor,
+        events=events,
+        correlation_id=origin.correlation_id,
+        idempotency_key=origin.idempotency_key,
+    )
 
 
 def _answer(execution: Execution, verdict: Events | Refused) -> Handled:

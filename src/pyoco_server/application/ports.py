@@ -20,6 +20,8 @@ from pyoco_server.execution.state import Execution
 from pyoco_server.fleet.queues import QueueState as QueueState
 from pyoco_server.fleet.records import WorkerRecord
 from pyoco_server.graphfile.stored import StoredGraph as StoredGraph
+from pyoco_server.idempotency.keys import RecordKey
+from pyoco_server.idempotency.record import Record
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery
@@ -35,9 +37,13 @@ Durability = Literal["fsynced", "replicated", "buffered"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The commit is in the log under this sequence: now, or since a try whose ack was lost."""
+    """The commit is in the log under this sequence: now, or (`found`) since a try whose ack was lost.
+
+    That try may have been a twin's, who used the same commit id: what it decided need not be what we did.
+    """
 
     version: int
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +434,33 @@ class GraphStore(Protocol):
 
     async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
         """Every graph of the tenant, by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """What is kept of a request with a key, and the revision to compare-and-set on."""
+
+    record: Record
+    revision: int
+
+
+class IdempotencyStore(Protocol):
+    """Requests that carry a key, each under a key of its own; forgotten when they are old enough."""
+
+    async def create(self, key: RecordKey, record: Record) -> StoredRecord | None:
+        """Store the first record of a key; None when there is one. The same record again is the same creation."""
+
+    async def get(self, key: RecordKey) -> StoredRecord | None:
+        """What is stored; `InternalError` for what nobody can read, because to forget it would be to do it twice."""
+
+    async def replace(self, key: RecordKey, record: Record, *, revision: int) -> StoredRecord | None:
+        """Store in place of that revision; None when it is another by now, or gone.
+
+        Where the same record is stored already, an earlier try was ours and its answer was lost: that is success.
+        """
+
+    async def remove(self, key: RecordKey, *, revision: int) -> bool:
+        """Forget that revision; False when it is another by now, or gone."""
 
 
 class WheelStore(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyoco_server.application.ports import (
     Broker,
@@ -11,6 +12,7 @@ from pyoco_server.application.ports import (
     Durability,
     EventLog,
     GraphStore,
+    IdempotencyStore,
     Ids,
     JobQueue,
     LogStore,
@@ -21,6 +23,7 @@ from pyoco_server.application.ports import (
     WorkerRegistry,
 )
 from pyoco_server.execution.events import Actor
+from pyoco_server.execution.ids import CommitId
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,19 +48,38 @@ class Stores:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    idempotency: IdempotencyStore
     clock: Clock
     ids: Ids
     durability: Durability
     happened: Happened = field(default_factory=Happened)
 
 
+class Hold(Protocol):
+    """A request with an idempotency key while it is done; see `application.idempotency`."""
+
+    async def overtaken(self) -> bool:
+        """Whether somebody else has begun to carry on with it: a run that is read before this is asked, and not
+        overtaken, has nothing of theirs in it."""
+
+    def emitted(self, commit_id: CommitId, events: int) -> None:
+        """Remember that it has brought about the events of this commit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who asks, and how the asking can be recognised later."""
+    """Who asks, and how the asking can be recognised later.
+
+    A request with an idempotency key also brings the id for its one commit to a run. Whoever carries on with it uses
+    the same id, so `resumed` says to look for it in the log first, and `hold` tells what others have done meanwhile.
+    """
 
     actor: Actor
     correlation_id: str | None = None
     idempotency_key: str | None = None
+    commit_id: CommitId | None = None
+    resumed: bool = False
+    hold: Hold | None = None
 
 
 GATEWAY = Origin(actor=Actor(kind="gateway"))

@@ -1,4 +1,7 @@
-"""Accept a run: it is accepted when log, snapshot and queue all have it, and undone when one of them has not."""
+"""Accept a run: it is accepted when log, snapshot and queue all have it, and undone when one of them has not.
+
+With an idempotency key nothing is undone: whoever sends the request again carries on where this one ended.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,61 @@ from pyoco_server.execution.state import Execution, Request, StopHow, nothing
 
 logger = logging.getLogger(__name__)
 
+# The broker swallows a repeated message id for two minutes; after that the same job again would be a second one.
+QUEUE_WITHIN_SEC = 100.0
+
 
 async def submit(
-    stores: Stores, request: Request, labels: tuple[str, ...], origin: Origin, workflow: Workflow | None = None
+    stores: Stores,
+    request: Request,
+    labels: tuple[str, ...],
+    origin: Origin,
+    workflow: Workflow | None = None,
+    *,
+    run_id: RunId | None = None,
 ) -> Execution:
     """Create a run and queue it; when this returns, no kill of any process can lose it."""
-    return await submit_command(stores, create_command(stores.clock.now(), request, labels, workflow), origin)
+    create = create_command(stores.clock.now(), request, labels, workflow)
+    return await submit_command(stores, create, origin, run_id=run_id)
 
 
-async def submit_command(stores: Stores, create: CreateExecution, origin: Origin) -> Execution:
-    """The same for a command that is ready."""
-    run_id = stores.ids.run_id()
+async def submit_command(
+    stores: Stores, create: CreateExecution, origin: Origin, *, run_id: RunId | None = None
+) -> Execution:
+    """The same for a command that is ready. `run_id` is given where the id was chosen before."""
+    run_id = run_id or stores.ids.run_id()
     try:
         created = (await commit(stores, nothing(run_id), create, origin)).accepted()
     except Unanswered as error:
+        if origin.commit_id is not None:
+            raise
         raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
     # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
     # there reads the log.
-    job = job_of(created, create.workflow_yaml, origin.correlation_id)
     outcomes = await asyncio.gather(
-        stores.snapshots.advance(created, create=True),
-        stores.queue.publish(job, created_sequence=created.version),
-        return_exceptions=True,
+        stores.snapshots.advance(created, create=True), _queue(stores, created, create, origin), return_exceptions=True
     )
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if not failures:
         return created
-    if not await _undo(stores, run_id):
+    if origin.commit_id is None and not await _undo(stores, run_id):
         return created
     raise next((failure for failure in failures if not isinstance(failure, NatsUnavailable)), failures[0])
+
+
+async def _queue(stores: Stores, created: Execution, create: CreateExecution, origin: Origin) -> None:
+    """Put the job in; where others may carry on with the same request, only if it cannot become a second one."""
+    if origin.commit_id is None or may_queue_again(created, stores.clock.now()):
+        job = job_of(created, create.workflow_yaml, origin.correlation_id)
+        await stores.queue.publish(job, created_sequence=created.version)
+
+
+def may_queue_again(execution: Execution, now: float) -> bool:
+    """Whether the job of a new run can be published once more: where the first publish went through, the broker
+    swallows this one. A run that has had no job for longer is found as a stray."""
+    unheld = execution.holder is None and execution.cancel is None and not execution.status.is_terminal
+    queued_at = execution.queued_at or execution.created_at or 0.0
+    return execution.is_queued and unheld and now - queued_at < QUEUE_WITHIN_SEC
 
 
 def create_command(

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from pyoco_server.application.stores import Stores
-from pyoco_server.errors import NatsUnavailable, UploadsBusy, WheelNotFound
+from pyoco_server.application.idempotency import Turn
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.errors import NatsUnavailable, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.wheelhouse.contents import check_contents
 from pyoco_server.wheelhouse.history import WheelAction, WheelEvent
 from pyoco_server.wheelhouse.names import WheelName
@@ -23,6 +24,8 @@ READ_BYTES = 512 * 1024
 # At a time, at one gateway; each may lie on its disk as a whole. Others wait before their first byte is read, not long.
 UPLOADS = 8
 UPLOAD_WAIT_SEC = 10.0
+# One version of a package is registered once, or a few times with deletions in between.
+LOOKED_BACK = 20
 
 
 @asynccontextmanager
@@ -47,6 +50,20 @@ class Trail:
     actor: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A wheel that is here as a whole, and wants to be registered."""
+
+    name: WheelName
+    file: BinaryIO
+    size: int
+    sha256_hex: str
+    tags: Sequence[str] = ()
+
+    def is_that_of(self, wheel: Wheel) -> bool:
+        return (wheel.sha256_hex, wheel.tags) == (self.sha256_hex, tuple(self.tags))
+
+
 @dataclass(frozen=True, slots=True)
 class Wheels:
     """The wheels of a gateway; they belong to all tenants alike, as workers do."""
@@ -65,16 +82,25 @@ class Wheels:
         """Refuse a version that will be refused in the end, before all of it is there."""
         check_newer(name, await self.stores.wheels.all())
 
-    async def upload(self, name: WheelName, file: BinaryIO, size: int, tags: Sequence[str], trail: Trail) -> Wheel:
+    async def upload(self, upload: Upload, trail: Trail, origin: Origin) -> Wheel:
         """Register the file, if it is what its name says and newer than what is there when it is whole."""
-        await asyncio.to_thread(check_contents, file, size, name)
-        await self.check_newer(name)
-        await asyncio.to_thread(file.seek, 0)
-        wheel = await self.stores.wheels.put(
-            name.file_name, _pieces(file), tags=tags, admit=lambda present: check_newer(name, present)
-        )
+        name, file = upload.name, upload.file
+        await asyncio.to_thread(check_contents, file, upload.size, name)
+        try:
+            await self.check_newer(name)
+            await asyncio.to_thread(file.seek, 0)
+            wheel = await self.stores.wheels.put(
+                name.file_name, _pieces(file), tags=upload.tags, admit=lambda present: check_newer(name, present)
+            )
+        except WheelVersionConflict:
+            # Nothing is newer than itself: of a request that was begun before, the end may have been reached, too.
+            registered = await self.stores.wheels.get(name.file_name)
+            if registered is None or not upload.is_that_of(registered) or not await _was_begun_before(origin):
+                raise
+            await self._remember_once("upload", registered, trail, origin)
+            return registered
         logger.info("wheel registered", extra={"wheel": wheel.name, "nuid": wheel.nuid, "size_bytes": wheel.size_bytes})
-        await self._remember("upload", wheel, trail)
+        await self._remember("upload", wheel, trail, origin)
         return wheel
 
     async def get(self, name: str) -> Wheel:
@@ -86,18 +112,32 @@ class Wheels:
     def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
         return self.stores.wheels.read(wheel)
 
-    async def delete(self, name: str, trail: Trail) -> Wheel:
-        """Remove the wheel; workers that have installed it take it away at their next look."""
-        wheel = await self.get(name)
-        if not await self.stores.wheels.delete(wheel):
-            raise WheelNotFound(wheel=name[:200])
-        logger.info("wheel deleted", extra={"wheel": wheel.name, "nuid": wheel.nuid})
-        await self._remember("delete", wheel, trail)
-        return wheel
+    async def delete(self, name: str, trail: Trail, turn: Turn) -> None:
+        """Remove the wheel; workers that have installed it take it away at their next look.
 
-    async def _remember(self, action: WheelAction, wheel: Wheel, trail: Trail) -> None:
+        Which upload it is about is chosen once: whoever carries on must not remove one that came after it.
+        """
+        wheel = await self.stores.wheels.get(name)
+        if turn.resource_id and (wheel is None or wheel.nuid != turn.resource_id):
+            return  # somebody before us chose it, and it is gone
+        if wheel is None:
+            raise WheelNotFound(wheel=name[:200])
+        if await turn.choose(wheel.nuid) != wheel.nuid:
+            return
+        if await self.stores.wheels.delete(wheel):
+            logger.info("wheel deleted", extra={"wheel": wheel.name, "nuid": wheel.nuid})
+            await self._remember("delete", wheel, trail, turn.origin)
+        elif not await _was_begun_before(turn.origin):
+            raise WheelNotFound(wheel=name[:200])
+
+    async def _remember_once(self, action: WheelAction, wheel: Wheel, trail: Trail, origin: Origin) -> None:
+        told = await self.stores.wheel_history.recent(LOOKED_BACK, wheel_name=wheel.name, action=action)
+        if origin.commit_id not in {event.event_id for event in told}:
+            await self._remember(action, wheel, trail, origin)
+
+    async def _remember(self, action: WheelAction, wheel: Wheel, trail: Trail, origin: Origin) -> None:
         event = WheelEvent(
-            event_id=self.stores.ids.commit_id(),
+            event_id=origin.commit_id or self.stores.ids.commit_id(),
             occurred_at=self.stores.clock.now(),
             action=action,
             wheel_name=wheel.name,
@@ -114,6 +154,11 @@ class Wheels:
             # It is done; to say that it was not would be worse. The log has what the history lacks.
             facts = {"wheel": wheel.name, "action": action, "source": trail.source, "actor": trail.actor}
             logger.error("wheel event was not remembered", exc_info=error, extra=facts)  # noqa: TRY400
+
+
+async def _was_begun_before(origin: Origin) -> bool:
+    """Whether somebody else has worked on the same request."""
+    return origin.resumed or (origin.hold is not None and await origin.hold.overtaken())
 
 
 async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The OpenAPI document with what the framework cannot know: which credentials and scopes each operation asks for."""
+"""The OpenAPI document with what the framework cannot know: the credentials, scopes and keys of each operation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.access.scopes import Scope, in_words
 from pyoco_server.http_api.guard import decision_of
+from pyoco_server.http_api.idempotent import REPLAYED, parameters
 from pyoco_server.http_api.problems import ExecutionProblem, Problem, speaks_of_executions
 
 _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
     "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
+}
+_CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+_REPLAYED = {
+    "description": "`true`: the request was done before, and this is what was answered then.",
+    "schema": {"type": "string", "enum": ["true"]},
 }
 
 
@@ -31,8 +37,21 @@ class DocumentedApp(FastAPI):
             if isinstance(route, APIRoute) and route.include_in_schema:
                 scopes = decision_of(route)
                 for method in route.methods or ():
-                    _describe(document["paths"][route.path_format][method.lower()], scopes, route.path)
+                    operation = document["paths"][route.path_format][method.lower()]
+                    _describe(operation, scopes, route.path)
+                    if method in _CHANGING:
+                        _describe_keys(operation)
         return document
+
+
+def _describe_keys(operation: dict[str, Any]) -> None:
+    """Whatever changes something can be sent again under a key."""
+    known = operation.setdefault("parameters", [])
+    named = {parameter["name"] for parameter in known}
+    known += [parameter for parameter in parameters() if parameter["name"] not in named]
+    for status, response in operation["responses"].items():
+        if status.startswith("2") or status == "409":
+            response.setdefault("headers", {})[REPLAYED] = _REPLAYED
 
 
 def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:

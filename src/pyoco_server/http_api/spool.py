@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -28,6 +29,7 @@ class Spool:
         self._named = named
         self._new_name: str | None = None
         self._waiting = bytearray()
+        self._sha256 = hashlib.sha256()
 
     async def __aenter__(self) -> Spool:
         return self
@@ -54,6 +56,11 @@ class Spool:
             data, self._waiting = self._waiting, bytearray()
             await asyncio.to_thread(self._write, data)
 
+    @property
+    def sha256(self) -> bytes:
+        """Of what was written; of all that came once it is `whole`."""
+        return self._sha256.digest()
+
     async def whole(self) -> tuple[BinaryIO, int]:
         """All that came, to be read from its start, and how much it is."""
         await self.flush(everything=True)
@@ -71,4 +78,5 @@ class Spool:
             self.file.flush()  # here, where a full disk is told in words
         except OSError as error:
             raise UploadNotKept(f"the upload cannot be kept on a disk (TMPDIR names it): {error.strerror}") from error
+        self._sha256.update(data)
         self.size_bytes += len(data)

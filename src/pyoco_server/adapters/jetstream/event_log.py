@@ -84,7 +84,7 @@ def _find(newer: Sequence[StoredCommit], commit: Commit) -> Stored | Conflict:
     # Others may have written after us, so ours need not be the first or the last.
     for stored in newer:
         if stored.commit.commit_id == commit.commit_id:
-            return Stored(version=stored.sequence)
+            return Stored(version=stored.sequence, found=True)
     return Conflict()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyoco_server.access.api_keys import KeyId
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.idempotency.keys import RecordKey
 
 API = "$JS.API"
 
@@ -165,6 +166,13 @@ class Subjects:
     @property
     def graphs_stream(self) -> str:
         return bucket_stream(self.config.graphs_kv_bucket)
+
+    def idempotency_record(self, key: RecordKey | str) -> str:
+        return bucket_key(self.config.idempotency_kv_bucket, key)
+
+    @property
+    def idempotency_stream(self) -> str:
+        return bucket_stream(self.config.idempotency_kv_bucket)
 
     @property
     def wheels_stream(self) -> str:

@@ -87,6 +87,13 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
             max_age=int(config.wheel_history_ttl_sec * NS),
             discard="old",
         ),
+        # A full one refuses: to forget a request before its time would be to do it twice.
+        _bucket(
+            config,
+            names.idempotency_stream,
+            names.idempotency_record(">"),
+            max_age=int(config.idempotency_ttl_sec * NS),
+        ),
         _object_store(config, names.wheels_stream, config.wheel_object_store_bucket),
     )
 

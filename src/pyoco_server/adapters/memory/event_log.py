@@ -24,7 +24,7 @@ class MemoryEventLog:
         if max(log, default=0) != after:
             for stored in await self.read(run_id, after=after):
                 if stored.commit.commit_id == commit.commit_id:
-                    return Stored(version=stored.sequence)
+                    return Stored(version=stored.sequence, found=True)
             return Conflict()
         payload = wire.encode(run_id, commit)
         sequence = self.stream.append(run_id)

@@ -6,16 +6,18 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.dead_letters import LetterPage, LetterQuery, page_of_letters, replay
+from pyoco_server.application.idempotency import Turn
 from pyoco_server.application.ports import FiledLetter
 from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
 from pyoco_server.execution.ids import parse_tag
-from pyoco_server.http_api.depends import CallerDep, GatewayDep, OriginDep, given_once
+from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.guard import needs
+from pyoco_server.http_api.idempotent import answered_once, of_json
 from pyoco_server.http_api.problems import answers
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
@@ -91,20 +93,24 @@ async def list_dead_letters(
 @needs(Scope.DLQ_WRITE)
 async def replay_dead_letter(
     seq: Annotated[str, Path(description="The letter's number.", examples=["42"])],
+    request: Request,
     gateway: GatewayDep,
     caller: CallerDep,
-    origin: OriginDep,
 ) -> Response:
     """Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is."""
     number = _seq(seq)
-    again = await replay(gateway, number, origin, sees=caller.sees, api_key_id=caller.api_key_id)
-    told: dict[str, Any] = {
-        "run_id": again.execution.execution_id,
-        "status": "PENDING",
-        "durability": gateway.stores.durability,
-        "replay_of": {"seq": number, "run_id": again.original},
-    }
-    return _json(told)
+
+    async def work(turn: Turn) -> Response:
+        again = await replay(gateway, number, turn, sees=caller.sees, api_key_id=caller.api_key_id)
+        told: dict[str, Any] = {
+            "run_id": again.execution.execution_id,
+            "status": "PENDING",
+            "durability": gateway.stores.durability,
+            "replay_of": {"seq": number, "run_id": again.original},
+        }
+        return _json(told)
+
+    return await answered_once(request, gateway, of_json(), work)
 
 
 def _seq(text: str) -> int:

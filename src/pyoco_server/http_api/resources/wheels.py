@@ -10,15 +10,18 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.access.scopes import Scope
-from pyoco_server.application.wheels import Trail, upload_turn
+from pyoco_server.application.idempotency import Turn
+from pyoco_server.application.wheels import Trail, Upload, upload_turn
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
 from pyoco_server.http_api.depends import GatewayDep, given_once
 from pyoco_server.http_api.downloads import Download
 from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.idempotent import answered_once, no_id, of_form, of_json, was_asked_before
 from pyoco_server.http_api.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
 from pyoco_server.http_api.problems import answers, failures
 from pyoco_server.http_api.spool import Spool
+from pyoco_server.idempotency.forms import FormPart
 from pyoco_server.wheelhouse.history import WheelEvent, to_plain
 from pyoco_server.wheelhouse.names import EXAMPLE, WheelName, parse_tags, parse_wheel_name
 from pyoco_server.wheelhouse.wheel import Wheel
@@ -136,13 +139,18 @@ async def list_wheel_history(gateway: GatewayDep, query: Annotated[HistoryQuery,
     },
 )
 @needs(Scope.WHEELS_WRITE)
-async def upload_wheel(request: Request, gateway: GatewayDep) -> WheelArtifact:
+async def upload_wheel(request: Request, gateway: GatewayDep) -> Response:
     """Register a wheel. Of each package only a newer version than every registered one is taken (409)."""
     names: list[WheelName] = []
 
     async def named(file_name: str) -> None:
         names.append(parse_wheel_name(file_name))
-        await gateway.wheels.check_newer(names[0])
+        try:
+            await gateway.wheels.check_newer(names[0])
+        except WheelVersionConflict:
+            # It may be in the way of itself: registered by the first try of this very request.
+            if not await was_asked_before(request, gateway):
+                raise
 
     async with upload_turn(gateway.uploads), Spool("wheel", named) as spool:
         form = await read_form(request, _limits(gateway.config), sink=spool, example=CURL)
@@ -151,7 +159,14 @@ async def upload_wheel(request: Request, gateway: GatewayDep) -> WheelArtifact:
         _check_replace(form)
         tags = parse_tags(form.get("tags", b"").decode(errors="replace"))
         file, size = await spool.whole()
-        return _wheel_out(await gateway.wheels.upload(names[0], file, size, tags, _trail(request)))
+        wheel = FormPart(name="wheel", file_name=names[0].file_name, sha256=spool.sha256)
+
+        async def work(turn: Turn) -> Response:
+            upload = Upload(name=names[0], file=file, size=size, tags=tags, sha256_hex=wheel.sha256.hex())
+            return _json(_wheel_out(await gateway.wheels.upload(upload, _trail(request), turn.origin)))
+
+        others = (FormPart.of(name, content) for name, content in form.items() if name != "wheel")
+        return await answered_once(request, gateway, of_form([wheel, *others]), work, resource_id=no_id)
 
 
 @router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
@@ -163,12 +178,20 @@ async def download_wheel(wheel_name: NamePath, gateway: GatewayDep) -> Response:
     return await Download.begun(pieces, _headers(wheel))
 
 
-@router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 422, 503))
+@router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 409, 422, 503))
 @needs(Scope.WHEELS_WRITE)
-async def delete_wheel(wheel_name: NamePath, request: Request, gateway: GatewayDep) -> WheelDeleted:
+async def delete_wheel(wheel_name: NamePath, request: Request, gateway: GatewayDep) -> Response:
     """Remove a wheel. Its version may be registered again."""
-    wheel = await gateway.wheels.delete(wheel_name, _trail(request))
-    return WheelDeleted(name=wheel.name, deleted=True)
+
+    async def work(turn: Turn) -> Response:
+        await gateway.wheels.delete(wheel_name, _trail(request), turn)
+        return _json(WheelDeleted(name=wheel_name, deleted=True))
+
+    return await answered_once(request, gateway, of_json(), work, resource_id=no_id)
+
+
+def _json(told: BaseModel) -> Response:
+    return Response(told.model_dump_json(), media_type="application/json")
 
 
 def _limits(config: NatsBackendConfig) -> dict[str, Limit]:

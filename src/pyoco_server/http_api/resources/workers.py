@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from pyoco_server.access.scopes import Scope
+from pyoco_server.application.idempotency import Turn
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.execution.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.fleet.records import WorkerState, to_plain
@@ -18,6 +19,7 @@ from pyoco_server.fleet.sight import Sighting, WorkerQuery
 from pyoco_server.http_api import json_body
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.guard import needs
+from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
 from pyoco_server.http_api.problems import answers, describe
 
 router = APIRouter(prefix="/workers", tags=["workers"])
@@ -104,7 +106,7 @@ async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[
 
 @router.patch(
     "/{worker_id}",
-    responses=answers(WorkerPatched, 404, 413, 422, 503),
+    responses=answers(WorkerPatched, 404, 409, 413, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -115,12 +117,17 @@ async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[
 @needs(Scope.WORKERS_WRITE)
 async def patch_worker(
     worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, gateway: GatewayDep
-) -> WorkerPatched:
+) -> Response:
     """Hide a worker from the lists, or show it again. Nothing else about it changes."""
-    parsed = _worker_id(worker_id)
-    hidden = _patch(await request.body()).hidden
-    updated_at = await gateway.fleet.set_hidden(parsed, hidden)
-    return WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
+    parsed, body = _worker_id(worker_id), await request.body()
+    hidden = _patch(body).hidden
+
+    async def work(_: Turn) -> Response:
+        updated_at = await gateway.fleet.set_hidden(parsed, hidden)
+        patched = WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
+        return Response(patched.model_dump_json(), media_type="application/json")
+
+    return await answered_once(request, gateway, of_json(body), work, resource_id=no_id)
 
 
 def _worker_id(text: str) -> WorkerId:

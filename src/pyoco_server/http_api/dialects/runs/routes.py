@@ -9,13 +9,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.idempotency import Turn
 from pyoco_server.execution.decide import Why
-from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.http_api.depends import CallerDep, GatewayDep, OriginDep, RawRoute, gateway_of, origin_of
+from pyoco_server.http_api.depends import CallerDep, GatewayDep, RawRoute, gateway_of
 from pyoco_server.http_api.dialects.runs import schemas, translate
 from pyoco_server.http_api.dialects.runs.list_query import GIVEN_ONCE, ListQueryDep
 from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
 from pyoco_server.http_api.problems import answers
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -42,10 +44,14 @@ def _json(body: bytes) -> Response:
 @needs(Scope.RUNS_WRITE)
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
-    gateway = gateway_of(request)
-    asked, labels = translate.submit_request(await request.body(), gateway.config, caller_of(request))
-    execution = await gateway.submit(asked, labels, origin_of(request))
-    return _json(translate.accepted_out(execution, gateway.stores.durability))
+    gateway, body = gateway_of(request), await request.body()
+    asked, labels = translate.submit_request(body, gateway.config, caller_of(request))
+
+    async def work(turn: Turn) -> Response:
+        execution = await gateway.submit(asked, labels, turn.origin, run_id=RunId(turn.resource_id))
+        return _json(translate.accepted_out(execution, gateway.stores.durability))
+
+    return await answered_once(request, gateway, of_json(body), work)
 
 
 router.add_api_route(
@@ -53,7 +59,7 @@ router.add_api_route(
     submit_run,
     methods=["POST"],
     route_class_override=RawRoute,
-    responses=answers(schemas.RunAccepted, 413, 422, 503),
+    responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
     openapi_extra=_body(schemas.RunSubmitRequest, required=True),
 )
 
@@ -96,17 +102,19 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -
 
 @router.post(
     "/{run_id}/cancel",
-    responses=answers(schemas.RunSnapshot, 404, 413, 422, 503),
+    responses=answers(schemas.RunSnapshot, 404, 409, 413, 422, 503),
     openapi_extra=_body(schemas.RunCancelRequest, required=False),
 )
 @needs(Scope.RUNS_CANCEL)
-async def cancel_run(
-    run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep, origin: OriginDep
-) -> Response:
+async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
     """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
-    parsed = parse_run_id(run_id)
-    reason = translate.cancel_reason(await request.body())
-    handled = await gateway.cancel(parsed, reason, origin, sees=caller.sees)
-    if handled.refused is not None and handled.refused.why is Why.FINISHED:
-        return _json(_shown(gateway, await gateway.get_snapshot(parsed, sees=caller.sees), records=False))
-    return _json(_shown(gateway, to_snapshot(handled.accepted()), records=False))
+    parsed, body = parse_run_id(run_id), await request.body()
+    reason = translate.cancel_reason(body)
+
+    async def work(turn: Turn) -> Response:
+        handled = await gateway.cancel(parsed, reason, turn.origin, sees=caller.sees)
+        if handled.refused is not None and handled.refused.why is Why.FINISHED:
+            return _json(_shown(gateway, await gateway.get_snapshot(parsed, sees=caller.sees), records=False))
+        return _json(_shown(gateway, to_snapshot(handled.accepted()), records=False))
+
+    return await answered_once(request, gateway, of_json(body), work, resource_id=no_id)

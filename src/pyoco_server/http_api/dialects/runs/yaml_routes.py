@@ -7,11 +7,15 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from pyoco_server.access.scopes import Scope
-from pyoco_server.http_api.depends import RawRoute, gateway_of, origin_of
+from pyoco_server.application.idempotency import Turn
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_api.depends import RawRoute, gateway_of
 from pyoco_server.http_api.dialects.runs import schemas, translate, yaml_translate
 from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.idempotent import answered_once, of_form
 from pyoco_server.http_api.multipart import FORM, declared_bytes, read_form
 from pyoco_server.http_api.problems import answers
+from pyoco_server.idempotency.forms import FormPart
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -25,8 +29,14 @@ async def submit_run_yaml(request: Request) -> Response:
     # The largest file takes tens of milliseconds, for which all other requests would wait.
     workflow = await asyncio.to_thread(yaml_translate.workflow, form, gateway.config)
     asked, labels = yaml_translate.submit_request(form, workflow, gateway.config, caller_of(request))
-    execution = await gateway.submit(asked, labels, origin_of(request), workflow)
-    return Response(translate.accepted_out(execution, gateway.stores.durability), media_type="application/json")
+
+    async def work(turn: Turn) -> Response:
+        run_id = RunId(turn.resource_id)
+        execution = await gateway.submit(asked, labels, turn.origin, workflow, run_id=run_id)
+        return Response(translate.accepted_out(execution, gateway.stores.durability), media_type="application/json")
+
+    parts = (FormPart.of(name, content) for name, content in form.items())
+    return await answered_once(request, gateway, of_form(parts), work)
 
 
 router.add_api_route(
@@ -34,7 +44,7 @@ router.add_api_route(
     submit_run_yaml,
     methods=["POST"],
     route_class_override=RawRoute,
-    responses=answers(schemas.RunAccepted, 413, 422, 503),
+    responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
     openapi_extra={
         "requestBody": {
             "required": True,

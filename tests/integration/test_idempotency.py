@@ -1,0 +1,311 @@
+"""Requests with a key at a real gateway: one effect, one answer, whoever sends them, when, and to which gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.application.ports import DeadLetter
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.flow_files import TWO_TASKS
+from support.gateways import gateway_settings, seen, serving, submit
+from support.samples import worker
+from support.wheels import NAME, wheel
+
+KEY = {"Idempotency-Key": "k-1"}
+HELLO = {"flow_name": "hello", "params": {"n": 1, "name": "é"}}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as connected:
+        yield connected
+
+
+def replayed(answer: httpx.Response) -> bool:
+    return "idempotency-replayed" in answer.headers
+
+
+async def runs(client: httpx.AsyncClient) -> list[str]:
+    return [item["run_id"] for item in (await client.get("/runs")).json()]
+
+
+async def test_a_submit_that_is_sent_again_is_answered_again_and_is_one_run(client: httpx.AsyncClient) -> None:
+    first = await client.post("/runs", json=HELLO, headers=KEY)
+    second = await client.post("/runs", json=HELLO, headers={"X-Idempotency-Key": "k-1"})
+
+    assert (first.status_code, replayed(first)) == (200, False)
+    assert (second.status_code, replayed(second)) == (200, True)
+    assert second.content == first.content
+    assert second.headers["content-type"] == first.headers["content-type"]
+    assert second.headers["x-request-id"] != first.headers["x-request-id"]
+    assert await runs(client) == [first.json()["run_id"]]
+
+
+async def test_the_body_may_be_written_in_another_way(client: httpx.AsyncClient) -> None:
+    first = await client.post("/runs", json=HELLO, headers=KEY)
+    other = '{ "params": {"name": "e\\u0301", "n": 1.0},\n "flow_name": "hello" }'
+
+    second = await client.post("/runs", content=other, headers=KEY)
+
+    assert second.json() == first.json()
+
+
+async def test_another_body_with_the_same_key_is_a_conflict(client: httpx.AsyncClient) -> None:
+    await client.post("/runs", json=HELLO, headers=KEY)
+
+    answer = await client.post("/runs", json=HELLO | {"tag": "gpu"}, headers=KEY)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0047")
+    assert len(await runs(client)) == 1
+
+
+async def test_the_events_of_the_request_have_its_key(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    run_id = RunId((await client.post("/runs", json=HELLO, headers=KEY)).json()["run_id"])
+    await client.post(f"/runs/{run_id}/cancel", headers={"Idempotency-Key": "k-2"})
+
+    async with open_stores(config, name="test") as stores:
+        keys = [stored.commit.idempotency_key for stored in await stores.log.read(run_id)]
+
+    assert keys == ["k-1", "k-2", None]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Idempotency-Key", "a"), ("X-Idempotency-Key", "b")],
+        [("Idempotency-Key", "a"), ("Idempotency-Key", "b")],
+        [("Idempotency-Key", "")],
+        [("X-Idempotency-Key", "x" * 256)],
+        [("Idempotency-Key", "é".encode("latin-1"))],
+    ],
+    ids=["two names", "twice", "empty", "too long", "not ascii"],
+)
+async def test_what_is_no_key_is_refused_and_nothing_is_done(client: httpx.AsyncClient, headers: Any) -> None:
+    answer = await client.post("/runs", json=HELLO, headers=headers)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert await runs(client) == []
+
+
+async def test_the_same_key_twice_is_one_key(client: httpx.AsyncClient) -> None:
+    both = [("Idempotency-Key", "k-1"), ("X-Idempotency-Key", "k-1"), ("Idempotency-Key", "k-1")]
+
+    first = await client.post("/runs", json=HELLO, headers=both)
+
+    assert replayed(await client.post("/runs", json=HELLO, headers=KEY))
+    assert await runs(client) == [first.json()["run_id"]]
+
+
+async def test_a_key_is_one_key_per_path_and_query(client: httpx.AsyncClient) -> None:
+    one, other = await submit(client), await submit(client)
+
+    answers = [
+        await client.post(path, headers=KEY)
+        for path in (f"/runs/{one}/cancel", f"/runs/{other}/cancel", f"/runs/{one}/cancel?x=1")
+    ]
+
+    assert [replayed(answer) for answer in answers] == [False] * 3
+
+
+async def test_bad_input_uses_no_key_up(client: httpx.AsyncClient) -> None:
+    refused = await client.post("/runs", json={"flow_name": ""}, headers=KEY)
+    same_text = await client.post("/runs", content='{"flow_name":"a","params":{"é":1,"e\\u0301":2}}', headers=KEY)
+
+    accepted = await client.post("/runs", json=HELLO, headers=KEY)
+
+    assert (refused.status_code, same_text.status_code) == (422, 422)
+    assert "same text" in same_text.json()["detail"]
+    assert (accepted.status_code, replayed(accepted)) == (200, False)
+
+
+async def test_many_at_once_are_one_run_and_get_one_answer(client: httpx.AsyncClient) -> None:
+    answers = await asyncio.gather(*(client.post("/runs", json=HELLO, headers=KEY) for _ in range(12)))
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert [replayed(answer) for answer in answers].count(False) == 1
+    assert await runs(client) == [answers[0].json()["run_id"]]
+
+
+async def test_two_gateways_at_once_are_one_run_and_give_one_answer(
+    client: httpx.AsyncClient, broker: Broker, tmp_path: Path
+) -> None:
+    async with serving(gateway_settings(broker.url, tmp_path / "other")) as other:
+        gateways = [client, other] * 6
+
+        answers = await asyncio.gather(*(one.post("/runs", json=HELLO, headers=KEY) for one in gateways))
+
+        assert len({answer.content for answer in answers}) == 1
+        run_id = answers[0].json()["run_id"]
+        for one in (client, other):
+            await seen(one, run_id, "PENDING")
+            assert replayed(await one.post("/runs", json=HELLO, headers=KEY))
+    assert await runs(client) == [run_id]
+
+
+async def test_a_restarted_gateway_answers_as_the_one_before_it(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        first = await client.post("/runs", json=HELLO, headers=KEY)
+
+    async with serving(config) as client:
+        second = await client.post("/runs", json=HELLO, headers=KEY)
+
+    assert replayed(second)
+    assert second.content == first.content
+
+
+async def test_another_tenants_same_key_is_another_key(broker: Broker, tmp_path: Path) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+    tenants = ("team-a", "team-b")
+    credentials = [KEY | showing(await hand_out(config, tenant, Scope.RUNS_WRITE)) for tenant in tenants]
+    async with serving(config) as client:
+        answers = [await client.post("/runs", json=HELLO, headers=headers) for headers in credentials * 2]
+
+    assert [replayed(answer) for answer in answers] == [False, False, True, True]
+    assert answers[0].json() == answers[2].json() != answers[1].json() == answers[3].json()
+
+
+async def test_a_cancel_is_answered_as_it_was_also_when_the_run_has_gone_on(client: httpx.AsyncClient) -> None:
+    run_id = await submit(client)
+    first = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
+    await seen(client, run_id, "CANCELLED")
+
+    second = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
+    without = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"})
+
+    assert first.json()["status"] == "CANCELLING"
+    assert second.content == first.content
+    assert without.json()["status"] == "CANCELLED"
+
+
+async def test_what_is_not_there_is_looked_for_each_time(client: httpx.AsyncClient) -> None:
+    path = "/runs/00000000-0000-7000-8000-000000000000/cancel"
+
+    answers = [await client.post(path, headers=KEY) for _ in range(2)]
+
+    assert [(answer.status_code, replayed(answer)) for answer in answers] == [(404, False)] * 2
+
+
+async def test_a_form_is_the_same_form_whatever_its_boundary_and_the_order_of_its_parts(
+    client: httpx.AsyncClient,
+) -> None:
+    file = {"workflow": ("flow.yaml", TWO_TASKS.encode(), "application/yaml")}
+    first = await client.post("/runs/yaml", data={"flow_name": "main", "tag": "a"}, files=file, headers=KEY)
+    second = await client.post("/runs/yaml", data={"tag": "a", "flow_name": "main"}, files=file, headers=KEY)
+    other = await client.post("/runs/yaml", data={"tag": "b", "flow_name": "main"}, files=file, headers=KEY)
+
+    assert (first.status_code, second.status_code, other.status_code) == (200, 200, 409)
+    assert replayed(second)
+    assert second.content == first.content
+
+
+async def test_a_wheel_that_is_uploaded_again_is_the_one_that_is_registered(client: httpx.AsyncClient) -> None:
+    async def upload(tags: str = "gpu", key: dict[str, str] = KEY) -> httpx.Response:
+        return await client.post("/wheels", data={"tags": tags}, files={"wheel": (NAME, wheel())}, headers=key)
+
+    first, second = await upload(), await upload()
+    other_tags, other_key = await upload(tags="cpu"), await upload(key={"Idempotency-Key": "k-2"})
+
+    assert (first.status_code, replayed(first)) == (200, False)
+    assert (second.status_code, replayed(second)) == (200, True)
+    assert second.content == first.content
+    assert (other_tags.status_code, other_tags.json()["err_id"]) == (409, "ERR-PYOCO-0047")
+    assert (other_key.status_code, other_key.json()["err_id"]) == (409, "ERR-PYOCO-0022")
+    assert len((await client.get("/wheels/history")).json()) == 1
+
+
+async def test_a_wheel_that_is_deleted_again_is_deleted_once(client: httpx.AsyncClient) -> None:
+    async def upload() -> None:
+        assert (await client.post("/wheels", files={"wheel": (NAME, wheel())})).status_code == 200
+
+    await upload()
+    first = await client.delete(f"/wheels/{NAME}", headers=KEY)
+    await upload()
+    second = await client.delete(f"/wheels/{NAME}", headers=KEY)
+
+    assert first.json() == second.json() == {"name": NAME, "deleted": True}
+    assert replayed(second)
+    assert len((await client.get("/wheels")).json()) == 1
+
+
+async def test_a_refusal_is_kept_and_told_again(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    async with open_stores(config, name="test") as stores:
+        await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job", tag="default"))
+
+    first, second = [await client.post("/dlq/1/replay", headers=KEY) for _ in range(2)]
+
+    assert (first.status_code, replayed(first)) == (409, False)
+    assert (second.status_code, replayed(second)) == (409, True)
+    assert second.content == first.content
+
+
+async def test_a_letter_that_is_replayed_again_is_one_new_run(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    original = await submit(client)
+    async with open_stores(config, name="test") as stores:
+        letter = DeadLetter(timestamp=1.0, reason="execution_error", run_id=original, tag="default")
+        await stores.dead_letters.publish(letter)
+
+    first, second = [await client.post("/dlq/1/replay", headers=KEY) for _ in range(2)]
+
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert second.content == first.content
+    assert sorted(await runs(client)) == sorted([original, first.json()["run_id"]])
+
+
+async def test_a_worker_is_hidden_once(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    async with open_stores(config, name="test") as stores:
+        await stores.registry.put(worker())
+    path = f"/workers/{worker().worker_id}"
+
+    first = await client.patch(path, json={"hidden": True}, headers=KEY)
+    await client.patch(path, json={"hidden": False})
+    second = await client.patch(path, json={"hidden": True}, headers=KEY)
+
+    assert (first.status_code, replayed(second)) == (200, True)
+    assert second.content == first.content
+    async with open_stores(config, name="test") as stores:
+        stored = await stores.registry.get(worker().worker_id)
+    assert stored is not None
+    assert not stored.hidden
+
+
+async def test_the_document_tells_of_the_key_wherever_something_changes(client: httpx.AsyncClient) -> None:
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    changing = [
+        operation
+        for methods in paths.values()
+        for method, operation in methods.items()
+        if method in ("post", "put", "patch", "delete")
+    ]
+
+    assert len(changing) >= 7
+    for operation in changing:
+        named = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "header"]
+        assert named == ["Idempotency-Key", "X-Idempotency-Key"]
+        assert "Idempotency-Replayed" in operation["responses"]["200"]["headers"]
+        assert "409" in operation["responses"]

@@ -1,0 +1,64 @@
+"""Requests with a key on the stores of a test: asked, killed half-way, asked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyoco_server.application.idempotency import Answered, Asked, Turn, Work, once
+from pyoco_server.application.ports import StoredRecord
+from pyoco_server.application.stores import Stores
+from pyoco_server.application.submit import submit
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import RunId
+from pyoco_server.idempotency.keys import IdempotencyKey, RecordKey
+from pyoco_server.idempotency.record import Answer
+from support.faults import Action
+from support.world import HELLO, USER, World
+
+RECORD_KEY = RecordKey("0" * 64)
+
+
+def asked(request_hash: str = "sha256:1", key: str = "k-1") -> Asked:
+    return Asked(
+        record_key=RECORD_KEY,
+        key=IdempotencyKey(key),
+        endpoint="POST /runs",
+        request_hash=request_hash,
+        origin=USER,
+    )
+
+
+@dataclass
+class Submits:
+    """Work that submits a run, and the turns in which it was done."""
+
+    stores: Stores
+    turns: list[Turn] = field(default_factory=list)
+
+    async def __call__(self, turn: Turn) -> Answer:
+        self.turns.append(turn)
+        execution = await submit(self.stores, HELLO, ("default",), turn.origin, run_id=RunId(turn.resource_id))
+        return Answer(status=200, body=execution.execution_id.encode())
+
+
+async def ask(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
+    """Have the work done once; without any, a run submitted."""
+    request = asked() if request is None else request
+    return await once(world.stores, request, world.stores.ids.run_id, work or Submits(world.stores))
+
+
+def killed(world: World) -> Action:
+    """From now on nothing of this process reaches a store, until somebody brings the stores back."""
+
+    async def now() -> None:
+        world.faults.away = True
+        raise NatsUnavailable
+
+    return now
+
+
+async def record(world: World) -> StoredRecord:
+    """What is kept of the request."""
+    stored = await world.truth.idempotency.get(RECORD_KEY)
+    assert stored is not None
+    return stored
