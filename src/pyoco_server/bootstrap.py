@@ -33,6 +33,8 @@ from pyoco_server.adapters.token_keys import TokenKeys
 from pyoco_server.adapters.tokens import Tokens, rules_of
 from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.claims import Claims
+from pyoco_server.application.desk import Desk
 from pyoco_server.application.door import Door
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
@@ -74,7 +76,9 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
             connection.on_reconnect(follower.hurry)
             caretaker = Caretaker(stores, index, feed, config)
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
-            watches = Watches(stores, JetStreamLiveCommits(connection, config), config)
+            live = JetStreamLiveCommits(connection, config)
+            watches = Watches(stores, live, config)
+            desk, claims = Desk(stores), Claims(index, follower, stores.clock)
             async with asyncio.TaskGroup() as group:
                 unasked = [
                     group.create_task(follower.run()),
@@ -83,6 +87,8 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         _look_after(follower, caretaker, Rescue(stores, index, config), Sweep(stores, index, fleet))
                     ),
                     group.create_task(watches.run()),
+                    group.create_task(desk.run()),
+                    group.create_task(claims.run()),
                 ]
                 if door is not None and door.keyring is not None:
                     unasked.append(group.create_task(door.keyring.run()))
@@ -96,11 +102,15 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         caretaker=caretaker,
                         fleet=fleet,
                         watches=watches,
+                        live=live,
+                        desk=desk,
+                        claims=claims,
                         config=config,
                         door=door,
                     )
                 finally:
                     watches.close()
+                    await desk.settle()
                     for task in unasked:
                         task.cancel()
 

@@ -49,6 +49,9 @@ async def test_a_long_log_is_read_whole(ports: Ports) -> None:
 
     assert labels == [f"label {number}" for number in range(1500)]
     assert [item.sequence for item in await ports.log.read(run_id, after=versions[9])] == versions[10:]
+    for after, limit in ((0, 1), (0, 1200), (0, 5000), (versions[9], 1), (versions[9], 16), (versions[9], 40)):
+        read = await ports.log.read(run_id, after=after, limit=limit)
+        assert [item.sequence for item in read] == [version for version in versions if version > after][:limit]
 
 
 async def test_an_unknown_run_has_no_commits(ports: Ports) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import Node
+from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, Node
 from pyoco_server.readmodel.query import SnapshotSeen
 from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
@@ -22,6 +22,10 @@ from support.steps import CANCELLING, ENDED, done, leased, ready, shown, waiting
 def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
     with opened(request.param) as index:
         yield index
+
+
+# As often as a node may be begun where its graph does not say.
+LAST = MAX_NODE_ATTEMPTS
 
 
 def claimed(
@@ -83,12 +87,20 @@ def test_a_lease_can_be_claimed_from_its_end_on_among_the_ready_ones(index: RunI
     assert index.claimable(["g"], tenant_id=None, now=50.0, limit=1)[0].attempt == 4
 
 
-def test_a_lease_without_a_graph_is_over_but_cannot_be_claimed(index: RunIndex) -> None:
+def test_a_lease_without_a_graph_is_nobodys_business_but_its_holders(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("n", 50.0), ready("r"), graph=False))
 
     assert claimed(index, "g", now=99.0) == []
     assert index.next_lease_end(["g"], tenant_id=None) is None
-    assert due(index, 99.0) == [(A, "n")]
+    assert due(index, 99.0) == []
+
+
+def test_a_lease_of_the_last_attempt_cannot_be_claimed_and_has_an_end(index: RunIndex) -> None:
+    take_in(index, shown(1, A, leased("n", 50.0, attempt=LAST), ready("r")))
+
+    assert claimed(index, "g", now=99.0) == [(A, "r")]
+    assert index.next_lease_end(["g"], tenant_id=None) is None
+    assert (due(index, 49.0), due(index, 50.0)) == ([], [(A, "n")])
 
 
 def test_the_next_end_of_a_lease_is_the_earliest_of_those_asked_for(index: RunIndex) -> None:
@@ -190,9 +202,9 @@ def test_pages_of_waits_follow_each_other(index: RunIndex, query: dict[str, Any]
 def test_what_is_over_is_found_the_earliest_first(index: RunIndex) -> None:
     take_in(
         index,
-        shown(1, A, leased("a", 60.0), waiting("b", deadline_at=50.0), waiting("for ever"), ready("r")),
-        shown(2, B, leased("c", 50.0, attempt=2), flow="f", tenant_id="acme"),
-        shown(3, C, leased("d", 61.0)),
+        shown(1, A, leased("a", 60.0, attempt=LAST), waiting("b", deadline_at=50.0), waiting("for ever"), ready("r")),
+        shown(2, B, leased("c", 50.0, attempt=LAST), flow="f", tenant_id="acme"),
+        shown(3, C, leased("d", 61.0, attempt=LAST), leased("e", 40.0)),
     )
 
     assert due(index, 60.0) == [(A, "b"), (B, "c"), (A, "a")]
@@ -200,7 +212,7 @@ def test_what_is_over_is_found_the_earliest_first(index: RunIndex) -> None:
     assert due(index, 49.0) == []
     assert index.due(before=50.0, limit=9) == [
         DueNode(run_id=A, node_id=NodeId("b"), attempt=1, kind=StepKind.WAITING),
-        DueNode(run_id=B, node_id=NodeId("c"), attempt=2, kind=StepKind.LEASED),
+        DueNode(run_id=B, node_id=NodeId("c"), attempt=LAST, kind=StepKind.LEASED),
     ]
 
 
@@ -237,7 +249,7 @@ def test_an_execution_that_ends_or_is_cancelled_leaves_no_steps(index: RunIndex,
     take_in(index, shown(3, A, *nodes, **fields))
 
     assert (claimed(index, "g", now=9.0), waits(index)) == ([(B, "a"), (B, "b")], [(B, "c")])
-    assert due(index, 9.0) == [(B, "b"), (B, "c")]
+    assert due(index, 9.0) == [(B, "c")]
     assert set(index.steps_count().values()) == {1}
 
 

@@ -65,9 +65,9 @@ class FaultyLog:
         await self._turns.give_way()
         return self._found(run_id, commit.commit_id, after=after)
 
-    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
         await self._turns.give_way()
-        return self.commits(run_id, after=after)
+        return self.commits(run_id, after=after)[:limit]
 
     async def purge(self, run_id: RunId) -> None:
         self._stored.pop(run_id, None)

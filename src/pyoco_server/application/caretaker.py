@@ -4,6 +4,7 @@ Everything here may be done by every gateway at once, because compare-and-set ma
 
     repair      a snapshot behind its log for a second is advanced; a run nobody queued is queued
     cancels     a requested cancel whose holder is gone is confirmed
+    times       a node whose wait or whose last lease is over has failed
     strays      a run without a sign of life, although a worker is free for it, is queued again
     retention   finished runs leave: logs and events first, then the snapshot, so that a crash in between is found again
     workers     those that nobody has seen for a month are forgotten
@@ -16,13 +17,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from pyoco_server.application.cancel import see_through
+from pyoco_server.application.handle import handle
 from pyoco_server.application.holder import is_at_work
 from pyoco_server.application.ports import Feed, RunIndex, RunQuery
 from pyoco_server.application.rounds import one_round
-from pyoco_server.application.stores import Stores
+from pyoco_server.application.stores import GATEWAY, Stores
 from pyoco_server.application.submit import job_again, may_queue_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
+from pyoco_server.execution.commands import ExpireNode
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import nothing
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 REPAIR_EVERY_SEC = 0.5
 REPAIR_AFTER_SEC = 1.0
 CANCELS_EVERY_SEC = 2.0
+TIMES_EVERY_SEC = 0.5
 STRAYS_EVERY_SEC = 10.0
 RETENTION_EVERY_SEC = 10.0
 WORKERS_EVERY_SEC = 600.0
@@ -69,6 +73,7 @@ class Caretaker:
             group.create_task(self._for_ever("commits", REPAIR_EVERY_SEC, self.note_commits))
             group.create_task(self._for_ever("repair", REPAIR_EVERY_SEC, self.repair))
             group.create_task(self._for_ever("cancels", CANCELS_EVERY_SEC, self.see_cancels_through))
+            group.create_task(self._for_ever("times", TIMES_EVERY_SEC, self.expire_nodes))
             group.create_task(self._for_ever("strays", STRAYS_EVERY_SEC, self.requeue_strays))
             group.create_task(self._for_ever("retention", RETENTION_EVERY_SEC, self.remove_old))
             group.create_task(self._for_ever("workers", WORKERS_EVERY_SEC, self.forget_workers))
@@ -152,6 +157,18 @@ class Caretaker:
         loaded = await self._stores.snapshots.load(run_id)
         if loaded is not None:
             await see_through(self._stores, loaded.execution, grace_sec=self._config.cancel_grace_period_sec)
+
+    # --- times --------------------------------------------------------------------------------------------------------
+
+    async def expire_nodes(self) -> None:
+        """Draw the consequence of deadlines that are over, and of leases that nobody may take any more."""
+        now = self._stores.clock.now()
+        for node in self._index.due(before=now, limit=AT_A_TIME):
+            expire = ExpireNode(at=now, node_id=node.node_id, attempt=node.attempt)
+            handled = await handle(self._stores, node.run_id, expire, GATEWAY)
+            if handled.events:
+                facts = {"run_id": node.run_id, "node_id": node.node_id, "attempt": node.attempt}
+                logger.info("a node's time was over", extra=facts)
 
     # --- strays -------------------------------------------------------------------------------------------------------
 

@@ -46,14 +46,14 @@ async def explain_run(gateway: Gateway, run_id: RunId, *, sees: str | None) -> E
     """Why the run stands where it stands: one read of its snapshot, at most one of the queue or the dead letters."""
     snapshot = await gateway.get_snapshot(run_id, sees=sees)
     execution = from_snapshot(snapshot)
-    waits = not execution.status.is_terminal
+    waits = not execution.status.is_terminal and execution.is_queued
     evidence = Evidence(
         now=gateway.stores.clock.now(),
         heartbeat_at=snapshot["heartbeat_at"],
         fleet=await gateway.whole_fleet(),
         rules=_rules(gateway.config),
         queue=await gateway.stores.queue.state(execution.request.tag) if waits else None,
-        ahead=await _ahead(gateway, execution) if run_status(execution) == "PENDING" else 0,
+        ahead=await _ahead(gateway, execution) if waits and run_status(execution) == "PENDING" else 0,
     )
     letter = await _letter(gateway, run_id) if execution.status is Status.FAILED else None
     return Explanation(

@@ -9,14 +9,17 @@ from typing import Any
 
 from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.claims import Claims
+from pyoco_server.application.desk import Desk
 from pyoco_server.application.door import Door
+from pyoco_server.application.executions import Executions
 from pyoco_server.application.figures import Figures, figures
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.graphs import Graphs
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, HEAVY_LISTS, Lists
-from pyoco_server.application.ports import RunIndex
+from pyoco_server.application.ports import LiveCommits, RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
@@ -26,6 +29,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Execution, Request
+from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.sight import Sighting, WorkerQuery, chosen
 
 
@@ -39,6 +43,9 @@ class Gateway:
     caretaker: Caretaker
     fleet: FleetView
     watches: Watches
+    live: LiveCommits
+    desk: Desk
+    claims: Claims
     config: NatsBackendConfig
     door: Door | None = None
     heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(HEAVY_LISTS))
@@ -47,7 +54,24 @@ class Gateway:
     @property
     def lists(self) -> Lists:
         """Lists of runs, from the index."""
-        return Lists(stores=self.stores, index=self.index, follower=self.follower, heavy=self.heavy)
+        return Lists(
+            stores=self.stores,
+            index=self.index,
+            follower=self.follower,
+            heavy=self.heavy,
+            settle=self.desk.settle,
+        )
+
+    @property
+    def executions(self) -> Executions:
+        """Executions as their events, and the commands that bring about more of them."""
+        return Executions(
+            stores=self.stores,
+            desk=self.desk,
+            config=self.config,
+            flow_of=self._announced_flow,
+            vouch=self.caretaker.vouch,
+        )
 
     @property
     def wheels(self) -> Wheels:
@@ -97,6 +121,10 @@ class Gateway:
         if not await self.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC):
             raise NatsUnavailable("the list of workers is being built after a start; try again in a moment")
         return self.fleet.sightings()
+
+    async def _announced_flow(self, name: str) -> AnnouncedFlow | None:
+        await self.whole_fleet()
+        return self.fleet.announced_flow(name)
 
     def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
         """Which of these runs are this tenant's; one that the index does not know yet is nobody's."""

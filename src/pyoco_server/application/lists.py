@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ class Lists:
     index: RunIndex
     follower: IndexFollower
     heavy: asyncio.Semaphore
+    settle: Callable[[], Awaitable[None]]
 
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The runs that fit, as JSON."""
@@ -119,6 +120,7 @@ class Lists:
             raise NatsUnavailable
         if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
             raise NatsUnavailable(NOT_FILLED if self.follower.failing is None else FAILING)
+        await self.settle()
         await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)
 
 

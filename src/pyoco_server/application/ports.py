@@ -61,8 +61,8 @@ class EventLog(Protocol):
         back is about the truth.
         """
 
-    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
-        """The commits behind `after`, in order; empty when there are none."""
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
+        """The commits behind `after`, in order, the first `limit` of them; empty when there are none."""
 
     async def purge(self, run_id: RunId) -> None:
         """Forget the run's commits (retention only: a purged log would accept a first commit again)."""
@@ -611,7 +611,7 @@ class RunIndex(Protocol):
         """Nodes that wait for somebody, by (since, run id, place): the longest wait first."""
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
-        """Nodes whose lease or deadline is over at `before`, the earliest first."""
+        """Nodes whose wait, or whose last lease, is over at `before`, the earliest first."""
 
     def steps_count(self) -> Mapping[StepKind, int]:
         """How many steps of each kind there are; no step is looked at for it."""

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from pyoco_server.application.ports import CommitHeard, LiveCommits, LoadedSnapshot
 from pyoco_server.application.stores import Stores
@@ -39,6 +39,12 @@ MAX_READS = 32
 TICK_SEC = 1.0
 # Those who come at once wait for the first of them to open the channel; with a broker that hangs, no longer than this.
 PATIENCE_SEC = 4.0
+
+
+class Ends(Protocol):
+    """A stream that can be asked to end."""
+
+    def end(self) -> None: ...
 
 
 class Channel:
@@ -91,6 +97,7 @@ class Watches:
         self._max_bytes = config.max_run_snapshot_bytes
         self._heartbeat_sec = config.http_watch_heartbeat_sec
         self._channels: dict[RunId, Channel] = {}
+        self._guests: set[Ends] = set()
         self._reads = asyncio.Semaphore(MAX_READS)
         self._group: asyncio.TaskGroup | None = None
         self._closed = False
@@ -142,6 +149,19 @@ class Watches:
         self._closed = True
         for channel in self._channels.values():
             _end(channel.watchers)
+        _end(self._guests)
+
+    def enter(self, guest: Ends) -> None:
+        """Let a stream in that needs no channel: it counts, and is ended with the others."""
+        self._check_room()
+        self._guests.add(guest)
+        self.open_count += 1
+
+    def leave(self, guest: Ends) -> None:
+        """It is over; may be said twice."""
+        if guest in self._guests:
+            self._guests.remove(guest)
+            self.open_count -= 1
 
     async def tick(self) -> None:
         """Show life on the channels whose time has come, after a look at the truth; read again what could not be."""
@@ -155,11 +175,14 @@ class Watches:
 
     # --- channels come and go ---------------------------------------------------------------------------------------
 
-    def _enter(self, run_id: RunId) -> Channel:
+    def _check_room(self) -> None:
         if self._closed:
             raise NatsUnavailable("the gateway is stopping; ask another one, or this one again in a moment")
         if self.open_count >= self._max_watchers:
             raise TooManyWatchers(f"{self.open_count} streams are open on this gateway, which is its limit")
+
+    def _enter(self, run_id: RunId) -> Channel:
+        self._check_room()
         channel = self._channels.get(run_id)
         if channel is None:
             channel = self._channels[run_id] = Channel(run_id)
@@ -324,6 +347,6 @@ async def _survived(channel: Channel, work: Coroutine[Any, Any, None]) -> None:
         logger.exception("watching a run broke", extra={"run_id": channel.run_id})
 
 
-def _end(watchers: Iterable[Watcher]) -> None:
+def _end(watchers: Iterable[Ends]) -> None:
     for watcher in watchers:
         watcher.end()

@@ -43,6 +43,9 @@ _TASK_STATUS = {
 # What a record can do without when the snapshot is too large; the times and states stay as long as they can.
 _BULKY = ("output", "traceback", "prompt", "answer")
 
+# In the stored bytes of a snapshot that had to give up records.
+TRUNCATED = b'"task_records_truncated":true'
+
 TERMINAL_RUN_STATUSES = ("COMPLETED", "FAILED", "CANCELLED")
 RUN_STATUSES = ("PENDING", "RUNNING", "CANCELLING", *TERMINAL_RUN_STATUSES)
 

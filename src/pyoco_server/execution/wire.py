@@ -108,6 +108,16 @@ def event_id(commit_id: CommitId, place: int) -> str:
     return f"{commit_id}.{place}"
 
 
+def type_name(event: Event) -> str:
+    """The name under which an event is stored."""
+    return _TYPE_NAMES[type(event)]
+
+
+def payload_of(event: Event) -> dict[str, Any]:
+    """What an event says, as it is stored."""
+    return _plain(event)
+
+
 def graph_to_wire(graph: Graph) -> dict[str, Any]:
     """A graph as JSON: nodes in order, edges as pairs of places in that order (names would triple its size)."""
     places = {node.node_id: place for place, node in enumerate(graph.nodes)}

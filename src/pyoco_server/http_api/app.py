@@ -13,6 +13,9 @@ from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api import guard, health, problems, reference
+from pyoco_server.http_api.dialects.executions import claim_routes as claims
+from pyoco_server.http_api.dialects.executions import event_routes as executions_events
+from pyoco_server.http_api.dialects.executions import routes as executions
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
@@ -31,6 +34,9 @@ WITH_ROUTES = (
     runs_explain,
     runs_logs,
     watch,
+    executions,
+    executions_events,
+    claims,
     workers,
     wheels,
     dlq,

@@ -18,7 +18,7 @@ from fastapi import Request, Response
 
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.idempotency import Answered, Asked, Turn, once
-from pyoco_server.errors import IdempotencyKeyRequired, InvalidRequest, Kind, PyocoError
+from pyoco_server.errors import IdempotencyConflict, IdempotencyKeyRequired, InvalidRequest, Kind, PyocoError
 from pyoco_server.http_api.depends import origin_of
 from pyoco_server.http_api.guard import caller_of
 from pyoco_server.http_api.problems import response_for
@@ -77,6 +77,20 @@ async def answered_once(
 
     answered = await once(gateway.stores, asked, new_id, answer)
     return _told(answered, replay_status) if made is None or answered.replayed else made
+
+
+async def replayed(request: Request, gateway: Gateway, digest: Digest) -> Response | None:
+    """What was answered to this request before; None when it was not, or not yet. For work that may have to wait for
+    its turn: it needs no record until then."""
+    key = _key_of(request)
+    if key is None:
+        raise IdempotencyKeyRequired
+    stored = await gateway.stores.idempotency.get(_record_key(request, key))
+    if stored is None:
+        return None
+    if stored.record.request_hash != await digest():
+        raise IdempotencyConflict(endpoint=stored.record.endpoint)
+    return None if stored.record.answer is None else _told(Answered(answer=stored.record.answer, replayed=True), None)
 
 
 async def was_asked_before(request: Request, gateway: Gateway) -> bool:

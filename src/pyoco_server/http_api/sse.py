@@ -22,9 +22,9 @@ HEADERS = {
 }
 
 
-def event(name: str, data: bytes, event_id: int | None = None) -> bytes:
+def event(name: str, data: bytes, event_id: int | str | None = None) -> bytes:
     """One event; `data` is JSON, so there is no line break in it."""
-    head = b"" if event_id is None else b"id: %d\n" % event_id
+    head = b"" if event_id is None else b"id: %b\n" % str(event_id).encode()
     return b"%bevent: %b\ndata: %b\n\n" % (head, name.encode(), data)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from pyoco_server.errors import FlowNotFound
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, NodeStatus, Request
+from pyoco_server.execution.state import Execution, NodeStatus, Request, Work
 from pyoco_server.fleet.facts import is_alive, is_stale, worker_now
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.sight import Sighting
+from pyoco_server.readmodel.explain_nodes import why_nodes
 
 # A run that has a free worker starts within milliseconds; whoever waits longer waits for another reason.
 SOON_SEC = 5.0
@@ -113,6 +114,10 @@ def holder_lives(execution: Execution, evidence: Evidence) -> bool:
 
 
 def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
+    if not execution.is_queued:
+        facts = {"execution_id": execution.execution_id, "waiting_sec": evidence.since(execution.created_at)}
+        yield Reason(code="not_started", facts=facts)
+        return
     tag = execution.request.tag
     live = [seen for seen in evidence.serving(tag) if seen.is_active]
     if not live:
@@ -173,6 +178,9 @@ def _similar(tag: str, served: Sequence[str]) -> str | None:
 
 
 def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
+    if execution.request.work is Work.NODES:
+        yield from (Reason(code=code, facts=facts) for code, facts in why_nodes(execution, evidence.now))
+        return
     holder = execution.holder
     running = [name for name, node in execution.nodes.items() if node.status is NodeStatus.RUNNING]
     now = worker_now(holder_seen(execution, evidence), evidence.now)

@@ -32,6 +32,41 @@ _TAKE_OVER = (
 _SUBMIT_AGAIN = ("Submit it again if it is still wanted.", "必要であれば再投入してください。")
 
 WORDS: Mapping[str, Words] = {
+    "not_started": Words(
+        "It was created {waiting_sec} s ago, and nobody has started it.",
+        "作成から {waiting_sec} 秒経過していますが、まだ start されていません。",
+        "Start it: POST /executions/{execution_id}/start",
+        "start してください: POST /executions/{execution_id}/start",
+    ),
+    "nodes_wait_for_somebody": Words(
+        "{count} node(s) wait for somebody: {nodes}.",
+        "{count} 個の node が応答を待っています: {nodes}。",
+        "See what they ask and answer: pyoco-client waits, then pyoco-client approve {execution_id}",
+        "内容を確認して応答してください: pyoco-client waits、続いて pyoco-client approve {execution_id}",
+    ),
+    "nodes_wait_to_be_taken": Words(
+        "{count} node(s) are ready and nobody has taken them: {nodes}.",
+        "{count} 個の node が実行可能ですが、担当がいません: {nodes}。",
+        "Start a program that claims nodes of {graph_id} (POST /executions:claim); examples/ has one.",
+        "{graph_id} の node を取得するプログラムを起動してください（POST /executions:claim、例は examples/）。",
+    ),
+    "nodes_of_silent_holders": Words(
+        "{count} node(s) belong to holders whose lease is over: {nodes} of {holders}.",
+        "{count} 個の node は担当の lease が切れています: {nodes}（担当: {holders}）。",
+        "The next claim for {graph_id} takes them over.",
+        "{graph_id} の次の claim が引き継ぎます。",
+    ),
+    "nodes_are_worked_on": Words(
+        "{count} node(s) are being worked on: {nodes}, by {holders}.",
+        "{count} 個の node が作業中です: {nodes}（担当: {holders}）。",
+        *_NOTHING,
+    ),
+    "waits_for_its_end": Words(
+        "No node is at work, and nothing ends it by itself: its graph is open.",
+        "作業中の node はなく、graph が未定義のため自動では終了しません。",
+        "Start a node, or end it: POST /executions/{execution_id}/complete",
+        "node を開始するか、終了させてください: POST /executions/{execution_id}/complete",
+    ),
     "no_worker_for_tag": Words(
         "No worker serves the tag {tag}.",
         "tag {tag} を処理する worker がいません。",
@@ -160,6 +195,11 @@ WORDS: Mapping[str, Words] = {
     "cancelled_before_start": Words(
         "Cancelled by {by} before any worker had begun it.",
         "worker が開始する前に {by} が取り消しました。",
+        *_SUBMIT_AGAIN,
+    ),
+    "cancelled_idle": Words(
+        "Cancelled by {by} while nobody was working on it.",
+        "作業中の担当がいない状態で {by} が取り消しました。",
         *_SUBMIT_AGAIN,
     ),
     "cancelled_cooperative": Words(

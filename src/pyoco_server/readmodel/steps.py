@@ -1,7 +1,8 @@
 """Snapshots → steps: nodes that somebody can take, that wait for somebody, or whose time may be over.
 
     READY, of a graph ─────▶ ready      can be taken now
-    RUNNING, with a lease ─▶ leased     over at the end of its lease; of a graph, it can be taken from then on
+    RUNNING, with a lease ─▶ leased     of a graph, it can be taken when the lease is over; or, begun as often as it may
+                                        be, its time is over then
     WAITING ───────────────▶ waiting    for whoever knows its key; over at its deadline, when it has one
 
 Total: a snapshot of foreign origin, or an odd one, has no steps and is never an error. An execution that is being
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import NodeStatus
+from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, NodeStatus
 from pyoco_server.readmodel.plain import integer, moment, text
 
 _OPEN = ("PENDING", "RUNNING")
@@ -39,8 +40,9 @@ class StepKind(Enum):
 class Step(NamedTuple):
     """A node of an execution that something may be done about; `place` is its place among the nodes.
 
-    `since` is when it began to wait, `prompt` the JSON text of what it asks, where the snapshot still has it. A tuple,
-    because a thousand of them are made whenever one node of a wide graph changes.
+    `due_at` is when somebody has to draw a consequence, `since` when it began to wait, `prompt` the JSON text of what
+    it asks: empty where the snapshot had to give it up. A tuple, because a thousand of them are made whenever one node
+    of a wide graph changes.
     """
 
     node_id: NodeId
@@ -53,6 +55,10 @@ class Step(NamedTuple):
     wait_key: str | None = None
     prompt: bytes | None = None
     worker_id: str | None = None
+    lease_until: float | None = None
+
+
+NodeKey = tuple[RunId, NodeId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,10 @@ class ClaimableNode:
     node_id: NodeId
     attempt: int
     graph_id: str
+
+    @property
+    def key(self) -> NodeKey:
+        return (self.run_id, self.node_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +98,7 @@ class WaitingNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueNode:
-    """A node whose lease or deadline is over."""
+    """A node whose wait or whose last lease is over."""
 
     run_id: RunId
     node_id: NodeId
@@ -117,34 +127,43 @@ def steps_of(plain: Mapping[str, Any]) -> tuple[Step, ...]:
     nodes = state.get("nodes")
     if not isinstance(nodes, list) or len(nodes) != len(tasks):
         return ()
-    return tuple(_steps(plain, tasks, nodes, has_graph=state.get("graph") is not None))
+    return tuple(_steps(plain, tasks, nodes, state.get("graph")))
 
 
-def _steps(plain: Mapping[str, Any], tasks: Mapping[str, Any], nodes: list[Any], *, has_graph: bool) -> Iterator[Step]:
+def _steps(plain: Mapping[str, Any], tasks: Mapping[str, Any], nodes: list[Any], graph: Any) -> Iterator[Step]:
     for place, (name, node) in enumerate(zip(tasks, nodes, strict=True)):
         if not isinstance(node, list) or len(node) < 2:
             continue
-        if node[0] == _READY and has_graph:
+        if node[0] == _READY and graph is not None:
             yield Step(NodeId(name), place, StepKind.READY, integer(node[1]), True)
         elif node[0] == _RUNNING:
-            yield from _leased(name, place, node, has_graph=has_graph)
+            yield from _leased(name, place, node, graph)
         elif node[0] == _WAITING:
             yield _waiting(plain, name, place, node)
 
 
-def _leased(name: str, place: int, node: list[Any], *, has_graph: bool) -> Iterator[Step]:
-    seldom = _seldom(node)
+def _leased(name: str, place: int, node: list[Any], graph: Any) -> Iterator[Step]:
+    seldom, attempt = _seldom(node), integer(node[1])
     lease_until = moment(seldom.get("l"))
     if lease_until is not None:
+        is_last = graph is not None and attempt >= _most_attempts(graph, place)
         yield Step(
             node_id=NodeId(name),
             place=place,
             kind=StepKind.LEASED,
-            attempt=integer(node[1]),
-            claimable=has_graph,
-            due_at=lease_until,
+            attempt=attempt,
+            claimable=graph is not None and not is_last,
+            due_at=lease_until if is_last else None,
             worker_id=text(seldom.get("w")),
+            lease_until=lease_until,
         )
+
+
+def _most_attempts(graph: Any, place: int) -> int:
+    """How often a node of the graph may be begun; the graph has its nodes in the order in which they were created."""
+    drawn = graph.get("nodes") if isinstance(graph, dict) else None
+    node = drawn[place] if isinstance(drawn, list) and place < len(drawn) else None
+    return (integer(node.get("maxAttempts")) if isinstance(node, dict) else 0) or MAX_NODE_ATTEMPTS
 
 
 def _waiting(plain: Mapping[str, Any], name: str, place: int, node: list[Any]) -> Step:
@@ -159,7 +178,7 @@ def _waiting(plain: Mapping[str, Any], name: str, place: int, node: list[Any]) -
         due_at=moment(seldom.get("d")),
         since=since if since is not None else moment(plain.get("updated_at")) or 0.0,
         wait_key=text(seldom.get("k")),
-        prompt=_prompt(plain.get("task_records"), name),
+        prompt=_prompt(plain, name),
         worker_id=text(seldom.get("w")),
     )
 
@@ -168,9 +187,12 @@ def _seldom(node: list[Any]) -> Mapping[str, Any]:
     return node[2] if len(node) > 2 and isinstance(node[2], dict) else {}
 
 
-def _prompt(records: Any, name: str) -> bytes | None:
+def _prompt(plain: Mapping[str, Any], name: str) -> bytes | None:
+    records = plain.get("task_records")
     record = records.get(name) if isinstance(records, dict) else None
     prompt = record.get("prompt") if isinstance(record, dict) else None
+    if prompt is None and plain.get("task_records_truncated") is True:
+        return b""
     try:
         return orjson.dumps(prompt) if prompt is not None else None
     except orjson.JSONEncodeError:  # nested deeper than it writes, though it reads it

@@ -10,6 +10,8 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from pyoco_server.application.claims import Claims
+from pyoco_server.application.desk import Desk
 from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import Failing, IndexFollower
@@ -42,6 +44,9 @@ def gateway_of(world: World) -> Gateway:
         caretaker=world.caretaker,
         fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
         watches=Watches(world.stores, world.live, world.config),
+        live=world.live,
+        desk=Desk(world.stores),
+        claims=Claims(world.index, follower, world.stores.clock),
         config=world.config,
     )
 

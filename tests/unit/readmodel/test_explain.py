@@ -22,6 +22,7 @@ from pyoco_server.execution.state import (
     Status,
     StopHow,
     TimeoutReceipt,
+    Work,
 )
 from pyoco_server.fleet.flows import AnnouncedFlow
 from pyoco_server.fleet.queues import QueueState
@@ -104,6 +105,21 @@ JUST_ASKED = replace(STARTED, cancel=replace(ASKED, requested_at=999.0))
 AGAIN = replace(STARTED, holder=replace(HOLDER, attempt=3))
 FULL = QueueState(waiting=5, in_work=200, redelivered=0, most_in_work=200)
 
+UNSTARTED = replace(PENDING, request=replace(PENDING.request, work=Work.ON_START))
+NODES = {
+    "ready": Node(node_id=NodeId("ready"), status=NodeStatus.READY),
+    "waiting": Node(node_id=NodeId("waiting"), status=NodeStatus.WAITING, wait_key="k"),
+    "leased": Node(node_id=NodeId("leased"), status=NodeStatus.RUNNING, worker_id=WorkerId("ann"), lease_until=NOW + 1),
+    "silent": Node(node_id=NodeId("silent"), status=NodeStatus.RUNNING, worker_id=WorkerId("bob"), lease_until=NOW),
+}
+
+
+def taken(*names: str) -> Execution:
+    """An execution whose nodes are taken one by one, with these nodes."""
+    request = replace(PENDING.request, work=Work.NODES, tag="")
+    return replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
+
+
 CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(), ["no_worker_for_tag"]),
     (PENDING, evidence(seen("w1", "cpu")), ["no_worker_for_tag"]),
@@ -118,6 +134,11 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(announcing("trian"), announcing("x", "train")), ["waits_although_free"]),
     (PENDING, evidence(announcing("trian"), seen("w2", "cpu")), ["waits_although_free", "flow_not_announced"]),
     (OF_A_FILE, evidence(announcing("trian")), ["waits_although_free"]),
+    (UNSTARTED, evidence(seen()), ["not_started"]),
+    (taken("ready"), evidence(), ["nodes_wait_to_be_taken"]),
+    (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
+    (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
+    (taken(), evidence(), ["waits_for_its_end"]),
     (STARTED, evidence(seen(busy=1)), ["running"]),
     (replace(STARTED, holder=None), evidence(), ["running"]),
     (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),

@@ -39,8 +39,18 @@ def test_a_ready_node_without_a_graph_is_nobodys_to_claim() -> None:
 def test_a_lease_has_an_end_and_can_be_claimed_then_in_a_graph_only(graph: bool) -> None:
     (step,) = steps_of(stored(execution_of(RUN, leased("n", 50.0, attempt=3), graph=graph)))
 
-    assert (step.kind, step.attempt, step.due_at, step.worker_id) == (StepKind.LEASED, 3, 50.0, "w-1")
-    assert step.claimable is graph
+    assert (step.kind, step.attempt, step.lease_until, step.worker_id) == (StepKind.LEASED, 3, 50.0, "w-1")
+    assert (step.claimable, step.due_at) == (graph, None)
+
+
+@pytest.mark.parametrize(("drawn", "is_last"), [({}, False), ({"maxAttempts": 3}, True), ({"maxAttempts": 4}, False)])
+def test_the_lease_of_the_last_attempt_is_over_for_good_at_its_end(drawn: dict[str, int], is_last: bool) -> None:
+    plain = stored(execution_of(RUN, leased("n", 50.0, attempt=3)))
+    plain["state"]["graph"]["nodes"][0] |= drawn
+
+    (step,) = steps_of(plain)
+
+    assert (step.claimable, step.due_at) == (not is_last, 50.0 if is_last else None)
 
 
 def test_a_running_node_without_a_lease_is_no_step() -> None:
@@ -73,7 +83,7 @@ def test_a_wait_whose_record_was_given_up_is_shown_without_its_prompt() -> None:
 
     (step,) = steps_of(plain)
 
-    assert (step.wait_key, step.prompt) == ("approve", None)
+    assert (step.wait_key, step.prompt) == ("approve", b"")
 
 
 def test_an_execution_that_has_not_started_has_steps_too() -> None:

@@ -58,8 +58,8 @@ class JetStreamEventLog:
                 if tries == MAX_TRIES or clock() > give_up_at:
                     raise
 
-    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
-        messages = await self._reader.after(self._subjects.event(run_id), after)
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
+        messages = await self._reader.after(self._subjects.event(run_id), after, limit)
         return [_decode(message) for message in messages]
 
     async def purge(self, run_id: RunId) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +53,10 @@ class StreamReader:
         """The first message of a subject behind a sequence."""
         return await self._get({"seq": sequence + 1, "next_by_subj": subject})
 
-    async def after(self, subject: str, sequence: int) -> list[StoredMessage]:
-        """All messages of a subject behind a sequence, in order."""
+    async def after(self, subject: str, sequence: int, limit: int | None = None) -> list[StoredMessage]:
+        """The messages of a subject behind a sequence, in order: all of them, or the first `limit`."""
         found: list[StoredMessage] = []
+        most = sys.maxsize if limit is None else limit
         # Before a batch the broker counts how many there are. From the start of the stream it knows; from the middle it
         # scans, and 64 readers at once then wait for a second. One message at a time costs 0.15 ms anywhere.
         while not self._direct or (sequence > 0 and len(found) < FEW):
@@ -63,15 +65,17 @@ class StreamReader:
                 return found
             found.append(one)
             sequence = one.sequence
+            if len(found) >= most:
+                return found
         more = True
-        while more:
-            part, more = await self._batch_after(subject, sequence)
+        while more and len(found) < most:
+            part, more = await self._batch_after(subject, sequence, min(BATCH, most - len(found)))
             found += part
             sequence = found[-1].sequence if found else sequence
         return found
 
-    async def _batch_after(self, subject: str, sequence: int) -> tuple[list[StoredMessage], bool]:
-        body = orjson.dumps({"seq": sequence + 1, "next_by_subj": subject, "batch": BATCH})
+    async def _batch_after(self, subject: str, sequence: int, batch: int) -> tuple[list[StoredMessage], bool]:
+        body = orjson.dumps({"seq": sequence + 1, "next_by_subj": subject, "batch": batch})
         *messages, end = await self._connection.request_many(subjects.direct_get(self._stream), body)
         if end.status == NOT_FOUND:
             return [], False

@@ -33,12 +33,9 @@ class MemoryEventLog:
             tell(run_id, sequence, payload)
         return Stored(version=sequence)
 
-    async def read(self, run_id: RunId, *, after: int = 0) -> Sequence[StoredCommit]:
-        return [
-            StoredCommit(sequence=sequence, commit=wire.decode(payload))
-            for sequence, payload in self._logs.get(run_id, {}).items()
-            if sequence > after
-        ]
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
+        found = [(sequence, payload) for sequence, payload in self._logs.get(run_id, {}).items() if sequence > after]
+        return [StoredCommit(sequence=sequence, commit=wire.decode(payload)) for sequence, payload in found[:limit]]
 
     async def purge(self, run_id: RunId) -> None:
         for sequence in self._logs.pop(run_id, {}):

@@ -120,7 +120,7 @@ class MemoryRunIndex:
         found = [
             (row.run_id, step.place, step.node_id, step.attempt, row.flow)
             for row, step in self._claimable(graph_ids, tenant_id)
-            if step.due_at is None or step.due_at <= now
+            if step.lease_until is None or step.lease_until <= now
         ]
         return [
             ClaimableNode(run_id=run_id, node_id=node_id, attempt=attempt, graph_id=flow)
@@ -128,7 +128,7 @@ class MemoryRunIndex:
         ]
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
-        ends = [step.due_at for _, step in self._claimable(graph_ids, tenant_id) if step.due_at is not None]
+        ends = [step.lease_until for _, step in self._claimable(graph_ids, tenant_id) if step.lease_until is not None]
         return min(ends, default=None)
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:

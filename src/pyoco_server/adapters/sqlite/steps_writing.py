@@ -123,8 +123,8 @@ class _Desks:
 def _wanted(row: RunRow, desks: _Desks) -> dict[int, Columns]:
     at_desk = desks.of(row)
     wanted: dict[int, Columns] = {}
-    for node_id, place, kind, attempt, claimable, due_at, since, wait_key, prompt, worker_id in row.steps:
-        at = due_at if since is None else since
+    for node_id, place, kind, attempt, claimable, due_at, since, wait_key, prompt, worker_id, lease_until in row.steps:
+        at = lease_until if since is None else since
         columns = (due_at, node_id, attempt, wait_key, worker_id, prompt)
         wanted[place] = (at_desk[kind, claimable], READY_AT if at is None else at, *columns)
     return wanted

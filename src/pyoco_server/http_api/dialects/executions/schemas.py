@@ -1,0 +1,296 @@
+"""The shapes of `/executions` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+ExecutionStatus = Literal["ACTIVE", "COMPLETED", "FAILED", "CANCELED"]
+NodeState = Literal["IDLE", "READY", "RUNNING", "WAITING", "SUCCEEDED", "FAILED", "CANCELED"]
+
+MAX_LEASE_SEC = 24 * 3600.0
+MAX_WAIT_SEC = 366 * 24 * 3600.0
+MAX_CLAIM_WAIT_SEC = 30.0
+DEFAULT_LEASE_SEC = 60.0
+MAX_CLAIMED_GRAPHS = 50
+MAX_ATTEMPT = 2**31 - 1
+
+GraphId = Annotated[str, Field(min_length=1, max_length=128, examples=["release"])]
+Attempt = Annotated[
+    int | None,
+    Field(ge=1, le=MAX_ATTEMPT, strict=True, description="Which start of the node is meant; absent: the present one."),
+]
+WorkerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$", examples=["worker-1"])]
+LeaseSec = Annotated[
+    float | None,
+    Field(
+        ge=1,
+        le=MAX_LEASE_SEC,
+        strict=True,
+        allow_inf_nan=False,
+        description="How long the holder may be silent; `progress` renews it. Then the next one may take the node.",
+    ),
+]
+Key = Annotated[str, Field(min_length=1, max_length=256, examples=["approval-123"])]
+
+
+class _Body(BaseModel):
+    # A misspelled field would be left out without a word.
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, frozen=True)
+
+
+class _Shape(BaseModel):
+    """What is answered. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
+
+
+class CreateBody(_Body):
+    """What to execute: a graph that was put, a flow that workers announce, or any name for an open graph."""
+
+    graph_id: GraphId
+    input: dict[str, Any] = Field(default_factory=dict, examples=[{"version": "1.4.0"}])
+    tag: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        max_length=64,
+        description="For a flow: which workers may run it. Absent: the default tag, or one that it is announced under.",
+    )
+
+
+class EmptyBody(_Body):
+    """Nothing more is to be said."""
+
+
+class CancelBody(_Body):
+    """Why it is to stop."""
+
+    reason: str | None = Field(default=None, max_length=1000)
+
+
+class FailureBody(_Body):
+    """What went wrong."""
+
+    code: str = Field(min_length=1, max_length=128, examples=["ERR_TIMEOUT"])
+    message: str = Field(max_length=10_000, examples=["timeout"])
+
+
+class FailBody(_Body):
+    """Why an open graph comes to its end without success."""
+
+    error: FailureBody
+
+
+class StartNodeBody(_Body):
+    """Who takes the node. A higher attempt takes it over from a holder whose lease is over, or who has none."""
+
+    attempt: Attempt = None
+    worker_id: WorkerName | None = None
+    lease_sec: LeaseSec = None
+
+
+class ProgressBody(_Body):
+    """How far the node is."""
+
+    progress: float | None = Field(default=None, ge=0, le=100, strict=True, allow_inf_nan=False, examples=[42])
+    message: str | None = Field(default=None, max_length=1000, examples=["processing..."])
+    attempt: Attempt = None
+    lease_sec: LeaseSec = None
+
+
+class WaitBody(_Body):
+    """What is waited for: whoever knows the key may let the node go on."""
+
+    wait_key: Key
+    prompt: Any = Field(
+        default=None, description="What a person is shown; at most 16 KiB.", examples=[{"text": "Ship it?"}]
+    )
+    timeout_sec: float | None = Field(
+        default=None,
+        gt=0,
+        le=MAX_WAIT_SEC,
+        strict=True,
+        allow_inf_nan=False,
+        description="How long it may wait; then the node fails.",
+    )
+    attempt: Attempt = None
+
+
+class ResumeBody(_Body):
+    """The key, and what there is to say to the prompt: of a wait node it becomes the output."""
+
+    resume_key: Key
+    answer: Any = Field(default=None, description="At most 64 KiB.", examples=[{"approved": True}])
+    attempt: Attempt = None
+
+
+class SucceedBody(_Body):
+    """What came of the node."""
+
+    output: Any = Field(default=None, description="At most 64 KiB.", examples=[{"rows": 3}])
+    attempt: Attempt = None
+
+
+class FailNodeBody(_Body):
+    """Why the node is given up."""
+
+    error: FailureBody
+    attempt: Attempt = None
+
+
+class ClaimBody(_Body):
+    """Who asks for work, and of which graphs."""
+
+    graph_ids: list[GraphId] = Field(min_length=1, max_length=MAX_CLAIMED_GRAPHS, examples=[["release"]])
+    worker_id: WorkerName
+    wait_sec: float = Field(
+        default=0.0,
+        ge=0,
+        le=MAX_CLAIM_WAIT_SEC,
+        strict=True,
+        allow_inf_nan=False,
+        description="Wait so long for a node.",
+    )
+    lease_sec: float = Field(
+        default=DEFAULT_LEASE_SEC, ge=1, le=MAX_LEASE_SEC, strict=True, allow_inf_nan=False, examples=[60]
+    )
+
+
+class Accepted(_Shape):
+    """The command was accepted; what follows from it is in the events."""
+
+    execution_id: str
+    command: str = Field(examples=["StartNode"])
+    accepted: Literal[True]
+    correlation_id: str
+    idempotency_key: str
+    version: int = Field(description="The execution as it was then: `GET /executions/{executionId}?at=<version>`.")
+
+
+class NodeOut(_Shape):
+    """A node as it is."""
+
+    node_id: str
+    status: NodeState
+    canceled_by_execution: bool
+    attempt: int
+    worker_id: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    wait_key: str | None = None
+    prompt: Any = None
+    waiting_since: str | None = None
+    deadline_at: str | None = None
+    lease_until: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    answer: Any = None
+    output: Any = None
+    error: dict[str, Any] | None = None
+
+
+class ExecutionOut(_Shape):
+    """An execution as its events have made it."""
+
+    execution_id: str
+    status: ExecutionStatus
+    cancel_requested_at: str | None
+    nodes: list[NodeOut]
+    graph_id: str
+    graph_version: int | None = None
+    input: dict[str, Any]
+    version: int
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    updated_at: str
+    archived_at: str | None = None
+    attempt: int
+    worker_id: str | None = None
+    tags: list[str]
+    error: dict[str, Any] | None = None
+    nodes_truncated: bool = Field(
+        description="Some outputs are left out here; `?include=records` reads them from the log."
+    )
+
+
+class ExecutionListed(_Shape):
+    """An execution in a list."""
+
+    execution_id: str
+    status: ExecutionStatus
+    graph_id: str | None
+    cancel_requested_at: str | None
+    created_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    updated_at: str
+    version: int
+    tags: list[str]
+    error: str | None
+
+
+class ExecutionList(_Shape):
+    """A page; ask again with `nextCursor` and the same filters until it is null."""
+
+    items: list[ExecutionListed]
+    next_cursor: str | None
+
+
+class EventOut(_Shape):
+    """What happened, when, by whose command."""
+
+    event_id: str
+    type: str = Field(examples=["NODE_STARTED"])
+    occurred_at: str
+    version: int
+    payload: dict[str, Any]
+    command: str
+    commit_id: str
+    actor: dict[str, Any] = Field(examples=[{"kind": "user", "id": "ann"}])
+    correlation_id: str | None
+    idempotency_key: str | None
+
+
+class EventList(_Shape):
+    """A page of events in order; `nextCursor` goes on behind them, null when there were no more."""
+
+    execution_id: str
+    items: list[EventOut]
+    next_cursor: str | None
+
+
+class Claimed(Accepted):
+    """A node in the hands of whoever asked; `lease_until` is how long they may be silent."""
+
+    graph_id: str
+    node_id: str
+    attempt: int = Field(ge=1)
+    lease_until: str
+    lease_sec: float
+    input: dict[str, Any]
+    params: dict[str, Any] | None
+    outputs: dict[str, Any] = Field(description="What the nodes before it have put out.")
+
+
+class WaitOut(_Shape):
+    """A node that waits for somebody who knows the key."""
+
+    execution_id: str
+    graph_id: str
+    node_id: str
+    attempt: int
+    wait_key: str | None
+    prompt: Any
+    waiting_since: str
+    deadline_at: str | None
+    worker_id: str | None
+
+
+class WaitList(_Shape):
+    """A page, the longest waiting first."""
+
+    items: list[WaitOut]
+    next_cursor: str | None
