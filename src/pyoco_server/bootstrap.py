@@ -78,7 +78,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
             live = JetStreamLiveCommits(connection, config)
             watches = Watches(stores, live, config)
-            desk, claims = Desk(stores), Claims(index, follower, stores.clock)
+            desk, claims = Desk(stores, on_ready=follower.look_now), Claims(index, follower, stores.clock)
             async with asyncio.TaskGroup() as group:
                 unasked = [
                     group.create_task(follower.run()),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyoco_server.application.handle import Handled, commit
@@ -26,7 +27,7 @@ from pyoco_server.execution.commands import Command
 from pyoco_server.execution.evolve import fold_commits
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TRUNCATED, run_status
-from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.execution.state import Execution, NodeStatus, nothing
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,10 @@ class _File:
 class Desk:
     """One gateway's desk. `run` writes what was left to gather; `handle` may be called at any time."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, on_ready: Callable[[], None] = lambda: None) -> None:
+        """`on_ready` is called when a snapshot was written with nodes in it that can be taken."""
         self._stores = stores
+        self._on_ready = on_ready
         self._files: OrderedDict[RunId, _File] = OrderedDict()
         self._left: set[RunId] = set()
         self._something = asyncio.Event()
@@ -145,6 +148,8 @@ class Desk:
         file.stored = await self._stores.snapshots.advance(file.execution, known=file.stored, create=create)
         ended = self._now()
         file.rested_at = ended + min(REST_PER_WORK * (ended - began), LONGEST_REST_SEC)
+        if any(node.status is NodeStatus.READY for node in file.execution.nodes.values()):
+            self._on_ready()
         if file.stored is None:
             file.execution = None  # retention took it
         elif TRUNCATED in file.stored.value:

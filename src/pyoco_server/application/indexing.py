@@ -117,9 +117,14 @@ class IndexFollower:
         """Wait until something behind this sequence was taken in; False when that took too long.
 
         An index that begins anew meanwhile is a change too: what follows has sequences that say nothing to the asker.
+        Nobody is hurried by it: somebody always waits so, and changes would never gather.
         """
         before = self._sequence
-        return await self._until(lambda: self._sequence > after_sequence or self._sequence < before, timeout_sec)
+        return await self._moved_until(lambda: self._sequence > after_sequence or self._sequence < before, timeout_sec)
+
+    def look_now(self) -> None:
+        """Something is on its way that somebody waits for: let nothing more gather before it."""
+        self._awaited.set()
 
     async def behind(self) -> int:
         """How many changes of the bucket are not in the index yet, at most: one that was replaced is counted too."""
@@ -141,18 +146,23 @@ class IndexFollower:
         self._hurried.set()
 
     async def _until(self, is_so: Callable[[], bool], timeout_sec: float) -> bool:
+        """Wait for somebody who is in a hurry."""
         if is_so():
             return True
         self._waiting += 1
         self._awaited.set()
+        try:
+            return await self._moved_until(is_so, timeout_sec)
+        finally:
+            self._waiting -= 1
+
+    async def _moved_until(self, is_so: Callable[[], bool], timeout_sec: float) -> bool:
         try:
             async with asyncio.timeout(timeout_sec):
                 while not is_so():
                     await self._moved.wait()
         except TimeoutError:
             return False
-        finally:
-            self._waiting -= 1
         return True
 
     async def _pause(self) -> None:
@@ -207,12 +217,13 @@ class IndexFollower:
         """A row by itself costs five times what it costs among fifty: wait a moment, unless somebody waits for us."""
         if self._waiting:
             return
-        self._awaited.clear()
         try:
             async with asyncio.timeout(GATHER_SEC):
                 await self._awaited.wait()
         except TimeoutError:
             return
+        finally:
+            self._awaited.clear()
 
     async def _until_it_is_another(self, writer: Executor, created: str) -> None:
         """Return when the bucket is not the one we follow any more, or the index has lost what it had."""

@@ -185,7 +185,7 @@ async def test_whoever_waits_for_a_change_is_woken_by_the_next_one_whatever_it_i
         assert not await follower.wait_for_change(follower.sequence, 0.01)
 
 
-async def test_nothing_gathers_while_somebody_waits_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_gathers_before_what_is_on_its_way_to_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.application.indexing.GATHER_SEC", 3600.0)
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
@@ -193,9 +193,21 @@ async def test_nothing_gathers_while_somebody_waits_for_a_change(monkeypatch: py
         await follower.caught_up()
         feed.put(B)
 
-        assert await follower.wait_for_change(1, SOON_SEC)
+        follower.look_now()
 
+        assert await follower.wait_for_change(1, SOON_SEC)
         assert listed(index) == [A, B]
+
+
+async def test_changes_gather_although_somebody_waits_for_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.application.indexing.GATHER_SEC", 3600.0)
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        feed.put(B)
+
+        assert not await follower.wait_for_change(1, 0.01)
 
 
 async def test_an_index_that_begins_anew_wakes_whoever_waits_for_a_change() -> None:
