@@ -1,0 +1,40 @@
+"""Executions whose nodes are taken one by one, in memory: a desk, an index that is filled by hand, small graphs."""
+
+from __future__ import annotations
+
+from pyoco_server.application.desk import Desk
+from pyoco_server.application.executions import Executions
+from pyoco_server.execution.commands import CreateExecution, StartExecution
+from pyoco_server.execution.graph import Graph, GraphNode
+from pyoco_server.execution.ids import NodeId, RunId
+from pyoco_server.execution.state import Request, Work
+from pyoco_server.fleet.flows import AnnouncedFlow
+from support.world import World
+
+A, B, ASK = NodeId("a"), NodeId("b"), NodeId("ask")
+FORK = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=())
+ASKING = Graph(nodes=(GraphNode(node_id=ASK, wait_key="k", prompt={"text": "ok?"}, timeout_sec=60.0),), edges=())
+
+
+async def begun(world: World, graph: Graph | None = FORK, name: str = "g") -> RunId:
+    """An execution of this graph, created and started."""
+    run_id = world.truth.ids.run_id()
+    request = Request(flow_name=name, work=Work.NODES)
+    await world.handle(run_id, CreateExecution(at=world.now(), request=request, graph=graph))
+    await world.handle(run_id, StartExecution(at=world.now(), from_outside=True))
+    return run_id
+
+
+def executions_of(world: World, *flows: AnnouncedFlow, desk: Desk | None = None) -> Executions:
+    """The use cases, in a fleet that announces these flows."""
+
+    async def flow_of(name: str) -> AnnouncedFlow | None:
+        return next((flow for flow in flows if flow.name == name), None)
+
+    return Executions(
+        stores=world.stores,
+        desk=desk or Desk(world.stores),
+        config=world.config,
+        flow_of=flow_of,
+        vouch=world.caretaker.vouch,
+    )

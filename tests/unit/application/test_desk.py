@@ -1,0 +1,187 @@
+"""Commands in turn, on what is at hand; and what becomes of the snapshot meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyoco_server.application import desk as module
+from pyoco_server.application.desk import Desk
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.commands import AddTag, ReportNodeProgress, StartNode, SucceedNode
+from pyoco_server.execution.graph import Graph, GraphNode
+from pyoco_server.execution.ids import NodeId, RunId, WorkerId
+from pyoco_server.execution.state import NodeStatus, Status
+from support.executions_in_memory import FORK, A, B, begun
+from support.world import USER, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@asynccontextmanager
+async def writing(desk: Desk) -> AsyncIterator[Desk]:
+    """The desk, while it writes what was left."""
+    task = asyncio.create_task(desk.run())
+    try:
+        yield desk
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def take(world: World, node_id: NodeId = A) -> StartNode:
+    return StartNode(at=world.now(), node_id=node_id, worker_id=WorkerId("ann"), from_outside=True)
+
+
+def progress(world: World, percent: float) -> ReportNodeProgress:
+    return ReportNodeProgress(at=world.now(), node_id=A, progress=percent, from_outside=True)
+
+
+async def version_shown(world: World, run_id: RunId) -> int:
+    shown = await world.shown(run_id)
+    assert shown is not None
+    return shown.execution.version
+
+
+async def test_a_second_command_needs_no_look_at_the_snapshot(world: World) -> None:
+    run_id, desk = await begun(world), Desk(world.stores)
+    await desk.handle(run_id, take(world), USER)
+
+    await desk.handle(run_id, progress(world, 10), USER)
+
+    assert world.faults.calls.count("snapshots.load") == 1
+    assert (await world.told(run_id)).nodes[A].progress == 10
+
+
+async def test_a_crowd_at_one_execution_loses_no_race_against_itself(world: World) -> None:
+    names = [NodeId(f"n{number}") for number in range(50)]
+    graph = Graph(nodes=tuple(GraphNode(node_id=name) for name in names), edges=())
+    run_id, desk = await begun(world, graph), Desk(world.stores)
+
+    handled = await asyncio.gather(*(desk.handle(run_id, take(world, name), USER) for name in names))
+
+    assert all(one.refused is None for one in handled)
+    assert world.stores.happened.append_conflicts == 0
+    assert {node.status for node in (await world.told(run_id)).nodes.values()} == {NodeStatus.RUNNING}
+
+
+async def test_what_another_gateway_wrote_meanwhile_is_found_out(world: World) -> None:
+    run_id, ours, theirs = await begun(world), Desk(world.stores), Desk(world.stores)
+    await ours.handle(run_id, take(world), USER)
+
+    await theirs.handle(run_id, take(world, B), USER)
+    handled = await ours.handle(run_id, SucceedNode(at=world.now(), node_id=B, from_outside=True), USER)
+
+    assert handled.refused is None
+    assert handled.execution.nodes[B].status is NodeStatus.SUCCEEDED
+
+
+async def test_a_change_of_status_is_in_the_snapshot_when_it_is_answered(world: World) -> None:
+    run_id, desk = await begun(world, Graph(nodes=(GraphNode(node_id=A),), edges=())), Desk(world.stores)
+    await desk.handle(run_id, take(world), USER)
+
+    handled = await desk.handle(run_id, SucceedNode(at=world.now(), node_id=A, from_outside=True), USER)
+
+    assert handled.execution.status is Status.COMPLETED
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_other_changes_are_written_soon_and_together(world: World) -> None:
+    run_id = await begun(world)
+    async with writing(Desk(world.stores)) as desk:
+        await asyncio.gather(desk.handle(run_id, take(world), USER), desk.handle(run_id, progress(world, 7), USER))
+        await world.faults.done("snapshots.advance")
+
+        assert world.faults.calls.count("snapshots.advance") == 1
+        assert await world.status(run_id) == "RUNNING"
+
+
+async def test_whoever_looks_at_lists_finds_what_was_left_to_gather(world: World) -> None:
+    run_id, desk = await begun(world), Desk(world.stores)
+    handled = await desk.handle(run_id, take(world), USER)
+    assert await version_shown(world, run_id) < handled.execution.version
+
+    await desk.settle()
+
+    assert await version_shown(world, run_id) == handled.execution.version
+
+
+async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_is_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SEC", 0.001)
+    run_id = await begun(world)
+    world.faults.fail("snapshots.advance", times=3)
+    async with writing(Desk(world.stores)) as desk:
+        await desk.handle(run_id, take(world), USER)
+        await world.faults.done("snapshots.advance")
+
+    assert await world.status(run_id) == "RUNNING"
+
+
+async def test_a_command_that_broke_leaves_nothing_at_hand(world: World) -> None:
+    run_id, desk = await begun(world), Desk(world.stores)
+    await desk.handle(run_id, take(world), USER)
+    world.faults.fail("log.append")
+
+    with pytest.raises(NatsUnavailable):
+        await desk.handle(run_id, progress(world, 1), USER)
+    await desk.handle(run_id, progress(world, 2), USER)
+
+    assert world.faults.calls.count("snapshots.load") == 2
+    assert (await world.told(run_id)).nodes[A].progress == 2
+
+
+async def test_what_a_snapshot_had_to_give_up_is_not_kept_at_hand_either(world: World) -> None:
+    large = "x" * world.config.max_run_snapshot_bytes
+    run_id, desk = await begun(world), Desk(world.stores)
+    await desk.handle(run_id, take(world), USER)
+    await desk.handle(run_id, SucceedNode(at=world.now(), node_id=A, output=large, from_outside=True), USER)
+
+    await desk.settle()
+    execution = (await desk.handle(run_id, take(world, B), USER)).execution
+
+    assert execution.records_truncated
+    assert execution.nodes[A].output is None
+    assert (await world.told(run_id)).nodes[A].output == large
+
+
+async def test_only_the_executions_asked_about_last_are_at_hand(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_HAND", 2)
+    desk = Desk(world.stores)
+    first, *others = [await begun(world) for _ in range(3)]
+    for run_id in (first, *others):
+        await desk.handle(run_id, AddTag(at=world.now(), tag="x"), USER)
+        await desk.settle()
+    before = world.faults.calls.count("snapshots.load")
+
+    await desk.handle(others[1], AddTag(at=world.now(), tag="y"), USER)
+    await desk.handle(first, AddTag(at=world.now(), tag="y"), USER)
+
+    assert world.faults.calls.count("snapshots.load") == before + 1
+
+
+async def test_an_execution_is_looked_at_as_its_log_tells_it(world: World) -> None:
+    run_id, desk = await begun(world, FORK), Desk(world.stores)
+    await Desk(world.stores).handle(run_id, take(world), USER)
+
+    assert (await desk.look(run_id)).nodes[A].status is NodeStatus.RUNNING
+    assert not (await desk.look(world.truth.ids.run_id())).exists
+
+
+async def test_it_is_told_when_nodes_can_be_taken(world: World) -> None:
+    told: list[str] = []
+    run_id, desk = await begun(world), Desk(world.stores, on_ready=lambda: told.append("ready"))
+
+    await desk.handle(run_id, take(world), USER)
+    await desk.settle()
+    await desk.handle(run_id, take(world, B), USER)
+    await desk.settle()
+
+    assert told == ["ready"]
