@@ -92,7 +92,8 @@ async def test_the_same_commit_again_is_found_and_not_stored_twice(ports: Ports)
     assert isinstance(stored, Stored)
     await ports.log.append(run_id, tagged("by somebody else"), after=stored.version)
 
-    assert await ports.log.append(run_id, commit, after=0) == stored
+    assert not stored.found
+    assert await ports.log.append(run_id, commit, after=0) == Stored(version=stored.version, found=True)
     assert len(await ports.log.read(run_id)) == 2
 
 

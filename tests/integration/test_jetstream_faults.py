@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from contract.test_idempotency_store import DONE, FIRST, KEY
 from pyoco_server.application.ports import Conflict, SnapshotSeen, Stored
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import CommitId, RunId
@@ -38,7 +39,7 @@ async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) 
 
         answer = await appending
         (stored,) = await ports.log.read(run_id)
-        assert answer == Stored(version=stored.sequence)
+        assert answer == Stored(version=stored.sequence, found=True)
         assert stored.commit == commit
 
 
@@ -53,7 +54,7 @@ async def test_a_lost_ack_is_found_behind_somebody_elses_commit_too(broker: Brok
 
         proxy.cut()
 
-        assert await appending == Stored(version=ours.sequence)
+        assert await appending == Stored(version=ours.sequence, found=True)
         assert len(await ports.log.read(run_id)) == 2
 
 
@@ -114,6 +115,27 @@ async def test_a_removal_whose_ack_was_lost_counts_as_done(broker: Broker) -> No
 
         assert await removing
         assert await ports.snapshots.load(run_id) is None
+
+
+async def test_a_record_of_a_request_is_its_writers_own_although_the_ack_was_lost(broker: Broker) -> None:
+    async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
+        proxy.hold_replies()
+        creating = asyncio.create_task(ports.idempotency.create(KEY, FIRST))
+        await proxy.reply_held()
+        proxy.cut()
+        created_record = await creating
+
+        assert created_record is not None
+        assert await ports.idempotency.get(KEY) == created_record
+
+        proxy.hold_replies()
+        replacing = asyncio.create_task(ports.idempotency.replace(KEY, DONE, revision=created_record.revision))
+        await proxy.reply_held()
+        proxy.cut()
+        replaced = await replacing
+
+        assert replaced is not None
+        assert await ports.idempotency.get(KEY) == replaced
 
 
 async def test_of_two_processes_that_append_at_once_exactly_one_wins_each_time(broker: Broker) -> None:

@@ -25,6 +25,7 @@ from pyoco_server.application.ports import Conflict, Stored
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InternalError, InvalidUsage, RequestTooLarge, SnapshotTooLarge
 from pyoco_server.execution.ids import WorkerId
+from pyoco_server.idempotency.keys import RecordKey
 from support.broker import Broker
 from support.samples import created, execution_at, job_for, new_run_id, tagged, worker
 from support.stores import jetstream_ports, settings
@@ -56,6 +57,8 @@ async def test_everything_is_made_as_designed(connection: Connection, config: Na
     assert events["republish"] == {"src": "pyoco.events.*", "dest": "pyoco.stored.{{wildcard(1)}}"}
     assert (events["discard"], events["allow_direct"], events["duplicate_window"]) == ("new", True, 120 * NS)
     assert (await stream_config(connection, "PYOCO_WORK"))["retention"] == "workqueue"
+    requests = await stream_config(connection, "KV_pyoco_idempotency")
+    assert (requests["max_age"], requests["discard"], requests["max_msgs_per_subject"]) == (86_400 * NS, "new", 1)
     letters = await stream_config(connection, "PYOCO_DLQ")
     assert (letters["max_age"], letters["max_msgs"], letters["max_bytes"]) == (604_800 * NS, 100_000, 536_870_912)
     wheels = await stream_config(connection, "OBJ_pyoco_wheels")
@@ -444,3 +447,14 @@ async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(
     seen = await operators.get(WorkerId("w1"))
     assert seen is not None
     assert (seen.hidden, seen.last_seen_at) == (True, 200.0)
+
+
+@pytest.mark.parametrize("stored", [b"no JSON", b"[]", b'{"schemaVersion":2}'])
+async def test_a_record_of_a_request_that_cannot_be_read_is_not_taken_for_none(
+    connection: Connection, config: NatsBackendConfig, stored: bytes
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    await connection.request(f"$KV.pyoco_idempotency.{'0' * 64}", stored)
+
+    with pytest.raises(InternalError, match="cannot be read"):
+        await ports.idempotency.get(RecordKey("0" * 64))

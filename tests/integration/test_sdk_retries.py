@@ -12,7 +12,9 @@ import pytest
 
 from pyoco_server.http_client import (
     AsyncPyocoHttpClient,
+    Conflict,
     GatewayUnreachable,
+    IdempotencyConflict,
     NotFound,
     OrphanPossible,
     PyocoClientError,
@@ -66,17 +68,58 @@ def test_a_submit_is_repeated_when_the_gateway_kept_nothing(kind: Kind) -> None:
 
 @pytest.mark.parametrize("failing", [Cut(), PROXY_PAGE, ORPHAN], ids=["cut", "proxy", "orphan"])
 @pytest.mark.parametrize("method", ["submit_run", "submit_run_yaml"])
-def test_a_submit_that_may_have_been_accepted_is_not_repeated(kind: Kind, method: str, failing: Cut | Reply) -> None:
-    with Peer(failing, ACCEPTED) as peer, pytest.raises(PyocoClientError):
-        twin(kind, peer.url, Pauses()).ask(method, "main")
+def test_a_submit_that_may_have_been_accepted_is_repeated_with_the_same_key(
+    kind: Kind, method: str, failing: Cut | Reply
+) -> None:
+    with Peer(failing, failing, ACCEPTED) as peer:
+        accepted = twin(kind, peer.url, Pauses()).ask(method, "main")
 
+    assert accepted["run_id"] == "r"
+    assert len(peer.asked) == 3
+    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("submit_run", ("hello",)),
+        ("submit_run_yaml", ("version: 1",)),
+        ("cancel_run", ("r",)),
+        ("patch_worker", ("w", True)),
+        ("replay_dead_letter", (7,)),
+        ("upload_wheel", ("a.whl", b"wheel")),
+        ("delete_wheel", ("a.whl",)),
+    ],
+)
+def test_a_change_is_sent_with_the_callers_key_and_with_a_new_one_for_each_call(
+    kind: Kind, method: str, arguments: tuple[object, ...]
+) -> None:
+    with Peer(Cut(), ACCEPTED, ACCEPTED, ACCEPTED) as peer:
+        twin(kind, peer.url, Pauses()).ask(method, *arguments, idempotency_key="mine")
+        for _ in range(2):
+            twin(kind, peer.url, Pauses()).ask(method, *arguments)
+
+    keys = [asked.headers["idempotency-key"] for asked in peer.asked]
+    assert keys[:2] == ["mine", "mine"]
+    assert len(set(keys)) == 3
+
+
+def test_a_key_that_was_used_for_something_else_is_a_conflict_of_its_own(kind: Kind) -> None:
+    refusal = Reply.json({"detail": "another request", "err_id": "ERR-PYOCO-0047"}, 409)
+
+    with Peer(refusal) as peer, pytest.raises(IdempotencyConflict, match="another request") as caught:
+        twin(kind, peer.url, Pauses()).ask("submit_run", "hello", idempotency_key="mine")
+
+    assert isinstance(caught.value, Conflict)
     assert len(peer.asked) == 1
 
 
-def test_a_connection_lost_under_a_submit_says_that_the_run_may_be_there(kind: Kind) -> None:
+def test_a_connection_lost_under_every_submit_says_that_the_run_may_be_there_and_under_which_key(kind: Kind) -> None:
     with Peer(Cut()) as peer, pytest.raises(SubmitUncertain, match="look for it") as caught:
         twin(kind, peer.url, Pauses()).ask("submit_run", "hello")
 
+    assert len(peer.asked) == 4
+    assert caught.value.idempotency_key == peer.asked[0].headers["idempotency-key"]
     assert isinstance(caught.value, httpx.TransportError)
     assert isinstance(caught.value.__cause__, httpx.TransportError)
 

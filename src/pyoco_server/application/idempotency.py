@@ -60,6 +60,8 @@ class Answered:
 class Turn:
     """What the work needs to be done once: whom it is for, with which commit id, and the id for what it makes."""
 
+    __slots__ = ("_hold", "_resource_id", "origin")
+
     def __init__(self, origin: Origin, resource_id: str, hold: _Hold | None = None) -> None:
         self.origin = origin
         self._resource_id = resource_id

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -37,7 +38,7 @@ KEPT_HEADERS = ("location",)
 # A body of this size is digested within a millisecond; what takes longer must not keep all others waiting.
 QUICK_BYTES = 16 * 1024
 
-_NAMES = tuple(name.lower().encode() for name in HEADERS)
+_NAMES = frozenset(name.lower().encode() for name in HEADERS)
 
 
 async def answered_once(
@@ -101,23 +102,12 @@ async def was_asked_before(request: Request, gateway: Gateway) -> bool:
 
 def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
     """The digest of a JSON body that was accepted, or of none."""
-
-    def digest() -> str:
-        return json_digest(orjson.loads(body) if body.strip() else None, leave_out=leave_out)
-
-    async def quick_or_aside() -> str:
-        return digest() if len(body) <= QUICK_BYTES else await asyncio.to_thread(digest)
-
-    return quick_or_aside
+    return partial(_json_digest, body, leave_out)
 
 
 def of_form(parts: Iterable[FormPart]) -> Digest:
     """The digest of a form."""
-
-    async def digest() -> str:
-        return form_digest(parts)
-
-    return digest
+    return partial(_form_digest, parts)
 
 
 def no_id() -> str:
@@ -139,13 +129,27 @@ def parameters(*, required: bool = False) -> list[dict[str, Any]]:
     ]
 
 
+async def _json_digest(body: bytes, leave_out: Collection[str]) -> str:
+    if len(body) <= QUICK_BYTES:
+        return _digest_of(body, leave_out)
+    return await asyncio.to_thread(_digest_of, body, leave_out)
+
+
+def _digest_of(body: bytes, leave_out: Collection[str]) -> str:
+    return json_digest(orjson.loads(body) if body.strip() else None, leave_out=leave_out)
+
+
+async def _form_digest(parts: Iterable[FormPart]) -> str:
+    return form_digest(parts)
+
+
 def _key_of(request: Request) -> IdempotencyKey | None:
-    given = {value for name, value in request.scope["headers"] if name in _NAMES}
+    given = [value for name, value in request.scope["headers"] if name in _NAMES]
     if not given:
         return None
-    if len(given) > 1:
+    if len(set(given)) > 1:
         raise InvalidRequest("more than one idempotency key is given, and they are not the same")
-    return parse_key(given.pop().decode("latin-1"))
+    return parse_key(given[0].decode("latin-1"))
 
 
 def _record_key(request: Request, key: IdempotencyKey) -> RecordKey:

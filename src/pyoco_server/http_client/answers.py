@@ -12,6 +12,7 @@ from pyoco_server.http_client.errors import (
     Forbidden,
     GatewayFailed,
     GatewayUnreachable,
+    IdempotencyConflict,
     InvalidRequest,
     NotFound,
     OrphanPossible,
@@ -37,6 +38,7 @@ BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0020": WorkerNotFound,
     "ERR-PYOCO-0022": WheelVersionConflict,
     "ERR-PYOCO-0023": WheelNotFound,
+    "ERR-PYOCO-0047": IdempotencyConflict,
 }
 BY_STATUS: dict[int, type[PyocoHttpError]] = {
     400: InvalidRequest,
@@ -51,7 +53,6 @@ BY_STATUS: dict[int, type[PyocoHttpError]] = {
     503: Unavailable,
     504: Unavailable,
 }
-NOTHING_KEPT = "ERR-PYOCO-0003"
 
 _MAX_SHOWN = 200
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -107,21 +108,22 @@ def trouble_of(failure: httpx.RequestError | PyocoHttpError) -> Trouble:
     return Trouble.NOT_SENT if isinstance(failure, _NOT_SENT) else Trouble.UNSURE
 
 
-def unreachable(failure: httpx.RequestError, call: Call[Any], tries: int) -> GatewayUnreachable:
-    """What to tell of a failure after which nothing more is tried."""
+def unreachable(
+    failure: httpx.RequestError, call: Call[Any], tries: int, *, unsure: bool = False
+) -> GatewayUnreachable:
+    """What to tell of a failure after which nothing more is tried; `unsure`: one of the tries may have been heard."""
     request = failure.request
     why = _plain(str(failure)) or type(failure).__name__
     place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
     tried = f", tried {tries} times" if tries > 1 else ""
-    if not call.repeatable and trouble_of(failure) is Trouble.UNSURE:
-        return SubmitUncertain(f"the connection to {place} broke while submitting: {why}", request=request)
+    if call.makes and unsure:
+        detail = f"the connection to {place} broke while submitting: {why}{tried}"
+        return SubmitUncertain(detail, request=request, idempotency_key=call.idempotency_key)
     return GatewayUnreachable(f"the gateway at {place} cannot be reached: {why}{tried}", request=request)
 
 
 def _trouble_of_answer(error: PyocoHttpError) -> Trouble:
-    if not isinstance(error, Unavailable):
-        return Trouble.FINAL
-    return Trouble.NOTHING_KEPT if error.err_id == NOTHING_KEPT else Trouble.UNSURE
+    return Trouble.UNSURE if isinstance(error, Unavailable) else Trouble.FINAL
 
 
 def _unexpected(what: str, response: httpx.Response) -> UnexpectedAnswer:

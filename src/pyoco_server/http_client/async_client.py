@@ -55,7 +55,8 @@ class AsyncPyocoHttpClient:
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
     PYOCO_API_KEY; `token` is a bearer token. `timeout` (seconds) holds for one try. A try that failed is repeated, at
-    most `retries` times and within `retry_within_sec`, where that cannot do a thing twice. Errors are those of
+    most `retries` times and within `retry_within_sec`. What changes something carries an idempotency key, of its own or
+    the caller's `idempotency_key`, so that it is done once, however often it is sent. Errors are those of
     `pyoco_server.http_client.errors`; an argument that no gateway could accept is a ValueError.
     """
 
@@ -118,12 +119,14 @@ class AsyncPyocoHttpClient:
         tag: str | None = None,
         tags: Iterable[str] | None = None,
         timeout_sec: float | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Have a flow run that the workers of `tag` know. Once it is answered no kill of any process can lose it.
 
         A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
         """
-        return await self._send(calls.submit_run(flow_name, params, tag, tags, timeout_sec))
+        return await self._send(calls.submit_run(flow_name, params, tag, tags, timeout_sec, idempotency_key))
 
     async def submit_run_yaml(
         self,
@@ -131,9 +134,11 @@ class AsyncPyocoHttpClient:
         tag: str | None = None,
         flow_name: str = "main",
         timeout_sec: float | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Have the flow run that this flow.yaml describes; `workflow_yaml` is its text, not its path."""
-        return await self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name, timeout_sec))
+        return await self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name, timeout_sec, idempotency_key))
 
     async def get_run(self, run_id: str, include: Words = None) -> RunSnapshot:
         """The run as it is now; `include="records"` adds what each task returned."""
@@ -232,11 +237,18 @@ class AsyncPyocoHttpClient:
         return await self._wire.run(self._watching.wait(self._connection, run_id, timeout_sec))
 
     async def cancel_run(
-        self, run_id: str, wait: bool = False, timeout_sec: float | None = None, reason: str | None = None
+        self,
+        run_id: str,
+        wait: bool = False,
+        timeout_sec: float | None = None,
+        reason: str | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunSnapshot:
         """Stop a run; with `wait`, come back when it has stopped. A finished run is shown as it is."""
+        call = calls.cancel_run(run_id, reason, idempotency_key)
         return await self._wire.run(
-            self._watching.cancel(self._connection, run_id, reason, waits=wait, timeout_sec=timeout_sec)
+            self._watching.cancel(self._connection, call, run_id, waits=wait, timeout_sec=timeout_sec)
         )
 
     async def get_run_logs(
@@ -272,9 +284,9 @@ class AsyncPyocoHttpClient:
             calls.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
         )
 
-    async def patch_worker(self, worker_id: str, hidden: bool) -> WorkerPatched:
+    async def patch_worker(self, worker_id: str, hidden: bool, *, idempotency_key: str | None = None) -> WorkerPatched:
         """Hide a worker from lists, or show it again. It works on either way."""
-        return await self._send(calls.patch_worker(worker_id, hidden))
+        return await self._send(calls.patch_worker(worker_id, hidden, idempotency_key))
 
     async def list_dead_letters(
         self,
@@ -287,9 +299,9 @@ class AsyncPyocoHttpClient:
         """Jobs that went wrong, newest first, one page; its `next_cursor`, given as `cursor`, brings the next."""
         return await self._send(calls.list_dead_letters(reason=reason, tag=tag, flow=flow, limit=limit, cursor=cursor))
 
-    async def replay_dead_letter(self, seq: int) -> Replayed:
+    async def replay_dead_letter(self, seq: int, *, idempotency_key: str | None = None) -> Replayed:
         """Run the job of a dead letter again, as a new run; Conflict where there is nothing to run."""
-        return await self._send(calls.replay_dead_letter(seq))
+        return await self._send(calls.replay_dead_letter(seq, idempotency_key))
 
     async def list_wheels(self) -> list[WheelArtifact]:
         """The registered wheels, by name."""
@@ -309,13 +321,14 @@ class AsyncPyocoHttpClient:
         tags: Words = None,
         *,
         progress: Progress | None = None,
+        idempotency_key: str | None = None,
     ) -> WheelArtifact:
         """Register a wheel: bytes, a path, or a file, which is read piece by piece.
 
         WheelVersionConflict unless it is newer than every registered version of its package, whatever `replace` says.
         """
         with opened(data) as file:
-            call = calls.upload_wheel(filename, as_part(file, progress), replace, tags)
+            call = calls.upload_wheel(filename, as_part(file, progress), replace, tags, idempotency_key)
             return await self._wire.run(self._wheels.upload(call, self._connection, filename, lambda: sha256_hex(file)))
 
     async def download_wheel(
@@ -331,9 +344,9 @@ class AsyncPyocoHttpClient:
                     progress(size, total)
         return {"name": wheel_name, "size_bytes": size}
 
-    async def delete_wheel(self, wheel_name: str) -> WheelDeleted:
+    async def delete_wheel(self, wheel_name: str, *, idempotency_key: str | None = None) -> WheelDeleted:
         """Remove a wheel; workers that installed it take it away at their next look."""
-        return await self._wire.run(self._wheels.delete(wheel_name, self._connection))
+        return await self._wire.run(self._wheels.delete(wheel_name, self._connection, idempotency_key))
 
     async def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""

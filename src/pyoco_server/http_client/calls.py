@@ -6,6 +6,7 @@ Nothing here sends anything, and nothing here knows which library does.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Generic, TypeVar
@@ -34,12 +35,16 @@ Words = str | Iterable[str] | None
 Query = tuple[tuple[str, str], ...]
 
 MAX_WATCH_SEC = 600
+MAX_KEY_CHARS = 255
 _JSON_HEADERS = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """One request. `repeatable`: sending it twice does no more than sending it once."""
+    """One request. Whatever changes something has an idempotency key, so that sending it twice is sending it once.
+
+    `makes`: it makes something new; whoever never gets its answer cannot know whether that is there.
+    """
 
     method: str
     path: str
@@ -49,7 +54,8 @@ class Call(Generic[T]):
     content: bytes | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, tuple[str, bytes | IO[bytes], str]] = field(default_factory=dict)
-    repeatable: bool = True
+    idempotency_key: str | None = None
+    makes: bool = False
 
 
 def health() -> Call[Health]:
@@ -62,6 +68,7 @@ def submit_run(
     tag: str | None,
     tags: Iterable[str] | None,
     timeout_sec: float | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[RunAccepted]:
     body: dict[str, Any] = {"flow_name": flow_name, "params": dict(params or {})}
     if tag is not None:
@@ -70,11 +77,16 @@ def submit_run(
         body["tags"] = _words(tags)
     if timeout_sec is not None:
         body["timeout_sec"] = timeout_sec
-    return Call(method="POST", path="/runs", read=_object, repeatable=False, **_json(body))
+    key = _key(idempotency_key)
+    return Call(method="POST", path="/runs", read=_object, idempotency_key=key, makes=True, **_json(body))
 
 
 def submit_run_yaml(
-    workflow_yaml: str | bytes, tag: str | None, flow_name: str, timeout_sec: float | None = None
+    workflow_yaml: str | bytes,
+    tag: str | None,
+    flow_name: str,
+    timeout_sec: float | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[RunAccepted]:
     text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
     optional = {"tag": tag, "timeout_sec": None if timeout_sec is None else repr(timeout_sec)}
@@ -82,7 +94,8 @@ def submit_run_yaml(
         method="POST",
         path="/runs/yaml",
         read=_object,
-        repeatable=False,
+        idempotency_key=_key(idempotency_key),
+        makes=True,
         fields={"flow_name": flow_name} | {name: value for name, value in optional.items() if value is not None},
         files={"workflow": ("flow.yaml", text, "application/yaml")},
     )
@@ -109,9 +122,10 @@ def list_runs_page(*, cursor: str | None, **filters: Any) -> Call[RunPage]:
     return Call(method="GET", path="/runs", read=_page, query=_query(cursor=cursor or "", **filters))
 
 
-def cancel_run(run_id: str, reason: str | None = None) -> Call[RunSnapshot]:
+def cancel_run(run_id: str, reason: str | None = None, idempotency_key: str | None = None) -> Call[RunSnapshot]:
     body = {} if reason is None else _json({"reason": reason})
-    return Call(method="POST", path=f"{_run(run_id)}/cancel", read=_object, **body)
+    key = _key(idempotency_key)
+    return Call(method="POST", path=f"{_run(run_id)}/cancel", read=_object, idempotency_key=key, **body)
 
 
 def watch_run(
@@ -141,18 +155,19 @@ def list_workers(**filters: Any) -> Call[list[WorkerRecord]]:
     return Call(method="GET", path="/workers", read=_array, query=_query(**filters))
 
 
-def patch_worker(worker_id: str, hidden: bool) -> Call[WorkerPatched]:
+def patch_worker(worker_id: str, hidden: bool, idempotency_key: str | None = None) -> Call[WorkerPatched]:
     path = f"/workers/{_segment('worker_id', worker_id)}"
-    return Call(method="PATCH", path=path, read=_object, **_json({"hidden": hidden}))
+    key = _key(idempotency_key)
+    return Call(method="PATCH", path=path, read=_object, idempotency_key=key, **_json({"hidden": hidden}))
 
 
 def list_dead_letters(**filters: Any) -> Call[DeadLetterPage]:
     return Call(method="GET", path="/dlq", read=_page, query=_query(**filters))
 
 
-def replay_dead_letter(seq: int) -> Call[Replayed]:
+def replay_dead_letter(seq: int, idempotency_key: str | None = None) -> Call[Replayed]:
     path = f"/dlq/{_segment('seq', str(seq))}/replay"
-    return Call(method="POST", path=path, read=_object, repeatable=False)
+    return Call(method="POST", path=path, read=_object, idempotency_key=_key(idempotency_key), makes=True)
 
 
 def list_wheels() -> Call[list[WheelArtifact]]:
@@ -163,10 +178,13 @@ def list_wheel_history(**filters: Any) -> Call[list[WheelHistoryEvent]]:
     return Call(method="GET", path="/wheels/history", read=_array, query=_query(**filters))
 
 
-def upload_wheel(filename: str, file: IO[bytes], replace: bool, tags: Words) -> Call[WheelArtifact]:
+def upload_wheel(
+    filename: str, file: IO[bytes], replace: bool, tags: Words, idempotency_key: str | None = None
+) -> Call[WheelArtifact]:
     fields = {"replace": "true" if replace else "false", "tags": ",".join(_words(tags))}
     files = {"wheel": (filename, file, "application/octet-stream")}
-    return Call(method="POST", path="/wheels", read=_object, fields=fields, files=files)
+    key = _key(idempotency_key)
+    return Call(method="POST", path="/wheels", read=_object, fields=fields, files=files, idempotency_key=key)
 
 
 def download_wheel(name: str) -> Call[str]:
@@ -174,12 +192,30 @@ def download_wheel(name: str) -> Call[str]:
     return Call(method="GET", path=_wheel(name), read=_text, headers=headers)
 
 
-def delete_wheel(name: str) -> Call[WheelDeleted]:
-    return Call(method="DELETE", path=_wheel(name), read=_object)
+def delete_wheel(name: str, idempotency_key: str | None = None) -> Call[WheelDeleted]:
+    return Call(method="DELETE", path=_wheel(name), read=_object, idempotency_key=_key(idempotency_key))
 
 
 def get_metrics() -> Call[str]:
     return Call(method="GET", path="/metrics", read=_text, headers={"Accept": "text/plain"})
+
+
+def _key(given: str | None) -> str:
+    """The key by which a gateway recognises the call, however often it is sent."""
+    if given is None:
+        return _random_uuid()
+    if not 0 < len(given) <= MAX_KEY_CHARS or not given.isascii() or not given.isprintable() or given != given.strip():
+        raise ValueError(
+            f"idempotency_key must be 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces at its ends"
+        )
+    return given
+
+
+def _random_uuid() -> str:
+    """A UUID of version 4. The module for them takes longer to load than the rest of this package."""
+    number = int.from_bytes(os.urandom(16), "big") & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62
+    digits = f"{number:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _wheel(name: str) -> str:

@@ -54,7 +54,8 @@ class PyocoHttpClient:
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
     PYOCO_API_KEY; `token` is a bearer token. `timeout` (seconds) holds for one try. A try that failed is repeated, at
-    most `retries` times and within `retry_within_sec`, where that cannot do a thing twice. Errors are those of
+    most `retries` times and within `retry_within_sec`. What changes something carries an idempotency key, of its own or
+    the caller's `idempotency_key`, so that it is done once, however often it is sent. Errors are those of
     `pyoco_server.http_client.errors`; an argument that no gateway could accept is a ValueError.
     """
 
@@ -117,12 +118,14 @@ class PyocoHttpClient:
         tag: str | None = None,
         tags: Iterable[str] | None = None,
         timeout_sec: float | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Have a flow run that the workers of `tag` know. Once it is answered no kill of any process can lose it.
 
         A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
         """
-        return self._send(calls.submit_run(flow_name, params, tag, tags, timeout_sec))
+        return self._send(calls.submit_run(flow_name, params, tag, tags, timeout_sec, idempotency_key))
 
     def submit_run_yaml(
         self,
@@ -130,9 +133,11 @@ class PyocoHttpClient:
         tag: str | None = None,
         flow_name: str = "main",
         timeout_sec: float | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Have the flow run that this flow.yaml describes; `workflow_yaml` is its text, not its path."""
-        return self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name, timeout_sec))
+        return self._send(calls.submit_run_yaml(workflow_yaml, tag, flow_name, timeout_sec, idempotency_key))
 
     def get_run(self, run_id: str, include: Words = None) -> RunSnapshot:
         """The run as it is now; `include="records"` adds what each task returned."""
@@ -229,11 +234,18 @@ class PyocoHttpClient:
         return self._wire.run(self._watching.wait(self._connection, run_id, timeout_sec))
 
     def cancel_run(
-        self, run_id: str, wait: bool = False, timeout_sec: float | None = None, reason: str | None = None
+        self,
+        run_id: str,
+        wait: bool = False,
+        timeout_sec: float | None = None,
+        reason: str | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> RunSnapshot:
         """Stop a run; with `wait`, come back when it has stopped. A finished run is shown as it is."""
+        call = calls.cancel_run(run_id, reason, idempotency_key)
         return self._wire.run(
-            self._watching.cancel(self._connection, run_id, reason, waits=wait, timeout_sec=timeout_sec)
+            self._watching.cancel(self._connection, call, run_id, waits=wait, timeout_sec=timeout_sec)
         )
 
     def get_run_logs(
@@ -267,9 +279,9 @@ class PyocoHttpClient:
         """The workers there are: those at work or ready, or with `scope="all"` the others too."""
         return self._send(calls.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit))
 
-    def patch_worker(self, worker_id: str, hidden: bool) -> WorkerPatched:
+    def patch_worker(self, worker_id: str, hidden: bool, *, idempotency_key: str | None = None) -> WorkerPatched:
         """Hide a worker from lists, or show it again. It works on either way."""
-        return self._send(calls.patch_worker(worker_id, hidden))
+        return self._send(calls.patch_worker(worker_id, hidden, idempotency_key))
 
     def list_dead_letters(
         self,
@@ -282,9 +294,9 @@ class PyocoHttpClient:
         """Jobs that went wrong, newest first, one page; its `next_cursor`, given as `cursor`, brings the next."""
         return self._send(calls.list_dead_letters(reason=reason, tag=tag, flow=flow, limit=limit, cursor=cursor))
 
-    def replay_dead_letter(self, seq: int) -> Replayed:
+    def replay_dead_letter(self, seq: int, *, idempotency_key: str | None = None) -> Replayed:
         """Run the job of a dead letter again, as a new run; Conflict where there is nothing to run."""
-        return self._send(calls.replay_dead_letter(seq))
+        return self._send(calls.replay_dead_letter(seq, idempotency_key))
 
     def list_wheels(self) -> list[WheelArtifact]:
         """The registered wheels, by name."""
@@ -304,13 +316,14 @@ class PyocoHttpClient:
         tags: Words = None,
         *,
         progress: Progress | None = None,
+        idempotency_key: str | None = None,
     ) -> WheelArtifact:
         """Register a wheel: bytes, a path, or a file, which is read piece by piece.
 
         WheelVersionConflict unless it is newer than every registered version of its package, whatever `replace` says.
         """
         with opened(data) as file:
-            call = calls.upload_wheel(filename, as_part(file, progress), replace, tags)
+            call = calls.upload_wheel(filename, as_part(file, progress), replace, tags, idempotency_key)
             return self._wire.run(self._wheels.upload(call, self._connection, filename, lambda: sha256_hex(file)))
 
     def download_wheel(self, wheel_name: str, to: WheelTarget, *, progress: Progress | None = None) -> WheelReceived:
@@ -324,9 +337,9 @@ class PyocoHttpClient:
                     progress(size, total)
         return {"name": wheel_name, "size_bytes": size}
 
-    def delete_wheel(self, wheel_name: str) -> WheelDeleted:
+    def delete_wheel(self, wheel_name: str, *, idempotency_key: str | None = None) -> WheelDeleted:
         """Remove a wheel; workers that installed it take it away at their next look."""
-        return self._wire.run(self._wheels.delete(wheel_name, self._connection))
+        return self._wire.run(self._wheels.delete(wheel_name, self._connection, idempotency_key))
 
     def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""

@@ -10,7 +10,8 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   │   ├── WorkerNotFound    ERR-PYOCO-0020
 │   │   └── WheelNotFound     ERR-PYOCO-0023
 │   ├── Conflict              409
-│   │   └── WheelVersionConflict  ERR-PYOCO-0022
+│   │   ├── WheelVersionConflict  ERR-PYOCO-0022
+│   │   └── IdempotencyConflict   ERR-PYOCO-0047
 │   ├── TooLarge              413
 │   ├── Unavailable           502, 503, 504, 429
 │   │   └── OrphanPossible    ERR-PYOCO-0004
@@ -100,6 +101,10 @@ class WheelVersionConflict(Conflict):
     """The same or a newer version of this package is registered."""
 
 
+class IdempotencyConflict(Conflict):
+    """The idempotency key was used before, for another request."""
+
+
 class TooLarge(PyocoHttpError):
     """More was sent than is accepted."""
 
@@ -133,9 +138,18 @@ class GatewayUnreachable(PyocoClientError, httpx.TransportError):
 
 
 class SubmitUncertain(GatewayUnreachable):
-    """The connection broke after the run was sent: it may have been accepted, and is not sent again."""
+    """The connection broke after the run was sent, at every try: it may have been accepted.
 
-    hint = "The run may have been accepted: look for it (list_runs) before you submit again."
+    Submitted again with the same `idempotency_key` it is the same run.
+    """
+
+    hint = "The run may have been accepted: submit it with the same idempotency_key, or look for it (list_runs)."
+
+    def __init__(
+        self, detail: str, *, request: httpx.Request | None = None, idempotency_key: str | None = None
+    ) -> None:
+        self.idempotency_key = idempotency_key
+        super().__init__(detail, request=request)
 
 
 class WaitTimeout(PyocoClientError, TimeoutError):

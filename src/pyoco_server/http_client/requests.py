@@ -38,7 +38,10 @@ def client_options(connection: Connection, over_network: bool) -> dict[str, Any]
 
 def request_options(call: Call[Any], connection: Connection, silence_sec: float | None) -> dict[str, Any]:
     """How a request is made. A stream may be silent for longer than an answer may take, or shorter."""
-    options: dict[str, Any] = {"method": call.method, "url": call.path, "headers": dict(call.headers)}
+    headers = dict(call.headers)
+    if call.idempotency_key is not None:
+        headers["Idempotency-Key"] = call.idempotency_key
+    options: dict[str, Any] = {"method": call.method, "url": call.path, "headers": headers}
     if call.query:
         options["params"] = list(call.query)
     if call.files:

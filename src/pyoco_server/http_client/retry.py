@@ -1,4 +1,4 @@
-"""May a request be sent again, and after how long? One pure function; it neither sleeps nor sends."""
+"""Is a request to be sent again, and after how long? One pure function; it neither sleeps nor sends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ class Trouble(Enum):
     """What is known of a request that did not succeed."""
 
     NOT_SENT = "no connection was made: the gateway has seen nothing"
-    NOTHING_KEPT = "the gateway says that it kept nothing"
     UNSURE = "the gateway may have done what was asked"
     FINAL = "asking again would get the same answer"
 
@@ -29,30 +28,21 @@ class Patience:
     cap_sec: float = 5.0
 
 
-def may_repeat(trouble: Trouble, *, repeatable: bool) -> bool:
-    """Whether asking again is safe. Twice the same submit would be two runs: it is repeated only when the first one
-    surely came to nothing."""
-    if trouble is Trouble.FINAL:
-        return False
-    return repeatable or trouble in (Trouble.NOT_SENT, Trouble.NOTHING_KEPT)
-
-
 def pause_sec(
     trouble: Trouble,
     *,
-    repeatable: bool,
     failures: int,
     elapsed_sec: float,
     patience: Patience,
     asked_sec: float | None = None,
     luck: float = 1.0,
 ) -> float | None:
-    """How long to wait before the next try; None: do not try again.
+    """How long to wait before the next try; None: do not try again. (What is tried twice is done once: it has a key.)
 
     `failures` counts this one too; `asked_sec` is what the gateway asked for (Retry-After) and is never undercut;
     `luck` in 0..1 spreads clients that failed together.
     """
-    if failures > patience.retries or not may_repeat(trouble, repeatable=repeatable):
+    if failures > patience.retries or trouble is Trouble.FINAL:
         return None
     pause = max(backoff_sec(failures, patience, luck), asked_sec or 0.0)
     return pause if elapsed_sec + pause <= patience.within_sec else None

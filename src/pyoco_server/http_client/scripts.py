@@ -11,25 +11,26 @@ from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.errors import PyocoClientError, PyocoHttpError
 from pyoco_server.http_client.lean_httpx import httpx
-from pyoco_server.http_client.retry import pause_sec
+from pyoco_server.http_client.retry import Trouble, pause_sec
 
 T = TypeVar("T")
 
 
 def send(call: Call[T], connection: Connection) -> Script[T]:
-    """The result of a call, after as many tries as are safe and allowed."""
+    """The result of a call, after as many tries as are allowed."""
     timing = connection.timing
     began = timing.monotonic()
-    failures = 0
+    failures, unsure = 0, False
     while True:
         answer: httpx.Response | httpx.RequestError = yield Transmit(call)
         if isinstance(answer, httpx.Response) and answer.is_success:
             return answers.result(call, answer)
         failures += 1
         failure = answer if isinstance(answer, httpx.RequestError) else answers.error_of(answer, timing.now())
+        trouble = answers.trouble_of(failure)
+        unsure = unsure or trouble is Trouble.UNSURE
         pause = pause_sec(
-            answers.trouble_of(failure),
-            repeatable=call.repeatable,
+            trouble,
             failures=failures,
             elapsed_sec=timing.monotonic() - began,
             patience=connection.patience,
@@ -37,15 +38,17 @@ def send(call: Call[T], connection: Connection) -> Script[T]:
             luck=timing.luck(),
         )
         if pause is None:
-            raise_failure(failure, call, failures)
+            raise_failure(failure, call, failures, unsure=unsure)
         yield Sleep(pause)
 
 
-def raise_failure(failure: httpx.RequestError | PyocoHttpError, call: Call[Any], tries: int) -> NoReturn:
-    """End with the error that is ours."""
+def raise_failure(
+    failure: httpx.RequestError | PyocoHttpError, call: Call[Any], tries: int, *, unsure: bool = False
+) -> NoReturn:
+    """End with the error that is ours; `unsure`: one of the tries may have been heard."""
     if isinstance(failure, PyocoHttpError):
         raise failure
-    raise answers.unreachable(failure, call, tries) from failure
+    raise answers.unreachable(failure, call, tries, unsure=unsure) from failure
 
 
 def within(connection: Connection, seconds: float | None) -> Connection:

@@ -207,10 +207,10 @@ def wait(connection: Connection, run_id: str, timeout_sec: float | None) -> Scri
 
 
 def cancel(
-    connection: Connection, run_id: str, reason: str | None, *, waits: bool, timeout_sec: float | None
+    connection: Connection, call: Call[RunSnapshot], run_id: str, *, waits: bool, timeout_sec: float | None
 ) -> Script[RunSnapshot]:
     """Ask for the end of a run and, if wished, wait for it."""
-    snapshot = yield from send(calls.cancel_run(run_id, reason), connection)
+    snapshot = yield from send(call, connection)
     if not waits or is_finished(snapshot):
         return snapshot
     return (yield from wait(connection, run_id, timeout_sec))

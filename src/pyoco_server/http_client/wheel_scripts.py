@@ -1,7 +1,8 @@
 """How to get a wheel to a gateway, away from it and back: the logic of both clients, without their I/O.
 
-A second try of a change may meet what the first one did, its answer lost. So on a repeat a refusal is looked at before
-it is believed: the registered wheel is ours if it has our bytes, and what is not there any more was deleted.
+A second try of a change has the key of the first, and gets its answer. Where the gateway knows nothing of keys it may
+meet what the first one did. So on a repeat a refusal is looked at before it is believed: the registered wheel is ours
+if it has our bytes, and what is not there any more was deleted.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ def upload(
     return (yield from _until_settled(Transmit(call, silence_sec), connection, after_all))
 
 
-def delete(name: str, connection: Connection) -> Script[WheelDeleted]:
+def delete(name: str, connection: Connection, idempotency_key: str | None = None) -> Script[WheelDeleted]:
     """That the wheel is gone."""
+    call = calls.delete_wheel(name, idempotency_key)
 
     def after_all(failure: Failure) -> Script[WheelDeleted | None]:
         yield from ()
         return {"name": name, "deleted": True} if isinstance(failure, NotFound) else None
 
-    return (yield from _until_settled(Transmit(calls.delete_wheel(name)), connection, after_all))
+    return (yield from _until_settled(Transmit(call), connection, after_all))
 
 
 def download(name: str, connection: Connection) -> Script[None]:
@@ -118,7 +120,6 @@ def _failure(answer: httpx.Response | httpx.RequestError, now: float) -> Failure
 def _pause(failure: Failure, connection: Connection, failures: int, elapsed_sec: float) -> float | None:
     return pause_sec(
         answers.trouble_of(failure),
-        repeatable=True,
         failures=failures,
         elapsed_sec=elapsed_sec,
         patience=connection.patience,

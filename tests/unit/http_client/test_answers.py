@@ -124,7 +124,7 @@ def test_a_lost_connection_leaves_open_what_was_done_only_once_it_was_made(
 @pytest.mark.parametrize(
     ("status", "err_id", "trouble"),
     [
-        (503, "ERR-PYOCO-0003", Trouble.NOTHING_KEPT),
+        (503, "ERR-PYOCO-0003", Trouble.UNSURE),
         (503, "ERR-PYOCO-0004", Trouble.UNSURE),
         (503, "ERR-PYOCO-0031", Trouble.UNSURE),
         (503, None, Trouble.UNSURE),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -50,7 +54,7 @@ def test_whatever_the_id_the_path_has_one_segment_for_it(run_id: str) -> None:
 def test_a_submit_says_only_what_was_given() -> None:
     call = calls.submit_run("hello", None, None, None)
 
-    assert (call.method, call.path, call.repeatable) == ("POST", "/runs", False)
+    assert (call.method, call.path, call.makes) == ("POST", "/runs", True)
     assert json.loads(call.content or b"") == {"flow_name": "hello", "params": {}}
 
 
@@ -77,7 +81,39 @@ def test_a_workflow_is_sent_as_a_file_beside_its_flow_name_and_tag() -> None:
 
     assert call.files == {"workflow": ("flow.yaml", b"version: 1\n", "application/yaml")}
     assert call.fields == {"flow_name": "main", "tag": "gpu"}
-    assert not call.repeatable
+    assert call.makes
+
+
+CHANGES: list[tuple[Callable[..., calls.Call[Any]], tuple[Any, ...]]] = [
+    (calls.submit_run, ("hello", None, None, None, None)),
+    (calls.submit_run_yaml, ("version: 1\n", None, "main", None)),
+    (calls.cancel_run, ("r", None)),
+    (calls.patch_worker, ("w", True)),
+    (calls.replay_dead_letter, (7,)),
+    (calls.upload_wheel, ("a.whl", io.BytesIO(), True, None)),
+    (calls.delete_wheel, ("a.whl",)),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments"), CHANGES, ids=[make.__name__ for make, _ in CHANGES])
+def test_every_change_has_a_key_the_callers_or_a_new_one(
+    make: Callable[..., calls.Call[Any]], arguments: tuple[Any, ...]
+) -> None:
+    made = [make(*arguments).idempotency_key or "" for _ in range(2)]
+
+    assert [str(UUID(key, version=4)) for key in made] == made
+    assert made[0] != made[1]
+    assert make(*arguments, "mine").idempotency_key == "mine"
+
+
+def test_no_read_has_a_key() -> None:
+    assert calls.get_run("r").idempotency_key is None
+
+
+@pytest.mark.parametrize("key", ["", " a", "a ", "a\nb", "é", "x" * 256])
+def test_what_no_gateway_takes_for_a_key_is_refused_before_it_is_sent(key: str) -> None:
+    with pytest.raises(ValueError, match="idempotency_key must be"):
+        calls.cancel_run("r", None, key)
 
 
 def test_lists_repeat_their_name_and_absent_filters_are_not_sent() -> None:

@@ -6,25 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_client.retry import Patience, Trouble, backoff_sec, may_repeat, pause_sec
+from pyoco_server.http_client.retry import Patience, Trouble, backoff_sec, pause_sec
 
 PATIENCE = Patience(retries=3, within_sec=10.0, base_sec=1.0, cap_sec=4.0)
 
 
-@pytest.mark.parametrize(
-    ("trouble", "read", "submit"),
-    [
-        (Trouble.NOT_SENT, True, True),
-        (Trouble.NOTHING_KEPT, True, True),
-        (Trouble.UNSURE, True, False),
-        (Trouble.FINAL, False, False),
-    ],
-)
-def test_a_submit_is_repeated_only_when_the_first_one_surely_came_to_nothing(
-    trouble: Trouble, read: bool, submit: bool
-) -> None:
-    assert may_repeat(trouble, repeatable=True) is read
-    assert may_repeat(trouble, repeatable=False) is submit
+@pytest.mark.parametrize(("trouble", "pause"), [(Trouble.NOT_SENT, 1.0), (Trouble.UNSURE, 1.0), (Trouble.FINAL, None)])
+def test_a_request_is_repeated_unless_it_would_get_the_same_answer(trouble: Trouble, pause: float | None) -> None:
+    assert pause_sec(trouble, failures=1, elapsed_sec=0.0, patience=PATIENCE) == pause
 
 
 @pytest.mark.parametrize(
@@ -46,7 +35,6 @@ def test_pauses_double_heed_the_gateway_and_end_in_time(
 ) -> None:
     found = pause_sec(
         Trouble.NOT_SENT,
-        repeatable=True,
         failures=failures,
         elapsed_sec=elapsed_sec,
         patience=PATIENCE,
