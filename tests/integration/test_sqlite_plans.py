@@ -93,10 +93,10 @@ def test_changes_are_found_by_their_sequence_or_by_the_id(file: sqlite3.Connecti
 
 
 @pytest.mark.parametrize(("tenant_id", "found"), [(None, "flow=?"), ("t", "flow=? AND tenant_id=?")])
-def test_desks_to_claim_from_are_found_by_graph_and_tenant(
+def test_trays_to_claim_from_are_found_by_graph_and_tenant(
     file: sqlite3.Connection, tenant_id: str | None, found: str
 ) -> None:
-    (step,) = plan(file, steps_listing.claimable_desks(StepKind.READY, ["f", "g"], tenant_id))
+    (step,) = plan(file, steps_listing.claimable_trays(StepKind.READY, ["f", "g"], tenant_id))
 
     assert f"(kind=? AND claimable=? AND {found})" in step
 
@@ -106,7 +106,7 @@ def test_ready_steps_are_read_by_id_and_never_sorted(file: sqlite3.Connection) -
 
     read = reads(steps, "steps")
     assert len(read) == 1
-    assert all("USING INDEX by_desk (desk=? AND at=?)" in step for step in read)
+    assert all("USING INDEX by_tray (tray=? AND at=?)" in step for step in read)
     assert not any(SORTED in step for step in steps)
 
 
@@ -114,28 +114,28 @@ def test_of_leases_only_the_ended_ones_are_looked_at_and_only_the_few_are_fetche
     steps = plan(file, steps_listing.ended_leases(DESKS, 5.0, 1))
 
     looked, fetched = sorted(reads(steps, "steps"))
-    assert "COVERING INDEX by_desk (desk=? AND at<?)" in looked
+    assert "COVERING INDEX by_tray (tray=? AND at<?)" in looked
     assert "USING PRIMARY KEY (run=? AND place=?)" in fetched
 
 
-def test_the_next_end_of_a_lease_is_the_first_entry_of_each_desk(file: sqlite3.Connection) -> None:
+def test_the_next_end_of_a_lease_is_the_first_entry_of_each_tray(file: sqlite3.Connection) -> None:
     steps = plan(file, steps_listing.first_lease_end(DESKS))
 
     (read,) = reads(steps, "steps")
-    assert "COVERING INDEX by_desk (desk=?)" in read
+    assert "COVERING INDEX by_tray (tray=?)" in read
     assert not any(SORTED in step for step in steps)
 
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [(WaitQuery(), "(desk=?)"), (WaitQuery(after=(5.0, A, 0)), "(desk=? AND (at,run_id,place)>(?,?,?))")],
+    [(WaitQuery(), "(tray=?)"), (WaitQuery(after=(5.0, A, 0)), "(tray=? AND (at,run_id,place)>(?,?,?))")],
 )
 def test_waits_are_read_in_order_from_where_the_last_page_ended(
     file: sqlite3.Connection, query: WaitQuery, found: str
 ) -> None:
     steps = plan(file, *steps_listing.waiting(query, DESKS))
 
-    assert all(f"USING INDEX by_desk {found}" in step for step in reads(steps, "steps"))
+    assert all(f"USING INDEX by_tray {found}" in step for step in reads(steps, "steps"))
     assert not any(SORTED in step for step in steps)
 
 

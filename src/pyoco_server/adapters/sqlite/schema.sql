@@ -64,10 +64,10 @@ CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
--- Steps that share kind, flow and tenant lie at one desk, in an order of their own; none with no steps. Those of an
+-- Steps that share kind, flow and tenant lie at one tray, in an order of their own; none with no steps. Those of an
 -- execution without a graph are at another one: nobody can claim them.
-CREATE TABLE desks (
-    desk INTEGER PRIMARY KEY,
+CREATE TABLE trays (
+    tray INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     claimable INTEGER NOT NULL,
     flow TEXT NOT NULL,
@@ -75,13 +75,13 @@ CREATE TABLE desks (
     UNIQUE (kind, claimable, flow, tenant_id)
 );
 
--- `at` is what a desk is in the order of, before the id: of a leased step the end of its lease, of a waiting one when it
+-- `at` is what a tray is in the order of, before the id: of a leased step the end of its lease, of a waiting one when it
 -- began to wait, of a ready one nothing (0): they are in the order of the ids.
 CREATE TABLE steps (
     run INTEGER NOT NULL,
     place INTEGER NOT NULL,
     run_id TEXT NOT NULL,
-    desk INTEGER NOT NULL,
+    tray INTEGER NOT NULL,
     at REAL NOT NULL,
     due_at REAL,
     node_id TEXT NOT NULL,
@@ -92,7 +92,7 @@ CREATE TABLE steps (
     PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 
-CREATE INDEX by_desk ON steps (desk, at, run_id, place);
+CREATE INDEX by_tray ON steps (tray, at, run_id, place);
 CREATE INDEX by_due ON steps (due_at, run_id, place) WHERE due_at IS NOT NULL;
 
 CREATE TABLE step_counts (

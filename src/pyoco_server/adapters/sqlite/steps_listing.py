@@ -1,7 +1,7 @@
 """Questions about steps, each answered through an index whose order is that of the answer.
 
-The desks of a question are found first; then each is read from its beginning and no further than the limit, so what
-lies at other desks, or far behind, costs nothing. Only leases that have ended are sorted, because a desk keeps them by
+The trays of a question are found first; then each is read from its beginning and no further than the limit, so what
+lies at other trays, or far behind, costs nothing. Only leases that have ended are sorted, because a tray keeps them by
 their end; they do not become many, for somebody takes each of them soon.
 """
 
@@ -22,55 +22,55 @@ _OLDEST_RUN_FIRST = "run_id, place"
 _LONGEST_WAIT_FIRST = "at, run_id, place"
 _WAITS = "at, run_id, place, node_id, attempt, wait_key, prompt, due_at, worker_id"
 
-Desk = tuple[int, str]
+Tray = tuple[int, str]
 """Its number and its flow."""
 
 
-def claimable_desks(kind: StepKind, graph_ids: Collection[str], tenant_id: str | None) -> Statement:
-    """For the desks where steps of these graphs can be claimed."""
+def claimable_trays(kind: StepKind, graph_ids: Collection[str], tenant_id: str | None) -> Statement:
+    """For the trays where steps of these graphs can be claimed."""
     where, params = all_of(equal(tenant_id=tenant_id))
     flows = ", ".join("?" * len(graph_ids))
-    sql = f"SELECT desk, flow FROM desks WHERE kind = ? AND claimable = 1 AND flow IN ({flows}){where}"
+    sql = f"SELECT tray, flow FROM trays WHERE kind = ? AND claimable = 1 AND flow IN ({flows}){where}"
     return Statement(sql=sql, params=(kind.value, *graph_ids, *params))
 
 
-def waiting_desks(query: WaitQuery) -> Statement:
-    """For the desks where the steps asked for wait."""
+def waiting_trays(query: WaitQuery) -> Statement:
+    """For the trays where the steps asked for wait."""
     where, params = all_of(equal(claimable=False, flow=query.graph_id, tenant_id=query.tenant_id))
     return Statement(
-        sql=f"SELECT desk, flow FROM desks WHERE kind = ?{where}", params=(StepKind.WAITING.value, *params)
+        sql=f"SELECT tray, flow FROM trays WHERE kind = ?{where}", params=(StepKind.WAITING.value, *params)
     )
 
 
-def ready(desks: Sequence[Desk], limit: int) -> list[Statement]:
-    """For what is ready at these desks, by id: (run_id, place, flow, node_id, attempt)."""
-    part = "SELECT run_id, place, ? AS flow, node_id, attempt FROM steps WHERE desk = ? AND at = ?"
-    values = [(flow, desk, READY_AT) for desk, flow in desks]
+def ready(trays: Sequence[Tray], limit: int) -> list[Statement]:
+    """For what is ready at these trays, by id: (run_id, place, flow, node_id, attempt)."""
+    part = "SELECT run_id, place, ? AS flow, node_id, attempt FROM steps WHERE tray = ? AND at = ?"
+    values = [(flow, tray, READY_AT) for tray, flow in trays]
     return merged(part, values, order=_OLDEST_RUN_FIRST, limit=limit)
 
 
-def ended_leases(desks: Sequence[Desk], now: float, limit: int) -> Statement:
-    """For the same of leases that have ended at these desks; sorted by what the index has, then the few are fetched."""
+def ended_leases(trays: Sequence[Tray], now: float, limit: int) -> Statement:
+    """For the same of leases that have ended at these trays; sorted by what the index has, then the few are fetched."""
     sql = f"""
         SELECT steps.run_id, steps.place, flow, node_id, attempt FROM (
-            SELECT run, place FROM steps WHERE desk IN (SELECT value FROM json_each(?)) AND at <= ?
+            SELECT run, place FROM steps WHERE tray IN (SELECT value FROM json_each(?)) AND at <= ?
             ORDER BY {_OLDEST_RUN_FIRST} LIMIT ?
-        ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN desks USING (desk)
+        ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN trays USING (tray)
     """
-    return Statement(sql=sql, params=(numbers([desk for desk, _ in desks]), now, limit))
+    return Statement(sql=sql, params=(numbers([tray for tray, _ in trays]), now, limit))
 
 
-def first_lease_end(desks: Sequence[Desk]) -> Statement:
+def first_lease_end(trays: Sequence[Tray]) -> Statement:
     """For the earliest end, or null."""
-    sql = "SELECT min((SELECT min(at) FROM steps WHERE desk = wanted.value)) FROM json_each(?) AS wanted"
-    return Statement(sql=sql, params=(numbers([desk for desk, _ in desks]),))
+    sql = "SELECT min((SELECT min(at) FROM steps WHERE tray = wanted.value)) FROM json_each(?) AS wanted"
+    return Statement(sql=sql, params=(numbers([tray for tray, _ in trays]),))
 
 
-def waiting(query: WaitQuery, desks: Sequence[Desk]) -> list[Statement]:
-    """For what waits at these desks, the longest wait first; of several statements each gives a page, to be merged."""
+def waiting(query: WaitQuery, trays: Sequence[Tray]) -> list[Statement]:
+    """For what waits at these trays, the longest wait first; of several statements each gives a page, to be merged."""
     where, params = all_of(_behind(query))
-    part = f"SELECT {_WAITS}, ? AS flow FROM steps WHERE desk = ?{where}"
-    values = [(flow, desk, *params) for desk, flow in desks]
+    part = f"SELECT {_WAITS}, ? AS flow FROM steps WHERE tray = ?{where}"
+    values = [(flow, tray, *params) for tray, flow in trays]
     return merged(part, values, order=_LONGEST_WAIT_FIRST, limit=query.limit)
 
 
@@ -78,7 +78,7 @@ def waiting_of_run(query: WaitQuery, run_id: RunId) -> Statement:
     """For the same of one run, whose steps are few enough to be sorted."""
     where, params = all_of([*equal(flow=query.graph_id, tenant_id=query.tenant_id), *_behind(query)])
     sql = f"""
-        SELECT {_WAITS}, flow FROM steps CROSS JOIN desks USING (desk)
+        SELECT {_WAITS}, flow FROM steps CROSS JOIN trays USING (tray)
         WHERE run = (SELECT id FROM runs WHERE run_id = ?) AND kind = ?{where}
         ORDER BY {_LONGEST_WAIT_FIRST} LIMIT ?
     """
@@ -89,7 +89,7 @@ def over(before: float, limit: int) -> Statement:
     """For (run_id, node_id, attempt, kind), the earliest first."""
     # CROSS: the steps first, in their order.
     sql = """
-        SELECT run_id, node_id, attempt, kind FROM steps CROSS JOIN desks USING (desk)
+        SELECT run_id, node_id, attempt, kind FROM steps CROSS JOIN trays USING (tray)
         WHERE due_at <= ? ORDER BY due_at, run_id, place LIMIT ?
     """
     return Statement(sql=sql, params=(before, limit))
@@ -98,8 +98,8 @@ def over(before: float, limit: int) -> Statement:
 def claimable(
     reader: sqlite3.Connection, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
 ) -> Sequence[ClaimableNode]:
-    with_ready = _rows(reader, claimable_desks(StepKind.READY, graph_ids, tenant_id))
-    with_leases = _rows(reader, claimable_desks(StepKind.LEASED, graph_ids, tenant_id))
+    with_ready = _rows(reader, claimable_trays(StepKind.READY, graph_ids, tenant_id))
+    with_leases = _rows(reader, claimable_trays(StepKind.LEASED, graph_ids, tenant_id))
     found = _rows(reader, *ready(with_ready, limit))
     if with_leases:
         found += _rows(reader, ended_leases(with_leases, now, limit))
@@ -110,7 +110,7 @@ def claimable(
 
 
 def next_lease_end(reader: sqlite3.Connection, graph_ids: Collection[str], tenant_id: str | None) -> float | None:
-    with_leases = _rows(reader, claimable_desks(StepKind.LEASED, graph_ids, tenant_id))
+    with_leases = _rows(reader, claimable_trays(StepKind.LEASED, graph_ids, tenant_id))
     ((earliest,),) = _rows(reader, first_lease_end(with_leases))
     return float(earliest) if earliest is not None else None
 
@@ -119,7 +119,7 @@ def waits(reader: sqlite3.Connection, query: WaitQuery) -> Sequence[WaitingNode]
     if query.run_id is not None:
         found = _rows(reader, waiting_of_run(query, query.run_id))
     else:
-        found = _rows(reader, *waiting(query, _rows(reader, waiting_desks(query))))
+        found = _rows(reader, *waiting(query, _rows(reader, waiting_trays(query))))
         found.sort(key=lambda row: row[:3])
     return [
         WaitingNode(

@@ -19,27 +19,27 @@ from pyoco_server.readmodel.steps import StepKind
 READY_AT = 0.0
 
 _STORED = """
-    SELECT place, desk, at, due_at, node_id, attempt, wait_key, worker_id, prompt FROM steps WHERE run = ?
+    SELECT place, tray, at, due_at, node_id, attempt, wait_key, worker_id, prompt FROM steps WHERE run = ?
 """
 _PUT = """
     INSERT OR REPLACE INTO steps (
-        run, run_id, place, desk, at, due_at, node_id, attempt, wait_key, worker_id, prompt
+        run, run_id, place, tray, at, due_at, node_id, attempt, wait_key, worker_id, prompt
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _REMOVE = "DELETE FROM steps WHERE run = ? AND place = ?"
-_DESK = "SELECT desk FROM desks WHERE kind = ? AND claimable = ? AND flow = ? AND tenant_id = ?"
-_NEW_DESK = "INSERT INTO desks (kind, claimable, flow, tenant_id) VALUES (?, ?, ?, ?)"
+_DESK = "SELECT tray FROM trays WHERE kind = ? AND claimable = ? AND flow = ? AND tenant_id = ?"
+_NEW_DESK = "INSERT INTO trays (kind, claimable, flow, tenant_id) VALUES (?, ?, ?, ?)"
 _COUNT = """
-    INSERT INTO step_counts (kind, steps) SELECT kind, ? FROM desks WHERE desk = ?
+    INSERT INTO step_counts (kind, steps) SELECT kind, ? FROM trays WHERE tray = ?
     ON CONFLICT DO UPDATE SET steps = steps + excluded.steps
 """
 _CLEAR_EMPTY_DESK = """
-    DELETE FROM desks WHERE desk = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.desk = desks.desk)
+    DELETE FROM trays WHERE tray = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.tray = trays.tray)
 """
 
-DeskKey = tuple[str, bool, str, str]
+TrayKey = tuple[str, bool, str, str]
 Columns = tuple[Any, ...]
-"""What is stored of a step, from its desk on."""
+"""What is stored of a step, from its tray on."""
 
 
 @dataclass(slots=True)
@@ -61,14 +61,14 @@ class StepChanges:
     def carry_out(self, writer: sqlite3.Connection) -> None:
         if not self.runs:
             return
-        desks = _Desks(writer)
+        trays = _Trays(writer)
         difference = _Difference()
         for run, row, before in self.runs:
             stored = {found[0]: found[1:] for found in writer.execute(_STORED, (run,))} if before else {}
             if row is None:
                 difference.add(run, "", stored, {})
             else:
-                difference.add(run, row.run_id, stored, _wanted(row, desks))
+                difference.add(run, row.run_id, stored, _wanted(row, trays))
         difference.carry_out(writer)
 
 
@@ -94,37 +94,37 @@ class _Difference:
     def carry_out(self, writer: sqlite3.Connection) -> None:
         writer.executemany(_REMOVE, self.removals)
         writer.executemany(_PUT, self.puts)
-        writer.executemany(_COUNT, [(by, desk) for desk, by in self.moved.items() if by])
-        writer.executemany(_CLEAR_EMPTY_DESK, [(desk,) for desk, by in self.moved.items() if by < 0])
+        writer.executemany(_COUNT, [(by, tray) for tray, by in self.moved.items() if by])
+        writer.executemany(_CLEAR_EMPTY_DESK, [(tray,) for tray, by in self.moved.items() if by < 0])
 
 
-class _Desks:
-    """The desks of one batch, each looked up once."""
+class _Trays:
+    """The trays of one batch, each looked up once."""
 
     def __init__(self, writer: sqlite3.Connection) -> None:
         self._writer = writer
-        self._known: dict[DeskKey, int] = {}
+        self._known: dict[TrayKey, int] = {}
 
     def of(self, row: RunRow) -> dict[tuple[StepKind, bool], int]:
-        """The desks of the row's steps, by kind and by whether they can be claimed."""
+        """The trays of the row's steps, by kind and by whether they can be claimed."""
         kinds = {(step.kind, step.claimable) for step in row.steps}
         return {
-            (kind, claimable): self._desk((kind.value, claimable, row.flow, row.tenant_id)) for kind, claimable in kinds
+            (kind, claimable): self._tray((kind.value, claimable, row.flow, row.tenant_id)) for kind, claimable in kinds
         }
 
-    def _desk(self, key: DeskKey) -> int:
-        desk = self._known.get(key)
-        if desk is None:
+    def _tray(self, key: TrayKey) -> int:
+        tray = self._known.get(key)
+        if tray is None:
             found = self._writer.execute(_DESK, key).fetchone()
-            desk = self._known[key] = int(found[0]) if found else inserted_id(self._writer.execute(_NEW_DESK, key))
-        return desk
+            tray = self._known[key] = int(found[0]) if found else inserted_id(self._writer.execute(_NEW_DESK, key))
+        return tray
 
 
-def _wanted(row: RunRow, desks: _Desks) -> dict[int, Columns]:
-    at_desk = desks.of(row)
+def _wanted(row: RunRow, trays: _Trays) -> dict[int, Columns]:
+    at_tray = trays.of(row)
     wanted: dict[int, Columns] = {}
     for node_id, place, kind, attempt, claimable, due_at, since, wait_key, prompt, worker_id, lease_until in row.steps:
         at = lease_until if since is None else since
         columns = (due_at, node_id, attempt, wait_key, worker_id, prompt)
-        wanted[place] = (at_desk[kind, claimable], READY_AT if at is None else at, *columns)
+        wanted[place] = (at_tray[kind, claimable], READY_AT if at is None else at, *columns)
     return wanted
