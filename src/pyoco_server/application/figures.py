@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import RunIndex
 from pyoco_server.application.stores import Stores
+from pyoco_server.readmodel.steps import StepKind
 from pyoco_server.readmodel.tallies import Tallies, Waiting
 
 # More tags than this are shown as one: each is a series that somebody else has to keep.
@@ -47,6 +48,8 @@ class ProcessFigures:
     index_failures: int
     index_behind: int
     watchers: int
+    claims_waiting: int
+    nodes: Mapping[StepKind, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,7 @@ async def figures(
     sees: str | None,
     workers_alive: int,
     watchers: int,
+    claims_waiting: int,
 ) -> Figures:
     """Look now; the broker is asked two small questions, at the same time."""
     letters, behind = await asyncio.gather(stores.dead_letters.count(), follower.behind())
@@ -76,6 +80,8 @@ async def figures(
         index_failures=follower.failures,
         index_behind=behind,
         watchers=watchers,
+        claims_waiting=claims_waiting,
+        nodes=index.steps_count(),
     )
     return Figures(
         runs=RunFigures(

@@ -140,4 +140,5 @@ class Gateway:
             sees=sees,
             workers_alive=self.fleet.alive(),
             watchers=self.watches.open_count,
+            claims_waiting=self.claims.waiting,
         )

@@ -104,6 +104,19 @@ METRICS = (
         who="operators",
     ),
     Metric(name="pyoco_watchers", kind="gauge", help="Streams of runs that are open at this gateway.", who="operators"),
+    Metric(
+        name="pyoco_nodes",
+        kind="gauge",
+        labels=("state",),
+        help="Nodes that can be taken (ready), are held with a lease (leased), or wait for somebody (waiting).",
+        who="operators",
+    ),
+    Metric(
+        name="pyoco_claims_waiting",
+        kind="gauge",
+        help="Those who wait at this gateway for a node to take.",
+        who="operators",
+    ),
     Metric(name="pyoco_nats_connected", kind="gauge", help="1 when this gateway reaches its broker.", who="operators"),
     Metric(
         name="pyoco_build_info",
@@ -159,6 +172,8 @@ def _put_runs(page: Page, runs: RunFigures) -> None:
             age = max(0.0, runs.taken_at - queue.since)
             page.put("pyoco_queue_oldest_age_seconds", age, {"tag": queue.tag})
             shown += queue.runs
+        elif not queue.tag:
+            shown += queue.runs  # for no worker: it waits for its start, and is in no queue
     page.put("pyoco_queue_depth", max(0, runs.counts.get("PENDING", 0) - shown), {"tag": OTHER_TAGS})
     _put_tallies(page, runs.tallies)
 
@@ -192,6 +207,9 @@ def _put_process(page: Page, process: ProcessFigures, http: HttpTimes) -> None:
     page.put("pyoco_index_behind", process.index_behind)
     page.put("pyoco_index_failures_total", process.index_failures)
     page.put("pyoco_watchers", process.watchers)
+    for kind, count in process.nodes.items():
+        page.put("pyoco_nodes", count, {"state": kind.value})
+    page.put("pyoco_claims_waiting", process.claims_waiting)
     page.put("pyoco_nats_connected", int(process.nats_connected))
     page.put("pyoco_build_info", 1, {"version": __version__})
 

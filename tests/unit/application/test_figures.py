@@ -24,7 +24,7 @@ def world() -> World:
 async def look(world: World, sees: str | None = None) -> Figures:
     await world.catch_up()
     follower = IndexFollower(world.feed, world.index, world.clock)
-    return await figures(world.stores, world.index, follower, sees=sees, workers_alive=1, watchers=0)
+    return await figures(world.stores, world.index, follower, sees=sees, workers_alive=1, watchers=0, claims_waiting=0)
 
 
 async def test_dead_letters_are_counted(world: World) -> None:

@@ -13,10 +13,18 @@ from pyoco_server.application.figures import Figures, FleetFigures, ProcessFigur
 from pyoco_server.execution.snapshot import RUN_STATUSES
 from pyoco_server.http_api.exposition import METRICS, OTHER_TAGS, exposition
 from pyoco_server.http_api.timing import HttpTimes
+from pyoco_server.readmodel.steps import StepKind
 from pyoco_server.readmodel.tallies import Tallies, Tally, Waiting, bucket_of, gathered
 
 PROCESS = ProcessFigures(
-    nats_connected=True, append_conflicts=3, index_caught_up=True, index_failures=1, index_behind=2, watchers=4
+    nats_connected=True,
+    append_conflicts=3,
+    index_caught_up=True,
+    index_failures=1,
+    index_behind=2,
+    watchers=4,
+    claims_waiting=5,
+    nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
 )
 EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
 
@@ -129,5 +137,21 @@ def test_nothing_that_somebody_writes_breaks_the_format(tags: list[str], path: s
     found = samples(exposition(figures(waiting=waiting, PENDING=len(tags)), http))
 
     depth = sum(told for (name, _), told in found.items() if name == "pyoco_queue_depth")
-    assert depth == len(tags)
+    assert depth == len([tag for tag in tags if tag])
     assert value(found, "pyoco_http_request_duration_seconds_count", route=path, method="GET", status="2xx") == 1.0
+
+
+def test_an_execution_that_waits_for_its_start_is_in_no_queue() -> None:
+    queues = (Waiting(tag="cpu", runs=2, since=900.0), Waiting(tag="", runs=3, since=900.0))
+
+    found = samples(exposition(figures(waiting=queues, PENDING=6), HttpTimes()))
+
+    assert value(found, "pyoco_queue_depth", tag="cpu") == 2
+    assert value(found, "pyoco_queue_depth", tag=OTHER_TAGS) == 1
+
+
+def test_nodes_are_told_by_what_may_be_done_about_them() -> None:
+    found = samples(exposition(figures(), HttpTimes()))
+
+    assert [value(found, "pyoco_nodes", state=kind.value) for kind in StepKind] == [6, 7, 8]
+    assert value(found, "pyoco_claims_waiting") == 5
