@@ -16,7 +16,7 @@ from pyoco_server.execution.state import Execution, NodeStatus, Request, Work
 from pyoco_server.fleet.facts import is_alive, is_stale, worker_now
 from pyoco_server.fleet.queues import QueueState
 from pyoco_server.fleet.sight import Sighting
-from pyoco_server.readmodel.explain_nodes import why_nodes
+from pyoco_server.readmodel.explain_nodes import who_holds, why_nodes
 
 # A run that has a free worker starts within milliseconds; whoever waits longer waits for another reason.
 SOON_SEC = 5.0
@@ -239,7 +239,9 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         "grace_left_sec": max(0.0, ends_at - evidence.now),
         "at_the_latest_sec": max(0.0, ends_at + evidence.rules.confirm_after_grace_sec - evidence.now),
     }
-    if execution.is_held and not holder_lives(execution, evidence):
+    if execution.request.work is Work.NODES:
+        yield Reason(code="cancel_waits_for_holders", facts=facts | who_holds(execution, evidence.now))
+    elif execution.is_held and not holder_lives(execution, evidence):
         yield Reason(code="cancel_without_worker", facts=facts)
     elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.rules.run_heartbeat_sec:
         yield Reason(code="cancel_delivered", facts=facts)

@@ -30,6 +30,11 @@ def why_nodes(execution: Execution, now: float) -> Iterator[tuple[str, dict[str,
         yield "waits_for_its_end", _facts(execution, [])
 
 
+def who_holds(execution: Execution, now: float) -> dict[str, Any]:
+    """Facts about those who have to stop before a cancel is over."""
+    return _facts(execution, [node for node in execution.nodes.values() if node.is_worked_on(now)])
+
+
 def _facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
     holders = sorted({node.worker_id for node in nodes if node.worker_id is not None})
     return {

@@ -162,6 +162,12 @@ WORDS: Mapping[str, Words] = {
         "Nothing to do. Tasks that look at ctx.is_cancelled stop sooner.",
         "対応は不要です。ctx.is_cancelled を確認するタスクはより早く停止します。",
     ),
+    "cancel_waits_for_holders": Words(
+        "A cancel was requested {requested_sec} s ago; {count} node(s) are still held: {nodes}, by {holders}.",
+        "取消は {requested_sec} 秒前に要求されました。{count} 個の node がまだ作業中です: {nodes}（担当: {holders}）。",
+        "Whoever stops says success or fail and is not waited for any more; in {grace_left_sec} s nobody is.",
+        "担当は停止後に success または fail を送ってください。あと {grace_left_sec} 秒で待たずに終了します。",
+    ),
     "cancel_without_worker": Words(
         "A cancel was requested {requested_sec} s ago, but the worker {worker_id} is not there to hear it.",
         "取消が {requested_sec} 秒前に要求されましたが、worker {worker_id} が応答しません。",

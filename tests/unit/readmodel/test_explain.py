@@ -139,6 +139,7 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
     (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
     (taken(), evidence(), ["waits_for_its_end"]),
+    (replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
     (STARTED, evidence(seen(busy=1)), ["running"]),
     (replace(STARTED, holder=None), evidence(), ["running"]),
     (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
