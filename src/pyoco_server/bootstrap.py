@@ -110,6 +110,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                     )
                 finally:
                     watches.close()
+                    claims.close()
                     await desk.settle()
                     for task in unasked:
                         task.cancel()

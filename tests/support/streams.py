@@ -82,7 +82,7 @@ async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None
             try:
                 yield Gateway(app, client, port)
             finally:
-                app.state.gateway.watches.close()
+                app.state.gateway.end_waits()
                 server.should_exit = True
                 await serving
 

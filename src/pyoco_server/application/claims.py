@@ -19,6 +19,7 @@ from typing import NamedTuple
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import Clock, RunIndex
 from pyoco_server.application.rounds import one_round
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.readmodel.steps import ClaimableNode, NodeKey
 
 # How long the line waits for a change of the index before it looks at the clock again.
@@ -55,6 +56,7 @@ class Claims:
         # Nodes that somebody here is about to take, and those of which the index does not know yet what came of it.
         self._reserved: dict[NodeKey, _Settled | None] = {}
         self._joined = asyncio.Event()
+        self._closed = False
 
     @property
     def waiting(self) -> int:
@@ -77,8 +79,21 @@ class Claims:
         """It is taken, or cannot be, as of this version: no proposal until the index knows that, and for so long."""
         self._reserved[node.key] = _Settled(version, self._clock.monotonic() + for_sec)
 
+    def close(self) -> None:
+        """Let nobody wait any longer: the gateway stops."""
+        self._closed = True
+        for line in self._line.values():
+            for turn in line:
+                if not turn.done():
+                    turn.set_result(None)
+
     async def changed(self, wanted: Wanted, timeout_sec: float) -> None:
-        """Wait in line until there may be something for this one, or until the time is over."""
+        """Wait in line until there may be something for this one, or until the time is over.
+
+        `NatsUnavailable` where nothing can come: the gateway stops.
+        """
+        if self._closed:
+            raise NatsUnavailable("the gateway is stopping; ask another one, or this one again in a moment")
         turn = asyncio.get_running_loop().create_future()
         line = self._line.setdefault(wanted, [])
         line.append(turn)

@@ -150,8 +150,8 @@ class Desk:
         file.rested_at = ended + min(REST_PER_WORK * (ended - began), LONGEST_REST_SEC)
         if any(node.status is NodeStatus.READY for node in file.execution.nodes.values()):
             self._on_ready()
-        if file.stored is None:
-            file.execution = None  # retention took it
+        if file.stored is None or file.execution.status.is_terminal:
+            file.execution = None  # retention has taken it, or will: what is finished is seldom asked for again
         elif TRUNCATED in file.stored.value:
             # What its snapshot had to give up is given up here too: the log has it, and nobody decides by it.
             file.execution = LoadedSnapshot.read(file.stored.value, file.stored.revision).execution

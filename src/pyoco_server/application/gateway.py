@@ -83,6 +83,11 @@ class Gateway:
         """Graphs by name."""
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
+    def end_waits(self) -> None:
+        """End every stream and let nobody wait for work any longer: the gateway stops."""
+        self.watches.close()
+        self.claims.close()
+
     async def submit(
         self,
         request: Request,

@@ -11,6 +11,7 @@ import pytest
 from pyoco_server.application import claims as module
 from pyoco_server.application.claims import Claims, Wanted
 from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.commands import StartNode, SucceedNode
 from pyoco_server.execution.ids import RunId, WorkerId
 from pyoco_server.readmodel.steps import ClaimableNode
@@ -167,3 +168,15 @@ async def test_nobody_is_proposed_what_is_of_another_tenant(world: World) -> Non
 
     assert claims.reserve(Wanted(graph_ids=("g",), tenant_id="acme")) is None
     assert claims.reserve(Wanted(graph_ids=("other",), tenant_id=None)) is None
+
+
+async def test_a_gateway_that_stops_lets_nobody_wait(world: World) -> None:
+    async with line(world) as claims:
+        waiting = asyncio.create_task(claims.changed(WANTED, 3600.0))
+        await asyncio.sleep(0)
+
+        claims.close()
+
+        await waiting
+        with pytest.raises(NatsUnavailable, match="is stopping"):
+            await claims.changed(WANTED, 3600.0)
