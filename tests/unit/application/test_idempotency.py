@@ -395,6 +395,16 @@ async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(world: World)
     await assert_one_run(world, second)
 
 
+async def test_a_refusal_that_cannot_be_kept_is_not_given(world: World) -> None:
+    async def refused(turn: Turn) -> Answer:
+        return Answer(status=409, body=b"{}")
+
+    world.faults.fail("idempotency.replace")
+
+    with pytest.raises(NatsUnavailable):
+        await ask(world, refused)
+
+
 async def test_a_record_that_has_had_its_time_while_somebody_waits_is_begun_anew(world: World) -> None:
     await ask(world)
 
