@@ -88,6 +88,7 @@ def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_
 
         def codes() -> list[str]:
             told = client.get(f"/runs/{run_id}/explain").json()
+            assert "reasons" in told, told
             return [reason["code"] for reason in told["reasons"]]
 
         def shown() -> dict[str, Any]:

@@ -59,6 +59,8 @@ class Broker:
     def pause(self) -> None:
         """The process lives and holds its connections, but does nothing."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitpid(self._process.pid, os.WUNTRACED)  # on a busy machine it would answer for some moments more
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
