@@ -15,10 +15,16 @@ from support.served import served
 
 
 @pytest.fixture(scope="module")
-def shared_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_address(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A gateway behind a real socket."""
     folder: Path = tmp_path_factory.mktemp("gateway")
-    with Broker(folder) as broker, served(gateway_settings(broker.url, folder)) as found:
+    with served(gateway_settings(shared_broker.url, folder)) as found:
         yield found
 
 

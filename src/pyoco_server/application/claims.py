@@ -55,6 +55,7 @@ class Claims:
         # Nodes that somebody here is about to take, and those of which the index does not know yet what came of it.
         self._reserved: dict[NodeKey, _Settled | None] = {}
         self._joined = asyncio.Event()
+        self._closed = False
 
     @property
     def waiting(self) -> int:
@@ -77,8 +78,18 @@ class Claims:
         """It is taken, or cannot be, as of this version: no proposal until the index knows that, and for so long."""
         self._reserved[node.key] = _Settled(version, self._clock.monotonic() + for_sec)
 
-    async def changed(self, wanted: Wanted, timeout_sec: float) -> None:
-        """Wait in line until there may be something for this one, or until the time is over."""
+    def close(self) -> None:
+        """Let everybody go who waits in line; from now on nobody waits."""
+        self._closed = True
+        for line in self._line.values():
+            for turn in line:
+                if not turn.done():
+                    turn.set_result(None)
+
+    async def changed(self, wanted: Wanted, timeout_sec: float) -> bool:
+        """Wait in line until there may be something for this one; False when the time is over, or the line closed."""
+        if self._closed:
+            return False
         turn = asyncio.get_running_loop().create_future()
         line = self._line.setdefault(wanted, [])
         line.append(turn)
@@ -87,12 +98,13 @@ class Claims:
             async with asyncio.timeout(timeout_sec):
                 await turn
         except TimeoutError:
-            return
+            return False
         finally:
             if turn in line:
                 line.remove(turn)
             if not line:
                 self._line.pop(wanted, None)
+        return not self._closed
 
     async def run(self) -> None:
         """Wake those in line, for ever."""

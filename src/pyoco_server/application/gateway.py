@@ -83,6 +83,11 @@ class Gateway:
         """Graphs by name."""
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
+    def let_go(self) -> None:
+        """End every answer that would otherwise go on for as long as its run, or wait for work: the process is to stop."""
+        self.watches.close()
+        self.claims.close()
+
     async def submit(
         self,
         request: Request,
