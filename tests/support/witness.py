@@ -32,6 +32,11 @@ class Asked:
     def to(cls, execution_id: str, command: str, body: Any, node: str) -> Asked:
         return cls(path_of(execution_id, command, node), NAMES[command], body, execution_id)
 
+    @classmethod
+    def for_work(cls, graph_id: str, worker_id: str) -> Asked:
+        body = {"graphIds": [graph_id], "workerId": worker_id, "leaseSec": 600.0}
+        return cls("/executions:claim", "StartNode", body)
+
     def send(self, http: httpx.Client) -> None:
         """Ask; an answer that does not come, or that says to come again, is none."""
         try:
@@ -39,9 +44,10 @@ class Asked:
         except httpx.TransportError:
             return
         assert answer.status_code != 500, answer.text
-        if answer.status_code < 500:
+        if answer.status_code < 500 and answer.status_code != 204:
             with self._lock:
                 self.answers.append(answer)
+                self.execution_id = self.execution_id or answer.json().get("executionId", "")
 
     @property
     def is_accepted(self) -> bool:
@@ -53,8 +59,10 @@ class Asked:
         assert len({answer.content for answer in self.answers}) == 1, [answer.text for answer in self.answers]
         first_hand = [answer for answer in self.answers if "idempotency-replayed" not in answer.headers]
         assert len(first_hand) <= 1
+        accepted = 200 if self.path.endswith(":claim") else 202
         for answer in self.answers:
-            assert answer.status_code in ((409,) if not self.is_accepted else (202,) if answer in first_hand else (200,))
+            expected = 409 if not self.is_accepted else accepted if answer in first_hand else 200
+            assert answer.status_code == expected, answer.text
 
 
 def check_commands(asked: list[Asked], events: list[dict[str, Any]]) -> None:
@@ -66,7 +74,7 @@ def check_commands(asked: list[Asked], events: list[dict[str, Any]]) -> None:
         times = found[one.key, one.command]
         assert times == 0 or one.is_accepted, f"{one.command} was refused and has happened"
         # Others may find that it is so already, and leave no event.
-        if one.command in ("CreateExecution", "ReportNodeProgress"):
+        if one.command in ("CreateExecution", "ReportNodeProgress") or one.path.endswith(":claim"):
             assert times == one.is_accepted
 
 
