@@ -83,6 +83,7 @@ class Callers:
         self._crowd = ThreadPoolExecutor(CALLERS)
         self.asked: list[Asked] = []
         self.graphs: dict[str, str] = {}
+        self._reported: list[str] = []
 
     def create(self) -> None:
         """One more execution, mostly of the graph and mostly started."""
@@ -92,6 +93,24 @@ class Callers:
         self.graphs[asked.execution_id] = graph_id
         if self._chance.random() < 0.9:
             self.gather(self._send(self._noted(Asked.to(asked.execution_id, "start", {}, "")), to))
+
+    def begin(self) -> None:
+        """Executions of which nobody speaks but holders of their nodes, who have much to report."""
+        for _ in range(CALLERS):
+            asked = self._noted(Asked("/executions", "CreateExecution", {"graphId": "open"}))
+            self.gather(self._send(asked, (0,)))
+            self.graphs[asked.execution_id] = "open"
+            for command in ("start", "node start"):
+                self.gather(self._send(self._noted(Asked.to(asked.execution_id, command, {}, "a")), (1,)))
+            self._reported.append(asked.execution_id)
+
+    def reports(self, to: int) -> list[Future[None]]:
+        """What can be told twice, unlike most: a command that was done before and is done again would show."""
+        sent: list[Future[None]] = []
+        for execution_id in self._reported * 3:
+            body = {"progress": self._chance.randint(0, 100)}
+            sent += self._send(self._noted(Asked.to(execution_id, "node progress", body, "a")), (to,))
+        return sent
 
     def crowd(self) -> list[Future[None]]:
         """At once: some take nodes and end them, others command whatever they like, or say again what was said."""
@@ -111,8 +130,8 @@ class Callers:
     def kill(self) -> None:
         """While all of that is under way, after some of it."""
         killed = self._chance.randrange(2)
-        sent = self.crowd() + self.crowd()
-        for _, one in zip(range(self._chance.randint(0, len(sent))), as_completed(sent), strict=False):
+        sent = self.crowd() + self.reports(killed)
+        for _, one in zip(range(self._chance.randrange(len(sent))), as_completed(sent), strict=False):
             one.result()
         self._gateways.kill(killed)
         self.gather(sent)
@@ -203,6 +222,7 @@ def test_no_command_is_lost_or_doubled_whichever_gateway_dies(tmp_path: Path) ->
         callers = Callers(gateways, random.Random(number))
         began = time.monotonic()
         try:
+            callers.begin()
             for turn in range(ROUNDS):
                 if turn % 3 == 0:
                     callers.create()
