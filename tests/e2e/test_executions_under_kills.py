@@ -1,7 +1,7 @@
 """Several callers at two gateways that are killed at any moment: no command is lost or doubled, and cancel wins.
 
-A state machine by hand, because hypothesis spends its time on small examples, and here each kill costs a second: what is
-done next is drawn from a seed, all at once and in any order; what must be so is looked at when everything has ended.
+A state machine by hand, because hypothesis spends its time on small examples, and here each kill costs a second: what
+is done next is drawn from a seed, all at once and in any order; what must be so is looked at when everything has ended.
 """
 
 from __future__ import annotations
@@ -114,9 +114,10 @@ class Callers:
 
     def crowd(self) -> list[Future[None]]:
         """At once: some take nodes and end them, others command whatever they like, or say again what was said."""
-        sent: list[Future[None]] = []
-        for number in range(self._chance.randint(0, 4)):
-            sent.append(self._crowd.submit(self._work, f"worker-{number}", self._some_gateways()))
+        sent = [
+            self._crowd.submit(self._work, f"worker-{number}", self._some_gateways())
+            for number in range(self._chance.randint(0, 4))
+        ]
         for _ in range(self._chance.randint(1, 8)):
             execution_id = self._chance.choice(list(self.graphs)[-AT_A_TIME:])
             command, node = self._chance.choice(COMMANDS), self._chance.choice(DIAMOND["nodes"])

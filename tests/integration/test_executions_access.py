@@ -1,4 +1,4 @@
-"""`/executions`, `/graphs` and `/waits` where not everybody is let in: credentials, scopes, and tenants that are strangers."""
+"""`/executions`, `/graphs` and `/waits` where not everybody is let in: credentials, scopes, and other tenants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("PUT", "/graphs/{graphId}", PAIR, Scope.GRAPHS_WRITE),
     ("POST", "/executions", CREATION, Scope.RUNS_WRITE),
     ("POST", "/executions:claim", CLAIM, Scope.NODES_WORK),
-    *(("POST", path_of("{executionId}", name, "{nodeId}"), BODIES[name], Scope.RUNS_WRITE) for name in ("start", "archive")),
+    *(
+        ("POST", path_of("{executionId}", name, "{nodeId}"), BODIES[name], Scope.RUNS_WRITE)
+        for name in ("start", "archive")
+    ),
     ("POST", "/executions/{executionId}/cancel", None, Scope.RUNS_CANCEL),
     *(("POST", path_of("{executionId}", name, "{nodeId}"), BODIES[name], Scope.NODES_WORK) for name in WORK),
 ]

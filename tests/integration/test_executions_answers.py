@@ -211,7 +211,9 @@ def test_what_does_not_exist_is_a_404(caller: Caller, execution_id: str, command
         assert code_of(answer) == (404, "EXECUTION_NOT_FOUND")
 
 
-@pytest.mark.parametrize("path", ["/executions/{}", "/executions/{}?at=1", "/executions/{}/events", "/waits?executionId={}"])
+@pytest.mark.parametrize(
+    "path", ["/executions/{}", "/executions/{}?at=1", "/executions/{}/events", "/waits?executionId={}"]
+)
 def test_nor_can_it_be_looked_at(caller: Caller, path: str) -> None:
     for execution_id in (MISSING, "nonsense"):
         if path.startswith("/waits") and execution_id == MISSING:
@@ -280,8 +282,8 @@ def test_other_progress_is_a_422(caller: Caller, progress: Any) -> None:
 def test_a_command_that_must_say_something_cannot_say_nothing(caller: Caller, command: str) -> None:
     execution_id = caller.create("open", *BEFORE[command])
 
-    for body in (None, {}):
-        assert code_of(caller.ask(execution_id, command, body)) == (422, "INVALID_REQUEST")
+    for nothing in (None, b"{}"):
+        assert code_of(caller.ask(execution_id, command, nothing)) == (422, "INVALID_REQUEST")
 
 
 def test_outputs_and_errors_are_kept_with_their_nodes(caller: Caller) -> None:

@@ -222,19 +222,24 @@ def test_a_list_does_not_go_on_behind_what_is_no_cursor(caller: Caller) -> None:
     assert code_of(caller.http.get("/executions?cursor=!")) == (422, "INVALID_LIST_QUERY")
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=201", "graph=x", "cursor=!", "cursor=a~b~c", "executionId=a&executionId=b"])
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=201", "graph=x", "cursor=!", "cursor=a~b~c", "executionId=a&executionId=b"]
+)
 def test_so_are_waits(caller: Caller, query: str) -> None:
     assert code_of(caller.http.get(f"/waits?{query}")) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize(
-    "query", ["at=0", "at=x", "at=1&at=2", "include=everything", "include=graph&include=records", "at=99999999999999999999"]
+    "query",
+    ["at=0", "at=x", "at=1&at=2", "include=everything", "include=graph&include=records", "at=99999999999999999999"],
 )
 def test_so_is_an_execution(caller: Caller, running: str, query: str) -> None:
     assert code_of(caller.http.get(f"/executions/{running}?{query}")) == (422, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("query", ["cursor=x", "cursor=1", "cursor=-1.0", "limit=0", "limit=1001", "cursor=1.0&cursor=2.0"])
+@pytest.mark.parametrize(
+    "query", ["cursor=x", "cursor=1", "cursor=-1.0", "limit=0", "limit=1001", "cursor=1.0&cursor=2.0"]
+)
 def test_so_are_events(caller: Caller, running: str, query: str) -> None:
     assert code_of(caller.http.get(f"/executions/{running}/events?{query}")) == (422, "INVALID_REQUEST")
 

@@ -1,4 +1,4 @@
-"""Those who wait in line for work: woken when there is some, each for a node of its own; and the line that nobody leaves."""
+"""Those who wait in line for work: woken when there is some, each for a node of its own, and let go at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ async def gateway(broker: Broker, tmp_path: Path) -> AsyncIterator[Gateway]:
         yield opened
 
 
-async def claim(client: httpx.AsyncClient, worker: str = "w", wait_sec: float = LONG_SEC, **more: Any) -> httpx.Response:
+async def claim(
+    client: httpx.AsyncClient, worker: str = "w", wait_sec: float = LONG_SEC, **more: Any
+) -> httpx.Response:
     body = {"graphIds": ["pair"], "workerId": worker, "waitSec": wait_sec, **more}
     return await client.post("/executions:claim", json=body, headers={"Idempotency-Key": new_key()})
 
@@ -52,7 +54,9 @@ async def started(client: httpx.AsyncClient) -> str:
 async def in_line(gateway: Gateway, count: int) -> None:
     """Return when so many wait."""
     async with asyncio.timeout(LONG_SEC):
-        while gateway.claims.waiting != count:
+        while True:
+            if gateway.claims.waiting == count:
+                return
             await asyncio.sleep(0.005)
 
 

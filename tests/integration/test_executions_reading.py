@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -16,7 +17,9 @@ from support.executions import NEXT, NODE, PAIR, SUCCEEDED, Caller, code_of
 def finished(caller: Caller) -> str:
     """A graph that was worked on from the beginning to its end, and archived."""
     caller.put("pair", PAIR)
-    execution_id = caller.create("pair", "start", "node start", "node progress", "node wait", "node resume", "node success")
+    execution_id = caller.create(
+        "pair", "start", "node start", "node progress", "node wait", "node resume", "node success"
+    )
     caller.done(execution_id, *SUCCEEDED, node=NEXT)
     caller.done(execution_id, "archive")
     return execution_id
@@ -62,7 +65,7 @@ def test_as_of_every_version_an_execution_is_what_it_was_then(caller: Caller) ->
     assert {shown["version"] for shown in then} == versions
     for shown in then:
         assert plain(caller.shown(execution_id, at=shown["version"])) == plain(shown)
-    for earlier, later in zip(then, then[1:], strict=False):
+    for earlier, later in pairwise(then):
         if earlier["version"] < later["version"]:
             between = caller.shown(execution_id, at=later["version"] - 1)
             assert plain(between) == plain(earlier)
@@ -95,7 +98,10 @@ def test_the_events_tell_who_did_what_and_when(caller: Caller, finished: str) ->
     started = next(event for event in events if event["type"] == "NODE_STARTED")
     assert (started["command"], started["payload"]["nodeId"], started["payload"]["attempt"]) == ("StartNode", NODE, 1)
     last = events[TYPES.index("EXECUTION_COMPLETED")]
-    assert (last["command"], last["commitId"]) == ("SucceedNode", events[TYPES.index("EXECUTION_COMPLETED") - 1]["commitId"])
+    assert (last["command"], last["commitId"]) == (
+        "SucceedNode",
+        events[TYPES.index("EXECUTION_COMPLETED") - 1]["commitId"],
+    )
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 15, 16])
@@ -103,7 +109,7 @@ def test_pages_of_events_of_whatever_size_are_the_whole_list(caller: Caller, fin
     pages: list[list[dict[str, Any]]] = []
     cursor: str | None = None
     while cursor is not None or not pages:
-        query = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
+        query: dict[str, Any] = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
         page = caller.http.get(f"/executions/{finished}/events", params=query).json()
         assert page["executionId"] == finished
         pages.append(page["items"])
@@ -205,7 +211,7 @@ def test_executions_are_listed_by_status_and_graph_page_by_page_without_the_arch
     assert (listed(status="COMPLETED"), listed(archived=True)) == ([], archived)
     found, cursor = [], ""
     while cursor is not None:
-        query = {"graphId": "listed", "limit": 2, "cursor": cursor}
+        query: dict[str, Any] = {"graphId": "listed", "limit": 2, "cursor": cursor}
         page = caller.http.get("/executions", params=query).json()
         found += [item["executionId"] for item in page["items"]]
         cursor = page["nextCursor"]
@@ -253,7 +259,9 @@ def test_an_execution_is_a_run_too(caller: Caller, commands: tuple[str, ...], st
 
 
 def test_a_run_is_an_execution_too(caller: Caller) -> None:
-    run_id = caller.http.post("/runs", json={"flow_name": "hello", "params": {"n": 1}, "tag": "nobodys"}).json()["run_id"]
+    run_id = caller.http.post("/runs", json={"flow_name": "hello", "params": {"n": 1}, "tag": "nobodys"}).json()[
+        "run_id"
+    ]
 
     shown = caller.shown(run_id)
     refused = [caller.ask(run_id, command) for command in ("complete", "fail", "node start", "node success")]

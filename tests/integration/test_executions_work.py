@@ -1,4 +1,4 @@
-"""Nodes in the hands of programs and people: claims, leases, waits, deadlines and cancels, at one gateway and at two."""
+"""Nodes in the hands of programs and people: claims, leases, waits, deadlines and cancels, at two gateways."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ def test_the_same_claim_at_two_gateways_at_once_is_one_node(caller: Caller, othe
     execution_id = caller.create("twins", "start")
 
     with ThreadPoolExecutor(6) as crowd:
-        asked = [crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)]
+        asked = [
+            crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)
+        ]
         claimed = {taken(one.result()) for one in asked}
 
     assert len(claimed) == 1

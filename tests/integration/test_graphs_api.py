@@ -189,7 +189,9 @@ async def test_many_who_send_one_put_at_once_make_one_version(
     others = gateway_settings(broker.url, tmp_path / "theirs")
     async with serving(config) as ours, serving(others) as theirs:
         key = {"Idempotency-Key": "put-4"}
-        asked = [put(gateway, graph=one("a"), params={"expectedVersion": 0}, headers=key) for gateway in (ours, theirs) * 4]
+        asked = [
+            put(gateway, graph=one("a"), params={"expectedVersion": 0}, headers=key) for gateway in (ours, theirs) * 4
+        ]
         answers = await asyncio.gather(*asked)
 
     assert {answer.content for answer in answers} == {answers[0].content}

@@ -100,7 +100,9 @@ def _check_steps(events: list[dict[str, Any]], edges: list[list[str]]) -> None:
         if event["type"] == "NODE_STARTED":
             assert event["payload"]["attempt"] == 1 + sum(kind == "NODE_STARTED" for kind, _ in history)
             for source in (source for source, target in edges if target == node):
-                assert "NODE_SUCCEEDED" in [kind for kind, _ in seen[source]], f"{node} was begun before {source} was done"
+                assert "NODE_SUCCEEDED" in [kind for kind, _ in seen[source]], (
+                    f"{node} was begun before {source} was done"
+                )
         history.append((event["type"], event["payload"].get("attempt", 0)))
     for history in seen.values():
         for once in ("NODE_CREATED", "NODE_READY", "NODE_CANCELED"):

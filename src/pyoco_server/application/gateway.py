@@ -84,7 +84,7 @@ class Gateway:
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
     def let_go(self) -> None:
-        """End every answer that would otherwise go on for as long as its run, or wait for work: the process is to stop."""
+        """End the answers that would go on for as long as a run does, or wait for work: the process is to stop."""
         self.watches.close()
         self.claims.close()
 

@@ -39,7 +39,6 @@ router = APIRouter(prefix="/graphs", tags=["graphs"])
 _VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
 
 
-
 def _answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model}, **failures(*statuses, model=ExecutionProblem)}
 
