@@ -17,6 +17,7 @@ from pyoco_server.adapters.jetstream.subjects import Subjects, bucket_key
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.callers import hand_out, showing
+from support.executions import code_of
 from support.gateways import gateway_settings, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.yaml"
@@ -112,7 +113,7 @@ async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncC
 
     assert answer.status_code == 201, answer.text
     assert [node["id"] for node in answer.json()["nodes"]] == ["build", "test", "lint", "approve", "deploy"]
-    assert (as_json.status_code, as_json.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+    assert code_of(as_json) == (422, "INVALID_GRAPH")
 
 
 async def test_a_version_is_shown_once_to_whoever_has_it(client: httpx.AsyncClient) -> None:
@@ -143,23 +144,82 @@ async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient
     ]
 
     assert (first.status_code, second.json()["version"]) == (201, 2)
-    assert [(answer.status_code, answer.json()["err_id"]) for answer in refused] == [(409, "ERR-PYOCO-0057")] * 3
-    assert [(answer.status_code, answer.json()["err_id"]) for answer in unclear] == [(422, "ERR-PYOCO-0002")] * 6
+    assert [code_of(answer) for answer in refused] == [(409, "GRAPH_VERSION_CONFLICT")] * 3
+    assert [code_of(answer) for answer in unclear] == [(422, "INVALID_REQUEST")] * 6
     assert (await client.get("/graphs/release")).json()["version"] == 2
+
+
+async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "put-1"}
+    text = "nodes: [a]\n"
+
+    first = await put(client, graph=one("a"), headers=key)
+    changed = await put(client, graph=one("b"))
+    again = await put(client, graph={"nodes": [{"id": "a", "type": "task"}]}, headers={"X-Idempotency-Key": "put-1"})
+    yaml = await client.put("/graphs/release", content=text, headers=key | {"Content-Type": "application/yaml"})
+    other = await put(client, graph=one("c"), headers=key)
+    condition = await put(client, graph=one("a"), headers=key | {"If-Match": '"2"'})
+    elsewhere = await put(client, "another", one("a"), headers=key)
+
+    assert (first.status_code, changed.json()["version"]) == (201, 2)
+    for answer in (again, yaml):
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (201, first.content, '"1"')
+        assert answer.headers["idempotency-replayed"] == "true"
+    assert [code_of(answer) for answer in (other, condition)] == [(409, "IDEMPOTENCY_CONFLICT")] * 2
+    assert (elsewhere.status_code, "idempotency-replayed" in elsewhere.headers) == (201, False)
+    assert (await client.get("/graphs/release")).json()["version"] == 2
+
+
+async def test_a_refused_put_stays_refused_under_its_key_and_a_wrong_one_does_not(client: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "put-2"}
+    refused = await put(client, graph=one("a"), headers=key | {"If-Match": '"1"'})
+    await put(client, graph=one("b"))
+    again = await put(client, graph=one("a"), headers=key | {"If-Match": '"1"'})
+    wrong = await put(client, graph={"nodes": []}, headers={"Idempotency-Key": "put-3"})
+    right = await put(client, graph=one("c"), headers={"Idempotency-Key": "put-3"})
+
+    assert code_of(refused) == code_of(again) == (409, "GRAPH_VERSION_CONFLICT")
+    assert (again.content, again.headers["idempotency-replayed"]) == (refused.content, "true")
+    assert (code_of(wrong), right.status_code) == ((422, "INVALID_GRAPH"), 200)
+
+
+async def test_many_who_send_one_put_at_once_make_one_version(
+    config: NatsBackendConfig, broker: Broker, tmp_path: Path
+) -> None:
+    others = gateway_settings(broker.url, tmp_path / "theirs")
+    async with serving(config) as ours, serving(others) as theirs:
+        key = {"Idempotency-Key": "put-4"}
+        asked = [
+            put(gateway, graph=one("a"), params={"expectedVersion": 0}, headers=key) for gateway in (ours, theirs) * 4
+        ]
+        answers = await asyncio.gather(*asked)
+
+    assert {answer.content for answer in answers} == {answers[0].content}
+    assert [answer.status_code for answer in answers] == [201] * 8
+    assert sum("idempotency-replayed" in answer.headers for answer in answers) == 7
+
+
+async def test_the_largest_graph_is_put_once_under_a_key_too(client: httpx.AsyncClient) -> None:
+    graph = {"nodes": [{"id": f"n{number}", "params": {"text": "x" * 80}} for number in range(2000)]}
+
+    answers = [await put(client, graph=graph, headers={"Idempotency-Key": "put-5"}) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [201, 201], answers[0].text[:500]
+    assert "idempotency-replayed" in answers[1].headers
 
 
 async def test_a_graph_that_is_not_there_is_a_404_whatever_it_is_called(client: httpx.AsyncClient) -> None:
     for name in ("nothing", "%2e%2e", "x" * 400, "%00", "%ff"):
         answer = await client.get(f"/graphs/{name}")
 
-        assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0056"), name
+        assert code_of(answer) == (404, "GRAPH_NOT_FOUND"), name
 
 
 @pytest.mark.parametrize("name", ["%2e", "%2e%2e", "x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
 async def test_a_graph_is_not_called_by_what_cannot_stand_in_a_path(client: httpx.AsyncClient, name: str) -> None:
     answer = await put(client, name)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
+    assert code_of(answer) == (422, "INVALID_GRAPH")
 
 
 async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: httpx.AsyncClient) -> None:
@@ -220,8 +280,8 @@ async def test_a_graph_belongs_to_the_tenant_that_put_it(
     async with serving(config) as client:
         await put(client, "nobodys")
     async with serving(guarded) as client:
+        missing = await client.get("/graphs/release", headers=keys[1])
         answer = await put(client, headers=keys[0])
-        missing = await client.get("/graphs/missing", headers=keys[1])
         strangers = [await client.get("/graphs/release", headers=other) for other in (keys[1], admin)]
         own = await put(client, graph=one("b"), headers=keys[1])
         lists = [(await client.get("/graphs", headers=key)).json()["items"] for key in (*keys, reader, admin)]
@@ -232,7 +292,7 @@ async def test_a_graph_belongs_to_the_tenant_that_put_it(
     assert [stranger.json() for stranger in strangers] == [missing.json()] * 2
     assert (own.status_code, own.json()["version"]) == (201, 1)
     assert [[item["graphId"] for item in items] for items in lists] == [["release"], ["release"], ["release"], []]
-    assert (forbidden.status_code, "graphs:write" in forbidden.json()["detail"]) == (403, True)
+    assert (forbidden.status_code, "graphs:write" in forbidden.json()["error"]["message"]) == (403, True)
     assert unknown.status_code == 401
 
 

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from support.broker import Broker
+from support.executions import code_of
 from support.gateways import gateway_settings, serving
 
 MIB = 1024 * 1024
@@ -62,8 +63,8 @@ async def test_a_body_that_is_no_graph_is_refused_in_short_words(
 ) -> None:
     answer = await client.put("/graphs/release", content=body)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
-    assert words in answer.json()["detail"]
+    assert code_of(answer) == (422, "INVALID_GRAPH")
+    assert words in answer.json()["error"]["message"]
     assert len(answer.content) < 1_500
 
 
@@ -87,8 +88,8 @@ async def test_yaml_that_is_no_graph_is_refused_in_short_words(
 ) -> None:
     answer = await client.put("/graphs/release", content=text.encode(), headers=YAML)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0055")
-    assert words in answer.json()["detail"]
+    assert code_of(answer) == (422, "INVALID_GRAPH")
+    assert words in answer.json()["error"]["message"]
     assert len(answer.content) < 1_500
 
 
@@ -99,14 +100,14 @@ async def test_a_body_that_is_too_large_is_not_read(
 ) -> None:
     answer = await client.put("/graphs/release", content=body, headers=headers)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (413, "ERR-PYOCO-0002")
+    assert code_of(answer) == (413, "REQUEST_TOO_LARGE")
 
 
 async def test_a_body_of_more_values_than_any_graph_has_is_refused_unread(client: httpx.AsyncClient) -> None:
     answer = await client.put("/graphs/release", content=b'{"nodes": [' + b"[]," * 300_000 + b"[]]}")
 
     assert answer.status_code == 413
-    assert "more values" in answer.json()["detail"]
+    assert "more values" in answer.json()["error"]["message"]
 
 
 async def test_the_largest_graphs_are_taken_and_many_bad_ones_at_once_leave_nothing_behind(

@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from support.broker import Broker
+from support.executions import NEXT, NODE, Caller
 from support.gateways import gateway_settings
 from support.served import served
 
@@ -47,6 +48,23 @@ OPERATIONS = [
     "PUT /graphs/{graphId}",
     "GET /graphs",
     "GET /graphs/{graphId}",
+    "POST /executions",
+    "GET /executions",
+    "GET /executions/{executionId}",
+    "GET /executions/{executionId}/events",
+    "POST /executions/{executionId}/start",
+    "POST /executions/{executionId}/cancel",
+    "POST /executions/{executionId}/archive",
+    "POST /executions/{executionId}/complete",
+    "POST /executions/{executionId}/fail",
+    "POST /executions/{executionId}/nodes/{nodeId}/start",
+    "POST /executions/{executionId}/nodes/{nodeId}/progress",
+    "POST /executions/{executionId}/nodes/{nodeId}/wait",
+    "POST /executions/{executionId}/nodes/{nodeId}/resume",
+    "POST /executions/{executionId}/nodes/{nodeId}/success",
+    "POST /executions/{executionId}/nodes/{nodeId}/fail",
+    "POST /executions:claim",
+    "GET /waits",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
@@ -62,6 +80,8 @@ CASES = [
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
 EXAMPLES = 80
+# Commands are one route with many bodies.
+EXAMPLES_OF_A_COMMAND = 15
 
 
 @pytest.fixture(scope="module")
@@ -82,35 +102,65 @@ def runs(address: str) -> list[str]:
 
 
 @pytest.fixture
+def executions(address: str) -> list[str]:
+    """Ids of executions that exist: of a graph whose first node is ready, of an open one with a node at work, and one
+    that has ended."""
+    with httpx.Client(base_url=address) as http:
+        caller = Caller(http)
+        caller.put("pair")
+        return [
+            caller.create("pair", "start"),
+            caller.create("open", "start", "node start", "node wait"),
+            caller.create("open", "start", "complete"),
+        ]
+
+
+@pytest.fixture
 def document(address: str) -> schemathesis.BaseSchema:
     return schemathesis.openapi.from_url(f"{address}/openapi.json")
 
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_every_answer_is_one_that_the_document_promises(
-    document: schemathesis.BaseSchema, runs: list[str], name: str, mode: GenerationMode
+    document: schemathesis.BaseSchema, runs: list[str], executions: list[str], name: str, mode: GenerationMode
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
     # The stream of the run that waits would end with the patience of the one who asks, and so would its log.
     there = runs[1:] if path.endswith(("/watch", "/logs")) else runs
+    ids = st.fixed_dictionaries(
+        {
+            "run_id": st.sampled_from([None, *there]),
+            "executionId": st.sampled_from([None, *executions]),
+            "nodeId": st.sampled_from([None, NODE, NEXT]),
+        }
+    )
 
-    @given(case=operation.as_strategy(generation_mode=mode), known=st.sampled_from([None, *there]))
+    @given(case=operation.as_strategy(generation_mode=mode), known=ids)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=EXAMPLES_OF_A_COMMAND if path.startswith("/executions/{") and method == "POST" else EXAMPLES,
         deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def ask(case: schemathesis.Case[Any], known: str | None) -> None:
-        if known is not None and "run_id" in (case.path_parameters or {}):
-            case.path_parameters["run_id"] = known
+    def ask(case: schemathesis.Case[Any], known: dict[str, str | None]) -> None:
+        for parameter, value in known.items():
+            if value is not None and parameter in (case.path_parameters or {}):
+                case.path_parameters[parameter] = value
+        _without_waiting(case)
         answer = case.call_and_validate(checks=CHECKS)
         assert answer.headers["x-request-id"]
 
     ask()
+
+
+def _without_waiting(case: schemathesis.Case[Any]) -> None:
+    """A claim would otherwise wait for as long as it says."""
+    wait_sec = case.body.get("waitSec") if isinstance(case.body, dict) else None
+    if isinstance(case.body, dict) and isinstance(wait_sec, int | float) and wait_sec > 0:
+        case.body["waitSec"] = 0
 
 
 @pytest.mark.parametrize(
@@ -139,13 +189,63 @@ def test_answers_about_runs_that_exist_are_as_the_document_says(
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("query", [{}, {"include": "graph"}, {"include": "records"}, {"at": 2**53}])
+def test_answers_about_executions_that_exist_are_as_the_document_says(
+    document: schemathesis.BaseSchema, executions: list[str], query: dict[str, Any]
+) -> None:
+    operation = document["/executions/{executionId}"]["GET"]
+    for execution_id in executions:
+        case = operation.Case(path_parameters={"executionId": execution_id}, query=query)
+
+        assert case.call_and_validate(checks=CHECKS).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/executions", "/executions/{executionId}/events", "/waits", "/graphs"])
+def test_lists_about_executions_are_as_the_document_says(
+    document: schemathesis.BaseSchema, executions: list[str], path: str
+) -> None:
+    for execution_id in executions if "{" in path else [""]:
+        case = document[path]["GET"].Case(path_parameters={"executionId": execution_id} if execution_id else {})
+
+        answer = case.call_and_validate(checks=CHECKS)
+
+        assert answer.status_code == 200
+        assert answer.json()["items"]
+
+
+def test_accepted_commands_and_a_claim_are_answered_as_the_document_says(
+    document: schemathesis.BaseSchema, address: str, executions: list[str]
+) -> None:
+    with httpx.Client(base_url=address) as http:
+        execution_id = Caller(http).create("open", "start")
+    commands: tuple[tuple[str, Any, tuple[int, int]], ...] = (
+        ("/executions", {"graphId": "open"}, (202, 200)),
+        ("/executions/{executionId}/nodes/{nodeId}/start", {"workerId": "w"}, (202, 200)),
+        ("/executions/{executionId}/nodes/{nodeId}/success", {"output": [1]}, (202, 200)),
+        ("/executions/{executionId}/complete", {}, (202, 200)),
+        ("/executions:claim", {"graphIds": ["pair"], "workerId": "w"}, (200, 200)),
+    )
+    for path, body, statuses in commands:
+        known = {"executionId": execution_id, "nodeId": NODE}
+        for status in statuses:
+            case = document[path]["POST"].Case(
+                path_parameters={name: value for name, value in known.items() if name in path},
+                body=body,
+                headers={"Idempotency-Key": f"documented {path}"},
+                media_type="application/json",
+            )
+
+            assert case.call_and_validate(checks=CHECKS).status_code == status
+
+
 def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str) -> None:
     told = httpx.get(f"{address}/openapi.json").json()
 
     methods = [f"{method.upper()} {path}" for path, operations in told["paths"].items() for method in operations]
     assert sorted(methods) == sorted(OPERATIONS)
-    problem = {"$ref": "#/components/schemas/Problem"}
     for path, operations in told["paths"].items():
+        model = "ExecutionProblem" if path.startswith(("/executions", "/graphs", "/waits")) else "Problem"
+        problem = {"$ref": f"#/components/schemas/{model}"}
         for operation in operations.values():
             failures = {code: answer for code, answer in operation["responses"].items() if code >= "400"}
             assert path == "/health" or "503" in failures

@@ -13,6 +13,7 @@ import httpx
 import orjson
 import uvicorn
 
+from pyoco_server.application.claims import Claims
 from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -51,6 +52,15 @@ class Gateway:
         watches: Watches = self._app.state.gateway.watches
         return watches
 
+    def let_go(self) -> None:
+        """As when it is told to stop."""
+        self._app.state.gateway.let_go()
+
+    @property
+    def claims(self) -> Claims:
+        claims: Claims = self._app.state.gateway.claims
+        return claims
+
 
 class _Server(uvicorn.Server):
     def __init__(self, app: Any) -> None:
@@ -82,7 +92,7 @@ async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None
             try:
                 yield Gateway(app, client, port)
             finally:
-                app.state.gateway.end_waits()
+                app.state.gateway.let_go()
                 server.should_exit = True
                 await serving
 

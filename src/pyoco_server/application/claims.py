@@ -19,7 +19,6 @@ from typing import NamedTuple
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.ports import Clock, RunIndex
 from pyoco_server.application.rounds import one_round
-from pyoco_server.errors import NatsUnavailable
 from pyoco_server.readmodel.steps import ClaimableNode, NodeKey
 
 # How long the line waits for a change of the index before it looks at the clock again.
@@ -80,20 +79,17 @@ class Claims:
         self._reserved[node.key] = _Settled(version, self._clock.monotonic() + for_sec)
 
     def close(self) -> None:
-        """Let nobody wait any longer: the gateway stops."""
+        """Let everybody go who waits in line; from now on nobody waits."""
         self._closed = True
         for line in self._line.values():
             for turn in line:
                 if not turn.done():
                     turn.set_result(None)
 
-    async def changed(self, wanted: Wanted, timeout_sec: float) -> None:
-        """Wait in line until there may be something for this one, or until the time is over.
-
-        `NatsUnavailable` where nothing can come: the gateway stops.
-        """
+    async def changed(self, wanted: Wanted, timeout_sec: float) -> bool:
+        """Wait in line until there may be something for this one; False when the time is over, or the line closed."""
         if self._closed:
-            raise NatsUnavailable("the gateway is stopping; ask another one, or this one again in a moment")
+            return False
         turn = asyncio.get_running_loop().create_future()
         line = self._line.setdefault(wanted, [])
         line.append(turn)
@@ -102,12 +98,13 @@ class Claims:
             async with asyncio.timeout(timeout_sec):
                 await turn
         except TimeoutError:
-            return
+            return False
         finally:
             if turn in line:
                 line.remove(turn)
             if not line:
                 self._line.pop(wanted, None)
+        return not self._closed
 
     async def run(self) -> None:
         """Wake those in line, for ever."""
@@ -115,6 +112,7 @@ class Claims:
             await self._joined.wait()
             with one_round("claims"):
                 await self._serve()
+            await asyncio.sleep(SHORTEST_SEC)  # a round that broke would break again at once
 
     async def _serve(self) -> None:
         while self._line:

@@ -83,8 +83,8 @@ class Gateway:
         """Graphs by name."""
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
 
-    def end_waits(self) -> None:
-        """End every stream and let nobody wait for work any longer: the gateway stops."""
+    def let_go(self) -> None:
+        """End the answers that would go on for as long as a run does, or wait for work: the process is to stop."""
         self.watches.close()
         self.claims.close()
 

@@ -79,11 +79,17 @@ class Graphs:
         *,
         by: str | None,
         expected_version: int | None = None,
+        resumed: bool = False,
     ) -> PutGraph:
-        """Store a graph; the same once more changes nothing. The present version must be the expected one (0: none)."""
+        """Store a graph; the same once more changes nothing. The present version must be the expected one (0: none).
+
+        `resumed`: somebody who carries on with a put that may be done already, and asks for the answer to it.
+        """
         for _ in range(MAX_RACES):
             present = await self.stores.graphs.get(tenant_id, graph_id)
             version = 0 if present is None else present.version
+            if resumed and present is not None and _may_be_ours(present, document, expected_version):
+                return PutGraph(graph=_shown(present), created=version == 1)
             if expected_version not in (None, version):
                 raise _conflict(graph_id, version)
             if present is not None and is_same(present.document, document):
@@ -136,6 +142,11 @@ def _shown(stored: StoredGraph) -> ShownGraph:
 def _of_flow(flow: AnnouncedFlow) -> ShownGraph:
     document = of_tasks(flow.nodes, flow.edges)
     return ShownGraph(graph_id=flow.name, document=document, source="flow", tags=flow.tags)
+
+
+def _may_be_ours(present: StoredGraph, document: GraphDocument, expected_version: int | None) -> bool:
+    """What a put under this condition would have left, and nobody else's since."""
+    return expected_version in (None, present.version - 1) and is_same(present.document, document)
 
 
 def _conflict(graph_id: str, version: int) -> GraphVersionConflict:

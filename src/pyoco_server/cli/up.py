@@ -214,7 +214,7 @@ class _Gateway(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Uvicorn waits for open responses first, and a stream ends with its run only.
         gateway: Gateway = self._app.state.gateway
-        gateway.end_waits()
+        gateway.let_go()
         await super().shutdown(sockets)
 
     async def until_a_worker_is_ready(self) -> None:

@@ -62,7 +62,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             except PyocoError as error:
                 app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
                 raise
-            opened.enter_context(called_when_stopping(app.state.gateway.end_waits))
+            opened.enter_context(called_when_stopping(app.state.gateway.let_go))
             yield
 
     app = DocumentedApp(

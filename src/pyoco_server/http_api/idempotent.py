@@ -34,7 +34,7 @@ Work = Callable[[Turn], Awaitable[Response]]
 HEADERS = ("Idempotency-Key", "X-Idempotency-Key")
 REPLAYED = "Idempotency-Replayed"
 # What an answer needs beside its type to be the same answer again.
-KEPT_HEADERS = ("location",)
+KEPT_HEADERS = ("location", "etag")
 # A body of this size is digested within a millisecond; what takes longer must not keep all others waiting.
 QUICK_BYTES = 16 * 1024
 
@@ -103,6 +103,15 @@ async def was_asked_before(request: Request, gateway: Gateway) -> bool:
 def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
     """The digest of a JSON body that was accepted, or of none."""
     return partial(_json_digest, body, leave_out)
+
+
+def of_value(value: Any) -> Digest:
+    """The digest of a value that was read already, from a body in whatever form."""
+
+    async def aside() -> str:
+        return await asyncio.to_thread(json_digest, value)
+
+    return aside
 
 
 def of_form(parts: Iterable[FormPart]) -> Digest:

@@ -70,6 +70,29 @@ async def test_a_version_that_is_named_must_be_the_present_one() -> None:
     assert (await graphs(world).get("team-a", "release")).document == TWO
 
 
+@pytest.mark.parametrize("expected_version", [None, 0])
+async def test_whoever_carries_on_with_a_put_that_was_done_is_answered_as_the_first_one(
+    expected_version: int | None,
+) -> None:
+    world = World()
+    first = await put(world, ONE, expected_version=expected_version)
+
+    assert await put(world, ONE, expected_version=expected_version, resumed=True) == first
+
+
+async def test_whoever_carries_on_with_a_put_that_was_not_done_does_it_under_the_same_condition() -> None:
+    world = World()
+    await put(world, ONE)
+
+    with pytest.raises(GraphVersionConflict):
+        await put(world, TWO, expected_version=0, resumed=True)
+    with pytest.raises(GraphVersionConflict):
+        await put(world, ONE, expected_version=3, resumed=True)
+    done = await put(world, TWO, expected_version=1, resumed=True)
+
+    assert (done.graph.version, done.created) == (2, False)
+
+
 async def test_two_who_write_at_once_both_succeed_each_with_a_version_of_its_own() -> None:
     world = World()
 

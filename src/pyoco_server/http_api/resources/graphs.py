@@ -13,14 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.graphs import GraphQuery, ShownGraph
+from pyoco_server.application.idempotency import Turn
 from pyoco_server.errors import GraphNotFound, InvalidGraph, InvalidRequest
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, is_path_name
-from pyoco_server.graphfile.document import GraphDocument
+from pyoco_server.graphfile.document import GraphDocument, to_plain
 from pyoco_server.graphfile.reading import MAX_DOCUMENT_BYTES, check_graph_id, read_document, read_yaml_document
 from pyoco_server.http_api import json_body
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.guard import needs
-from pyoco_server.http_api.problems import answers
+from pyoco_server.http_api.idempotent import answered_once, no_id, of_value
+from pyoco_server.http_api.problems import ExecutionProblem, failures
 from pyoco_server.http_api.resources.graph_shapes import (
     GRAPH_BODY,
     MAX_CURSOR_CHARS,
@@ -35,6 +37,11 @@ from pyoco_server.http_api.resources.graph_shapes import (
 router = APIRouter(prefix="/graphs", tags=["graphs"])
 
 _VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
+
+
+def _answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}, **failures(*statuses, model=ExecutionProblem)}
+
 
 GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name.", examples=["release"])]
 
@@ -67,7 +74,7 @@ class GraphsQuery(BaseModel):
 
 @router.put(
     "/{graphId}",
-    responses=answers(GraphPutOut, 409, 413, 422, 503) | {201: {"model": GraphPutOut, "description": "It is new"}},
+    responses=_answers(GraphPutOut, 409, 413, 422, 503) | {201: {"model": GraphPutOut, "description": "It is new"}},
     openapi_extra=GRAPH_BODY,
     dependencies=[given_once(InvalidRequest)],
 )
@@ -87,11 +94,24 @@ async def put_graph(
     check_graph_id(graph_id)
     expected = _expected_version(query.expected_version, if_match)
     document = await _read(await request.body(), request.headers)
-    put = await gateway.graphs.put(caller.tenant_id, graph_id, document, by=caller.name, expected_version=expected)
-    return _json(graph_out(put.graph) | {"created": put.created}, 201 if put.created else 200, put.graph)
+
+    async def work(turn: Turn) -> Response:
+        put = await gateway.graphs.put(
+            caller.tenant_id,
+            graph_id,
+            document,
+            by=caller.name,
+            expected_version=expected,
+            resumed=turn.origin.resumed,
+        )
+        return _json(graph_out(put.graph) | {"created": put.created}, 201 if put.created else 200, put.graph)
+
+    # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
+    digest = of_value({"document": to_plain(document), "expectedVersion": expected})
+    return await answered_once(request, gateway, digest, work, resource_id=no_id)
 
 
-@router.get("", responses=answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
+@router.get("", responses=_answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @needs(Scope.RUNS_READ)
 async def list_graphs(gateway: GatewayDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """The graphs by id: those that were put, and the flows that workers announce."""
@@ -101,7 +121,7 @@ async def list_graphs(gateway: GatewayDep, caller: CallerDep, query: Annotated[G
 
 @router.get(
     "/{graphId}",
-    responses=answers(GraphOut, 404, 422, 503) | {304: {"description": "It has the version of If-None-Match"}},
+    responses=_answers(GraphOut, 404, 422, 503) | {304: {"description": "It has the version of If-None-Match"}},
 )
 @needs(Scope.RUNS_READ)
 async def get_graph(

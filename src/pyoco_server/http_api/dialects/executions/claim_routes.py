@@ -63,10 +63,9 @@ async def _in_line(request: Request, gateway: Gateway, claim: Claim, wait_sec: f
             finally:
                 gateway.claims.release(node)
         left_sec = give_up_at - gateway.stores.clock.monotonic()
-        if left_sec <= 0:
+        if left_sec <= 0 or not await gateway.claims.changed(claim.wanted, left_sec):
             await gateway.lists.fresh()  # while the broker is away nobody can tell that there is nothing
             return Response(status_code=204)
-        await gateway.claims.changed(claim.wanted, left_sec)
         if await request.is_disconnected():
             return Response(status_code=204)  # a node for somebody who has gone would lie there until its lease ends
         node = gateway.claims.reserve(claim.wanted)

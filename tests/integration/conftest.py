@@ -1,0 +1,35 @@
+"""A broker and a gateway for all tests of a module that leave each other's executions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.broker import Broker
+from support.executions import Caller
+from support.gateways import gateway_settings
+from support.served import served
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_address(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway behind a real socket."""
+    folder: Path = tmp_path_factory.mktemp("gateway")
+    with served(gateway_settings(shared_broker.url, folder)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def caller(shared_address: str) -> Iterator[Caller]:
+    """Somebody who speaks with it."""
+    with httpx.Client(base_url=shared_address, timeout=60.0) as http:
+        yield Caller(http)

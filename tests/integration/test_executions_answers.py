@@ -1,0 +1,299 @@
+"""How commands to `/executions` are answered: shapes, replays, keys, correlation, and what is checked of a body."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from support.executions import (
+    BODIES,
+    ERROR,
+    MISSING,
+    NAMES,
+    NEXT,
+    NODE,
+    PAIR,
+    WAIT_KEY,
+    WORKER,
+    Caller,
+    code_of,
+    guard_of,
+    new_key,
+    path_of,
+)
+
+# What must have been done to an open graph so that a command is accepted.
+BEFORE: dict[str, tuple[str, ...]] = {
+    "start": (),
+    "cancel": (),
+    "archive": ("cancel",),
+    "complete": ("start",),
+    "fail": ("start",),
+    "node start": ("start",),
+    "node progress": ("start", "node start"),
+    "node wait": ("start", "node start"),
+    "node resume": ("start", "node start", "node wait"),
+    "node success": ("start", "node start"),
+    "node fail": ("start", "node start"),
+}
+COMMANDS = sorted(BEFORE)
+NEEDS_BODY = ["fail", "node fail", "node resume", "node wait"]
+
+
+def test_a_creation_is_answered_with_the_id_that_everything_else_is_about(caller: Caller) -> None:
+    answer = caller.post("/executions", {"graphId": "open", "input": {"n": 1}}, key="create-1")
+
+    told = answer.json()
+    assert answer.status_code == 202
+    assert told == {
+        "executionId": told["executionId"],
+        "command": "CreateExecution",
+        "accepted": True,
+        "correlationId": answer.headers["x-correlation-id"],
+        "idempotencyKey": "create-1",
+        "version": told["version"],
+    }
+    shown = caller.shown(told["executionId"])
+    assert (shown["graphId"], shown["input"], shown["version"]) == ("open", {"n": 1}, told["version"])
+    assert (shown["status"], shown["cancelRequestedAt"], shown["nodes"]) == ("ACTIVE", None, [])
+    assert shown["createdAt"].endswith("Z")
+    assert datetime.fromisoformat(shown["createdAt"]).tzinfo is not None
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_accepted_command_is_answered_in_the_words_of_the_contract_and_again_with_200(
+    caller: Caller, command: str
+) -> None:
+    execution_id, key = caller.create("open", *BEFORE[command]), new_key()
+
+    first = caller.ask(execution_id, command, key=key)
+    events = caller.events(execution_id)
+    again = caller.ask(execution_id, command, key=key)
+
+    told = first.json()
+    assert first.status_code == 202
+    assert "idempotency-replayed" not in first.headers
+    assert (told["executionId"], told["command"], told["accepted"]) == (execution_id, NAMES[command], True)
+    assert (told["idempotencyKey"], told["correlationId"]) == (key, first.headers["x-correlation-id"])
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+    assert again.content == first.content
+    assert caller.events(execution_id) == events
+    assert {event["idempotencyKey"] for event in events if event["command"] == NAMES[command]} == {key}
+
+
+def test_a_creation_that_is_sent_again_makes_one_execution(caller: Caller) -> None:
+    body = {"graphId": "created once", "input": {}}
+
+    answers = [caller.post("/executions", body, key="create-2") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [202, 200, 200]
+    assert len({answer.content for answer in answers}) == 1
+    listed = caller.http.get("/executions", params={"graphId": "created once"}).json()
+    assert [item["executionId"] for item in listed["items"]] == [answers[0].json()["executionId"]]
+
+
+def test_many_who_send_one_command_at_once_get_one_effect_and_one_answer(caller: Caller) -> None:
+    execution_id = caller.create("open", "start", "node start")
+    with ThreadPoolExecutor(8) as crowd:
+        asked = [crowd.submit(caller.ask, execution_id, "node progress", key="crowd") for _ in range(8)]
+        answers = [one.result() for one in asked]
+
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [202]
+    assert len({answer.content for answer in answers}) == 1
+    assert caller.types(execution_id).count("NODE_PROGRESS_REPORTED") == 1
+
+
+def test_a_refusal_is_kept_too(caller: Caller) -> None:
+    execution_id = caller.create("open")
+
+    first = caller.ask(execution_id, "node start", key="too early")
+    caller.done(execution_id, "start")
+    again = caller.ask(execution_id, "node start", key="too early")
+    fresh = caller.ask(execution_id, "node start", key="in time")
+
+    assert (guard_of(first), guard_of(again)) == ("NOT_STARTED", "NOT_STARTED")
+    assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
+    assert fresh.status_code == 202
+
+
+def test_what_was_wrong_about_a_request_is_not_kept(caller: Caller) -> None:
+    execution_id = caller.create("open", "start", "node start")
+
+    wrong = caller.ask(execution_id, "node progress", {"progress": 101}, key="mended")
+    right = caller.ask(execution_id, "node progress", {"progress": 100}, key="mended")
+
+    assert (wrong.status_code, right.status_code) == (422, 202)
+
+
+def test_the_same_key_is_another_request_elsewhere_and_a_conflict_with_another_body(caller: Caller) -> None:
+    one, other = caller.create("open", "start"), caller.create("open", "start")
+
+    first = caller.ask(one, "node start", key="shared")
+    elsewhere = [
+        caller.ask(other, "node start", key="shared"),
+        caller.ask(one, "node start", key="shared", node=NEXT),
+        caller.ask(one, "node progress", key="shared"),
+    ]
+    conflict = caller.ask(one, "node start", {"attempt": 1, "workerId": "worker-2"}, key="shared")
+    same = caller.ask(one, "node start", b' { "workerId" : "worker-1", "attempt":1 } ', key="shared")
+
+    assert [answer.status_code for answer in (first, *elsewhere)] == [202] * 4
+    assert code_of(conflict) == (409, "IDEMPOTENCY_CONFLICT")
+    assert (same.status_code, same.content) == (200, first.content)
+    assert caller.node(one)["workerId"] == WORKER
+
+
+@pytest.mark.parametrize("command", ["create", "claim", *COMMANDS])
+def test_without_a_key_nothing_is_done(caller: Caller, command: str) -> None:
+    execution_id = caller.create("open", *BEFORE.get(command, ()))
+    events = caller.events(execution_id)
+    path, body = {
+        "create": ("/executions", {"graphId": "open", "input": {}}),
+        "claim": ("/executions:claim", {"graphIds": ["open"], "workerId": WORKER}),
+    }.get(command) or (path_of(execution_id, command), BODIES[command])
+
+    answer = caller.http.post(path, json=body) if body is not None else caller.http.post(path)
+
+    assert code_of(answer) == (422, "IDEMPOTENCY_KEY_REQUIRED")
+    assert caller.events(execution_id) == events
+
+
+def test_both_headers_are_one_key_and_two_values_are_none(caller: Caller) -> None:
+    execution_id = caller.create("open")
+    path = path_of(execution_id, "start")
+
+    first = caller.http.post(path, headers={"X-Idempotency-Key": "either"})
+    again = caller.http.post(path, headers={"Idempotency-Key": "either"})
+    both = caller.http.post(path, headers={"Idempotency-Key": "either", "X-Idempotency-Key": "either"})
+    unclear = caller.http.post(path, headers={"Idempotency-Key": "one", "X-Idempotency-Key": "other"})
+    odd = [caller.http.post(path, headers={"Idempotency-Key": key}) for key in ("", "x" * 256, "tab\tbed")]
+
+    assert [answer.status_code for answer in (first, again, both)] == [202, 200, 200]
+    assert [code_of(answer) for answer in (unclear, *odd)] == [(422, "INVALID_REQUEST")] * 4
+
+
+def test_a_correlation_id_is_in_the_answer_and_in_the_events_and_made_where_there_is_none(caller: Caller) -> None:
+    execution_id = caller.create("open")
+    start = caller.post(path_of(execution_id, "start"), headers={"X-Correlation-Id": "order-77"})
+    refused = caller.post(path_of(execution_id, "archive"), headers={"X-Correlation-Id": "order-78"})
+    node = caller.ask(execution_id, "node start")
+    odd = caller.post(path_of(execution_id, "cancel"), headers={"X-Correlation-Id": "not sane!"})
+
+    assert (start.json()["correlationId"], start.headers["x-correlation-id"]) == ("order-77", "order-77")
+    assert (refused.status_code, refused.headers["x-correlation-id"]) == (409, "order-78")
+    made = [answer.json()["correlationId"] for answer in (node, odd)]
+    assert [answer.headers["x-correlation-id"] for answer in (node, odd)] == made
+    assert len({*made, "", "not sane!"}) == 4
+    told = {event["type"]: event["correlationId"] for event in caller.events(execution_id)}
+    assert told["EXECUTION_STARTED"] == "order-77"
+    assert (told["NODE_STARTED"], told["EXECUTION_CANCEL_REQUESTED"]) == tuple(made)
+
+
+def test_a_replay_speaks_of_the_request_that_was_done(caller: Caller) -> None:
+    path = path_of(caller.create("open"), "start")
+
+    first = caller.post(path, key="k", headers={"X-Correlation-Id": "first"})
+    again = caller.post(path, key="k", headers={"X-Correlation-Id": "second"})
+
+    assert (first.json()["correlationId"], again.json()["correlationId"]) == ("first", "first")
+
+
+@pytest.mark.parametrize("execution_id", [MISSING, "nonsense", "1", "0" * 5000, "%00", "..%2f"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_does_not_exist_is_a_404(caller: Caller, execution_id: str, command: str) -> None:
+    answer = caller.ask(execution_id, command)
+
+    assert answer.status_code == 404
+    if "%2f" not in execution_id:
+        assert code_of(answer) == (404, "EXECUTION_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "path", ["/executions/{}", "/executions/{}?at=1", "/executions/{}/events", "/waits?executionId={}"]
+)
+def test_nor_can_it_be_looked_at(caller: Caller, path: str) -> None:
+    for execution_id in (MISSING, "nonsense"):
+        if path.startswith("/waits") and execution_id == MISSING:
+            continue  # a filter that fits nothing: an empty list
+        assert code_of(caller.http.get(path.format(execution_id))) == (404, "EXECUTION_NOT_FOUND")
+
+
+# --- what is checked of a body ----------------------------------------------------------------------------------------
+
+
+def test_reports_of_an_attempt_that_is_not_the_present_one_are_refused(caller: Caller) -> None:
+    execution_id = caller.create("open", "start", "node start")
+    taken_over = caller.ask(execution_id, "node start", {"attempt": 2, "workerId": "worker-2"})
+    assert taken_over.status_code == 202
+
+    late: dict[str, Any] = {
+        "node progress": {"progress": 1},
+        "node wait": {"waitKey": "k"},
+        "node success": {"output": 1},
+        "node fail": ERROR,
+        "node start": {"workerId": WORKER},
+    }
+    guards = {name: guard_of(caller.ask(execution_id, name, body | {"attempt": 1})) for name, body in late.items()}
+    early = guard_of(caller.ask(execution_id, "node success", {"attempt": 3}))
+    skipped = guard_of(caller.ask(execution_id, "node start", {"attempt": 4, "workerId": WORKER}))
+    present = caller.ask(execution_id, "node success", {"attempt": 2})
+
+    assert set(guards.values()) == {"FENCED"}
+    assert (early, skipped) == ("FENCED", "INVALID_ATTEMPT")
+    assert present.status_code == 202
+
+
+def test_only_the_right_key_resumes_and_only_the_present_wait(caller: Caller) -> None:
+    execution_id = caller.create("open", "start", "node start", "node wait")
+
+    wrong = [caller.ask(execution_id, "node resume", {"resumeKey": key}) for key in ("approval-12", WAIT_KEY.upper())]
+    fenced = caller.ask(execution_id, "node resume", {"resumeKey": WAIT_KEY, "attempt": 2})
+    right = caller.ask(execution_id, "node resume", {"resumeKey": WAIT_KEY, "answer": {"approved": True}})
+    again = caller.ask(execution_id, "node resume")
+
+    assert [guard_of(answer) for answer in wrong] == ["WRONG_RESUME_KEY"] * 2
+    assert all(WAIT_KEY not in answer.text for answer in wrong)
+    assert (guard_of(fenced), right.status_code, guard_of(again)) == ("FENCED", 202, "NODE_NOT_WAITING")
+    assert (caller.node(execution_id)["status"], caller.node(execution_id)["answer"]) == ("RUNNING", {"approved": True})
+
+
+@pytest.mark.parametrize("progress", [0, 100, 42.5, 1e-300])
+def test_progress_from_0_to_100_is_kept(caller: Caller, progress: float) -> None:
+    execution_id = caller.create("open", "start", "node start")
+
+    answer = caller.ask(execution_id, "node progress", {"progress": progress, "message": "so far"})
+
+    node = caller.node(execution_id)
+    assert answer.status_code == 202
+    assert (node["progress"], node["message"]) == (progress, "so far")
+
+
+@pytest.mark.parametrize("progress", [-1, -1e-9, 100.0001, 101, 2**63, "42", True, [42], {}])
+def test_other_progress_is_a_422(caller: Caller, progress: Any) -> None:
+    execution_id = caller.create("open", "start", "node start")
+
+    assert code_of(caller.ask(execution_id, "node progress", {"progress": progress})) == (422, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("command", NEEDS_BODY)
+def test_a_command_that_must_say_something_cannot_say_nothing(caller: Caller, command: str) -> None:
+    execution_id = caller.create("open", *BEFORE[command])
+
+    for nothing in (None, b"{}"):
+        assert code_of(caller.ask(execution_id, command, nothing)) == (422, "INVALID_REQUEST")
+
+
+def test_outputs_and_errors_are_kept_with_their_nodes(caller: Caller) -> None:
+    caller.put("kept", PAIR)
+    execution_id = caller.create("kept", "start", "node start")
+    caller.ask(execution_id, "node success", {"output": {"rows": [1, 2.5, "é", None]}})
+    caller.done(execution_id, "node start", "node fail", node=NEXT)
+
+    shown = caller.shown(execution_id)
+    nodes = {node["nodeId"]: node for node in shown["nodes"]}
+    assert nodes[NODE]["output"] == {"rows": [1, 2.5, "é", None]}
+    assert nodes[NEXT]["error"] == ERROR["error"]
+    assert shown["error"] == {"code": "ERR_TIMEOUT", "message": f"node {NEXT} failed: timeout"}

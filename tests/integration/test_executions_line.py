@@ -1,0 +1,136 @@
+"""Those who wait in line for work: woken when there is some, each for a node of its own, and let go at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from support.broker import Broker
+from support.executions import NEXT, NODE, PAIR, new_key, path_of
+from support.gateways import gateway_settings
+from support.streams import Gateway, listening
+
+LONG_SEC = 30.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def gateway(broker: Broker, tmp_path: Path) -> AsyncIterator[Gateway]:
+    async with listening(gateway_settings(broker.url, tmp_path)) as opened:
+        await opened.client.put("/graphs/pair", json=PAIR)
+        yield opened
+
+
+async def claim(
+    client: httpx.AsyncClient, worker: str = "w", wait_sec: float = LONG_SEC, **more: Any
+) -> httpx.Response:
+    body = {"graphIds": ["pair"], "workerId": worker, "waitSec": wait_sec, **more}
+    return await client.post("/executions:claim", json=body, headers={"Idempotency-Key": new_key()})
+
+
+async def command(client: httpx.AsyncClient, execution_id: str, name: str, body: Any = None) -> None:
+    answer = await client.post(path_of(execution_id, name), json=body or {}, headers={"Idempotency-Key": new_key()})
+    assert answer.status_code == 202, answer.text
+
+
+async def started(client: httpx.AsyncClient) -> str:
+    created = await client.post("/executions", json={"graphId": "pair"}, headers={"Idempotency-Key": new_key()})
+    execution_id: str = created.json()["executionId"]
+    await command(client, execution_id, "start")
+    return execution_id
+
+
+async def in_line(gateway: Gateway, count: int) -> None:
+    """Return when so many wait."""
+    async with asyncio.timeout(LONG_SEC):
+        while True:
+            if gateway.claims.waiting == count:
+                return
+            await asyncio.sleep(0.005)
+
+
+async def test_whoever_waits_is_woken_by_the_node_that_becomes_ready(gateway: Gateway) -> None:
+    waiting = asyncio.create_task(claim(gateway.client))
+    await in_line(gateway, 1)
+
+    execution_id = await started(gateway.client)
+    first = await waiting
+    following = asyncio.create_task(claim(gateway.client))
+    await in_line(gateway, 1)
+    await command(gateway.client, execution_id, "node success", {"output": 1})
+    second = await following
+
+    assert [answer.status_code for answer in (first, second)] == [200, 200]
+    assert [answer.json()["nodeId"] for answer in (first, second)] == [NODE, NEXT]
+
+
+async def test_whoever_waits_at_another_gateway_is_woken_too(gateway: Gateway, broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path / "other")) as other:
+        waiting = asyncio.create_task(claim(other.client))
+        await in_line(other, 1)
+
+        execution_id = await started(gateway.client)
+
+        assert (await waiting).json()["executionId"] == execution_id
+
+
+async def test_of_many_in_line_each_is_woken_for_a_node_of_its_own(gateway: Gateway) -> None:
+    line = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
+    await in_line(gateway, 10)
+
+    created = [await started(gateway.client) for _ in range(10)]
+    answers = await asyncio.gather(*line)
+
+    assert sorted(answer.json()["executionId"] for answer in answers) == sorted(created)
+    assert gateway.claims.waiting == 0
+
+
+async def test_whoever_waits_for_a_silent_holder_is_woken_when_its_lease_is_over(gateway: Gateway) -> None:
+    await started(gateway.client)
+    held = await claim(gateway.client, "silent", leaseSec=1.0)
+    waiting = asyncio.create_task(claim(gateway.client, "next"))
+    await in_line(gateway, 1)
+
+    answer = await waiting
+
+    assert (held.json()["attempt"], answer.json()["attempt"]) == (1, 2)
+
+
+async def test_somebody_who_has_hung_up_is_given_nothing(gateway: Gateway) -> None:
+    gone = asyncio.create_task(claim(gateway.client, "gone"))
+    await in_line(gateway, 1)
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+
+    execution_id = await started(gateway.client)
+    answer = await claim(gateway.client, "there")
+
+    assert (answer.json()["executionId"], answer.json()["attempt"]) == (execution_id, 1)
+
+
+async def test_waiting_comes_to_an_end_without_work(gateway: Gateway) -> None:
+    answer = await claim(gateway.client, wait_sec=0.1)
+
+    assert (answer.status_code, gateway.claims.waiting) == (204, 0)
+
+
+async def test_a_gateway_that_stops_lets_those_in_line_go(broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path)) as leaving:
+        waiting = asyncio.create_task(claim(leaving.client))
+        await in_line(leaving, 1)
+
+        leaving.let_go()
+
+        assert (await waiting).status_code == 204
+        assert (await claim(leaving.client)).status_code == 204

@@ -1,0 +1,292 @@
+"""Nodes in the hands of programs and people: claims, leases, waits, deadlines and cancels, at two gateways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from support.broker import Broker
+from support.executions import BODIES, NEXT, NODE, PAIR, SUCCEEDED, Caller, code_of, guard_of
+from support.gateways import gateway_settings
+from support.served import served
+
+LONG = 30.0
+
+
+@pytest.fixture(scope="module")
+def other(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Somebody at another gateway of the same broker, which does not wait long for holders after a cancel."""
+    settings = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("other"), cancel_grace_period_sec=0.1)
+    with served(settings) as address, httpx.Client(base_url=address, timeout=60.0) as http:
+        yield Caller(http)
+
+
+def until(caller: Caller, execution_id: str, happens: str) -> dict[str, Any]:
+    """The event, once it is stored."""
+    with caller.following(execution_id) as events:
+        return next(event for event in events if event["type"] == happens)
+
+
+def taken(answer: httpx.Response) -> tuple[str, str]:
+    assert answer.status_code == 200, answer.text
+    return answer.json()["executionId"], answer.json()["nodeId"]
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_hands_out_a_node_with_all_that_is_needed_for_it(caller: Caller) -> None:
+    graph = {"nodes": [NODE, {"id": NEXT, "params": {"to": "prod"}}], "edges": [[NODE, NEXT]]}
+    caller.put("claimed", graph)
+    execution_id = caller.create("claimed", "start", "node start", input={"version": "1.4"})
+    caller.ask(execution_id, "node success", {"output": {"image": "i-7"}}).raise_for_status()
+
+    answer = caller.claim("claimed", key="claim-1", worker="sh-7", leaseSec=90, waitSec=5.0)
+
+    told = answer.json()
+    assert answer.status_code == 200
+    assert told == {
+        "executionId": execution_id,
+        "command": "StartNode",
+        "accepted": True,
+        "correlationId": answer.headers["x-correlation-id"],
+        "idempotencyKey": "claim-1",
+        "version": told["version"],
+        "graphId": "claimed",
+        "nodeId": NEXT,
+        "attempt": 1,
+        "leaseUntil": told["leaseUntil"],
+        "leaseSec": 90.0,
+        "input": {"version": "1.4"},
+        "params": {"to": "prod"},
+        "outputs": {NODE: {"image": "i-7"}},
+    }
+    node = caller.node(execution_id, NEXT)
+    assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", told["leaseUntil"])
+
+
+def test_the_oldest_execution_comes_first_and_then_there_is_nothing(caller: Caller) -> None:
+    caller.put("in order", PAIR)
+    created = [caller.create("in order", "start") for _ in range(3)]
+
+    claimed = [taken(caller.claim("in order", "unknown")) for _ in created]
+    nothing = [caller.claim("in order"), caller.claim("unknown"), caller.claim("in order", waitSec=0.05)]
+
+    assert claimed == [(execution_id, NODE) for execution_id in created]
+    assert [(answer.status_code, answer.content) for answer in nothing] == [(204, b"")] * 3
+
+
+def test_a_claim_that_is_sent_again_is_the_same_node(caller: Caller) -> None:
+    caller.put("again", {"nodes": ["a", "b"]})
+    execution_id = caller.create("again", "start")
+
+    first = caller.claim("again", key="mine")
+    again = caller.claim("again", key="mine")
+    conflict = caller.claim("again", key="mine", worker="another")
+    others = caller.claim("again", key="yours")
+
+    assert (again.status_code, again.content, again.headers["idempotency-replayed"]) == (200, first.content, "true")
+    assert code_of(conflict) == (409, "IDEMPOTENCY_CONFLICT")
+    assert {taken(first), taken(others)} == {(execution_id, "a"), (execution_id, "b")}
+    assert caller.types(execution_id).count("NODE_STARTED") == 2
+
+
+def test_a_key_under_which_nothing_was_had_is_good_for_the_next_time(caller: Caller) -> None:
+    caller.put("later", PAIR)
+    nothing = caller.claim("later", key="patient")
+
+    execution_id = caller.create("later", "start")
+
+    assert nothing.status_code == 204
+    assert taken(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
+
+
+def test_of_many_who_claim_at_two_gateways_no_two_get_the_same_node(caller: Caller, other: Caller) -> None:
+    names = [f"n{number}" for number in range(24)]
+    caller.put("crowded", {"nodes": names})
+    execution_id = caller.create("crowded", "start")
+
+    with ThreadPoolExecutor(16) as crowd:
+        asked = [
+            crowd.submit(one.claim, "crowded", worker=f"w-{number % 5}", waitSec=LONG)
+            for number in range(12)
+            for one in (caller, other)
+        ]
+        claimed = [taken(one.result()) for one in asked]
+
+    assert sorted(claimed) == sorted((execution_id, name) for name in names)
+    assert caller.types(execution_id).count("NODE_STARTED") == 24
+    assert other.claim("crowded").status_code == 204
+
+
+def test_the_same_claim_at_two_gateways_at_once_is_one_node(caller: Caller, other: Caller) -> None:
+    caller.put("twins", {"nodes": [f"n{number}" for number in range(6)]})
+    execution_id = caller.create("twins", "start")
+
+    with ThreadPoolExecutor(6) as crowd:
+        asked = [
+            crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)
+        ]
+        claimed = {taken(one.result()) for one in asked}
+
+    assert len(claimed) == 1
+    assert caller.types(execution_id).count("NODE_STARTED") == 1
+
+
+def test_nothing_is_claimed_of_what_is_cancelled_or_not_started(caller: Caller) -> None:
+    caller.put("not now", PAIR)
+    caller.create("not now")
+    caller.create("not now", "start", "cancel")
+    caller.create("open", "start")
+
+    assert [caller.claim(name).status_code for name in ("not now", "open")] == [204, 204]
+
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_holder_is_silent_goes_to_the_next_one_and_the_old_holder_is_fenced(caller: Caller) -> None:
+    caller.put("leased", PAIR)
+    execution_id = caller.create("leased", "start")
+    first = caller.claim("leased", worker="silent", leaseSec=1)
+
+    early = caller.ask(execution_id, "node start", {"attempt": 2, "workerId": "eager"})
+    second = caller.claim("leased", worker="next", waitSec=LONG)
+    late = {
+        command: guard_of(caller.ask(execution_id, command, BODIES[command] | {"attempt": 1}))
+        for command in ("node progress", "node wait", "node success", "node fail")
+    }
+    right = caller.ask(execution_id, "node success", {"attempt": 2, "output": "second"})
+
+    assert guard_of(early) == "NODE_HELD"
+    assert (taken(first), taken(second)) == ((execution_id, NODE),) * 2
+    assert (first.json()["attempt"], second.json()["attempt"]) == (1, 2)
+    assert set(late.values()) == {"FENCED"}
+    assert (right.status_code, caller.node(execution_id)["output"]) == (202, "second")
+
+
+def test_progress_renews_a_lease_by_its_own_length_or_by_another(caller: Caller) -> None:
+    caller.put("renewed", PAIR)
+    execution_id = caller.create("renewed", "start")
+    told = caller.claim("renewed", leaseSec=100).json()
+
+    caller.ask(execution_id, "node progress", {"progress": 1, "attempt": 1}).raise_for_status()
+    renewed = caller.node(execution_id)["leaseUntil"]
+    caller.ask(execution_id, "node progress", {"progress": 2, "leaseSec": 1000}).raise_for_status()
+
+    assert told["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
+
+
+def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(caller: Caller) -> None:
+    caller.put("once", {"nodes": [{"id": NODE, "maxAttempts": 1}]})
+    execution_id = caller.create("once", "start")
+    taken(caller.claim("once", leaseSec=1))
+
+    until(caller, execution_id, "EXECUTION_FAILED")
+
+    shown = caller.shown(execution_id)
+    assert (shown["status"], shown["error"]["code"]) == ("FAILED", "LEASE_EXPIRED")
+    assert caller.claim("once").status_code == 204
+    assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
+
+
+# --- waits ------------------------------------------------------------------------------------------------------------
+
+
+def waits(caller: Caller, **query: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = caller.http.get("/waits", params=query).json()["items"]
+    return items
+
+
+def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success(caller: Caller) -> None:
+    approve = {"id": NEXT, "type": "wait", "waitKey": "ship-it", "prompt": {"text": "Ship it?"}, "timeoutSec": 3600}
+    caller.put("approval", PAIR | {"nodes": [NODE, approve, "last"], "edges": [[NODE, NEXT], [NEXT, "last"]]})
+    execution_id = caller.create("approval", "start", *SUCCEEDED)
+
+    (wait,) = waits(caller, graphId="approval")
+    resumed = caller.ask(execution_id, "node resume", {"resumeKey": "ship-it", "answer": {"ok": 1}}, node=NEXT)
+    last = caller.claim("approval", waitSec=LONG).json()
+
+    assert {name: wait[name] for name in ("executionId", "nodeId", "waitKey", "prompt", "attempt", "workerId")} == {
+        "executionId": execution_id,
+        "nodeId": NEXT,
+        "waitKey": "ship-it",
+        "prompt": {"text": "Ship it?"},
+        "attempt": 1,
+        "workerId": None,
+    }
+    assert wait["waitingSince"] < wait["deadlineAt"]
+    assert resumed.status_code == 202
+    assert (caller.node(execution_id, NEXT)["status"], last["nodeId"]) == ("SUCCEEDED", "last")
+    assert last["outputs"] == {NEXT: {"ok": 1}}
+    assert waits(caller, graphId="approval") == []
+
+
+def test_waits_are_listed_page_by_page_the_longest_waiting_first(caller: Caller) -> None:
+    waiting = [caller.create("long list", "start", "node start", "node wait") for _ in range(5)]
+    caller.create("long list", "start", "node start", "node wait", "cancel")
+
+    found, cursor = [], ""
+    while cursor is not None:
+        page = caller.http.get("/waits", params={"graphId": "long list", "limit": 2, "cursor": cursor}).json()
+        found += [item["executionId"] for item in page["items"]]
+        cursor = page["nextCursor"]
+
+    assert found == waiting
+    assert [item["executionId"] for item in waits(caller, executionId=waiting[2])] == [waiting[2]]
+
+
+@pytest.mark.parametrize("kind", ["graph", "open"])
+def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> None:
+    caller.put("graph", {"nodes": [NODE]})
+    execution_id = caller.create(kind, "start", "node start")
+    caller.ask(execution_id, "node wait", {"waitKey": "k", "timeoutSec": 0.1}).raise_for_status()
+
+    failed = until(caller, execution_id, "NODE_FAILED")
+
+    assert (failed["command"], failed["payload"]["error"]["code"]) == ("ExpireNode", "WAIT_TIMED_OUT")
+    assert caller.shown(execution_id)["status"] == ("FAILED" if kind == "graph" else "ACTIVE")
+    late = guard_of(caller.ask(execution_id, "node resume", {"resumeKey": "k"}))
+    assert late == ("FINISHED" if kind == "graph" else "NODE_NOT_WAITING")
+    assert waits(caller, executionId=execution_id) == []
+
+
+# --- cancels ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cancel_waits_for_every_holder_and_ends_with_the_last(caller: Caller) -> None:
+    caller.put("held", {"nodes": ["a", "b", "c"]})
+    execution_id = caller.create("held", "start")
+    for node in ("a", "b"):
+        caller.done(execution_id, "node start", node=node)
+    caller.done(execution_id, "cancel")
+
+    refused = guard_of(caller.ask(execution_id, "node success", node="a"))
+    between = caller.shown(execution_id)
+    guard_of(caller.ask(execution_id, "node fail", node="b"))
+
+    assert (refused, between["status"]) == ("CANCEL_REQUESTED", "ACTIVE")
+    shown = caller.shown(execution_id)
+    assert (shown["status"], {node["status"] for node in shown["nodes"]}) == ("CANCELED", {"CANCELED"})
+
+
+def test_a_holder_that_says_nothing_is_not_waited_for_longer_than_the_grace(caller: Caller, other: Caller) -> None:
+    execution_id = caller.create("grace", "start", "node start", "cancel")
+
+    ended = until(other, execution_id, "EXECUTION_CANCELED")
+
+    assert ended["actor"]["kind"] != "user"
+    assert caller.shown(execution_id)["cancel"]["how"] == "unconfirmed"
+    assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
+
+
+def test_a_cancel_may_say_why(caller: Caller) -> None:
+    execution_id = caller.create("open")
+
+    caller.ask(execution_id, "cancel", {"reason": "wrong input"}).raise_for_status()
+
+    assert caller.shown(execution_id)["cancel"]["reason"] == "wrong input"

@@ -1,0 +1,156 @@
+"""A caller of `/executions`: every command with the body that the contract shows, each with a key of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import orjson
+
+NODE, NEXT = "build", "deploy"
+WORKER = "worker-1"
+WAIT_KEY = "approval-123"
+PAIR: dict[str, Any] = {"nodes": [NODE, NEXT], "edges": [[NODE, NEXT]]}
+ERROR = {"error": {"code": "ERR_TIMEOUT", "message": "timeout"}}
+# The bodies as they stand in the contract.
+BODIES: dict[str, Any] = {
+    "start": None,
+    "cancel": None,
+    "archive": None,
+    "complete": None,
+    "fail": ERROR,
+    "node start": {"attempt": 1, "workerId": WORKER},
+    "node progress": {"progress": 42, "message": "processing..."},
+    "node wait": {"waitKey": WAIT_KEY, "prompt": {}},
+    "node resume": {"resumeKey": WAIT_KEY},
+    "node success": {"output": {}},
+    "node fail": ERROR,
+}
+NAMES = {
+    "start": "StartExecution",
+    "cancel": "CancelExecution",
+    "archive": "ArchiveExecution",
+    "complete": "CompleteExecution",
+    "fail": "FailExecution",
+    "node start": "StartNode",
+    "node progress": "ReportNodeProgress",
+    "node wait": "PutNodeWaiting",
+    "node resume": "ResumeNode",
+    "node success": "SucceedNode",
+    "node fail": "FailNode",
+}
+SUCCEEDED = ("node start", "node success")
+MISSING = "00000000-0000-7000-8000-000000000000"
+_AS_SHOWN: Any = object()
+_numbers = itertools.count(1)
+
+
+def new_key() -> str:
+    return f"key-{next(_numbers)}"
+
+
+def path_of(execution_id: str, command: str, node: str = NODE) -> str:
+    """Where a command is sent to."""
+    *about_node, verb = command.split()
+    return f"/executions/{execution_id}/nodes/{node}/{verb}" if about_node else f"/executions/{execution_id}/{verb}"
+
+
+def guard_of(answer: httpx.Response) -> str:
+    """The guard that refused the command."""
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "COMMAND_REJECTED"), answer.text
+    return str(answer.json()["error"]["details"]["guard"])
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error in the words of `/executions`, which has nothing beside them."""
+    told = answer.json()
+    assert list(told) == ["error"], answer.text
+    assert set(told["error"]) == {"code", "message", "details"}, answer.text
+    return answer.status_code, told["error"]["code"]
+
+
+class Caller:
+    """One who asks for things, at one gateway."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+
+    def put(self, graph_id: str, graph: Mapping[str, Any] = PAIR) -> None:
+        self.http.put(f"/graphs/{graph_id}", json=graph).raise_for_status()
+
+    def create(self, graph_id: str, *commands: str, **more: Any) -> str:
+        """A new execution to which these commands were given."""
+        answer = self.post("/executions", {"graphId": graph_id, **more})
+        assert answer.status_code == 202, answer.text
+        execution_id: str = answer.json()["executionId"]
+        self.done(execution_id, *commands)
+        return execution_id
+
+    def done(self, execution_id: str, *commands: str, node: str = NODE) -> None:
+        """Give commands that are accepted."""
+        for command in commands:
+            answer = self.ask(execution_id, command, node=node)
+            assert answer.status_code == 202, answer.text
+
+    def ask(
+        self, execution_id: str, command: str, body: Any = _AS_SHOWN, *, node: str = NODE, key: str | None = None
+    ) -> httpx.Response:
+        """Give a command; without a body, with that of the contract."""
+        sent = BODIES[command] if body is _AS_SHOWN else body
+        return self.post(path_of(execution_id, command, node), sent, key=key)
+
+    def post(
+        self, path: str, body: Any = None, *, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Whatever body, as JSON (bytes: as they are); None: no body at all."""
+        content = body if isinstance(body, bytes) else None if body is None else orjson.dumps(body)
+        sent = {"Idempotency-Key": key or new_key(), "Content-Type": "application/json", **(headers or {})}
+        return self.http.post(path, content=content, headers=sent)
+
+    def claim(self, *graph_ids: str, key: str | None = None, worker: str = WORKER, **more: Any) -> httpx.Response:
+        return self.post("/executions:claim", {"graphIds": list(graph_ids), "workerId": worker, **more}, key=key)
+
+    def shown(self, execution_id: str, **query: Any) -> dict[str, Any]:
+        answer = self.http.get(f"/executions/{execution_id}", params=query)
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    def node(self, execution_id: str, node: str = NODE) -> dict[str, Any]:
+        return next(one for one in self.shown(execution_id)["nodes"] if one["nodeId"] == node)
+
+    def events(self, execution_id: str) -> list[dict[str, Any]]:
+        answer = self.http.get(f"/executions/{execution_id}/events", params={"limit": 1000})
+        assert answer.status_code == 200, answer.text
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items
+
+    def types(self, execution_id: str) -> list[str]:
+        return [event["type"] for event in self.events(execution_id)]
+
+    @contextmanager
+    def following(self, execution_id: str, last_event_id: str | None = None) -> Iterator[Iterator[dict[str, Any]]]:
+        """The events as they are stored, each with the `id` of its place; leaving the block hangs up."""
+        resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+        path, headers = f"/executions/{execution_id}/events", {"Accept": "text/event-stream", **resume}
+        with self.http.stream("GET", path, headers=headers) as answer:
+            assert answer.status_code == 200, answer.read()
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            yield _events_in(answer.iter_lines())
+
+
+def _events_in(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    told: dict[str, str] = {}
+    for line in lines:
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            told[name] = value
+        elif not line:
+            if "event" in told:
+                event: dict[str, Any] = orjson.loads(told["data"])
+                assert event["type"] == told["event"]
+                yield event | {"id": told["id"]}
+            told = {}
