@@ -88,7 +88,7 @@ def list_waits(**filters: Any) -> Call[WaitPage]:
 def put_graph(
     graph_id: str, document: Document, expected_version: int | None = None, idempotency_key: str | None = None
 ) -> Call[GraphDocument]:
-    """A mapping goes as JSON; a text is YAML, of which JSON is a part."""
+    """A mapping goes as JSON; a text is YAML."""
     return Call(
         method="PUT",
         path=_graph(graph_id),

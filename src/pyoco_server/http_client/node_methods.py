@@ -157,7 +157,7 @@ class NodeMethods(Asker):
         *,
         idempotency_key: str | None = None,
     ) -> GraphDocument:
-        """Keep a graph under this name: a mapping, or the text of a YAML or JSON file. A change is a new version.
+        """Keep a graph under this name: a mapping, or the text of a YAML file. A change is a new version.
 
         Conflict unless `expected_version` is the present one; 0: unless there is none yet.
         """
