@@ -251,7 +251,7 @@ def test_a_time_limit_must_leave_time(kind: Kind, timeout_sec: float) -> None:
 
 
 def test_a_silent_stream_is_taken_for_lost(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.http_client.watching.SILENCE_SEC", 0.05)
+    monkeypatch.setattr("pyoco_server.http_client.streaming.SILENCE_SEC", 0.05)
 
     with Peer(Silence(), Stream([event("COMPLETED", 1)])) as peer:
         told = twin(kind, peer).take("watch", "r")

@@ -32,9 +32,11 @@ def clean_environment() -> dict[str, str]:
 class Program:
     """A process that is ended with everything it started when the block ends."""
 
-    def __init__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, program: str = sys.executable
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [program, *arguments],
             cwd=cwd,
             env=clean_environment() | dict(env or {}),
             stdin=subprocess.DEVNULL,

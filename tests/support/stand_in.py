@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         nothing = Refusal(404, "ERR-PYOCO-0033", f"nothing at {self.path}")
         self._answer(there, there.answers.get(self.path.partition("?")[0], nothing))
 
-    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that the library looks for
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that the library looks for
 
     def _answer(self, there: StandIn, answer: Any) -> None:
         match answer:

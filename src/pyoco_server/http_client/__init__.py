@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from pyoco_server.http_client.client import PyocoHttpClient
     from pyoco_server.http_client.connection import Timing
     from pyoco_server.http_client.errors import (
+        CommandRejected,
         Conflict,
         Forbidden,
         GatewayFailed,
         GatewayUnreachable,
+        GraphNotFound,
+        GraphVersionConflict,
         IdempotencyConflict,
         InvalidRequest,
         NotFound,
@@ -33,6 +36,24 @@ if TYPE_CHECKING:
         WheelNotFound,
         WheelVersionConflict,
         WorkerNotFound,
+    )
+    from pyoco_server.http_client.execution_shapes import (
+        EXECUTION_ENDS,
+        Claim,
+        CommandAccepted,
+        EventPage,
+        ExecutionEvent,
+        ExecutionNode,
+        ExecutionPage,
+        ExecutionSnapshot,
+        ExecutionStatus,
+        ExecutionSummary,
+        GraphDocument,
+        GraphPage,
+        GraphSummary,
+        NodeStatus,
+        WaitingNode,
+        WaitPage,
     )
     from pyoco_server.http_client.shapes import (
         TERMINAL,
@@ -62,18 +83,35 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "EXECUTION_ENDS",
     "TERMINAL",
     "AsyncPyocoHttpClient",
+    "Claim",
+    "CommandAccepted",
+    "CommandRejected",
     "Conflict",
     "DeadLetter",
     "DeadLetterPage",
+    "EventPage",
+    "ExecutionEvent",
+    "ExecutionNode",
+    "ExecutionPage",
+    "ExecutionSnapshot",
+    "ExecutionStatus",
+    "ExecutionSummary",
     "Forbidden",
     "GatewayFailed",
     "GatewayUnreachable",
+    "GraphDocument",
+    "GraphNotFound",
+    "GraphPage",
+    "GraphSummary",
+    "GraphVersionConflict",
     "Health",
     "IdempotencyConflict",
     "InvalidRequest",
     "LogEntry",
+    "NodeStatus",
     "NotFound",
     "OrphanPossible",
     "PyocoClientError",
@@ -98,7 +136,9 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
+    "WaitPage",
     "WaitTimeout",
+    "WaitingNode",
     "WheelArtifact",
     "WheelDeleted",
     "WheelHistoryEvent",
@@ -112,6 +152,24 @@ __all__ = [
 ]
 
 _HOME = {"AsyncPyocoHttpClient": "async_client", "PyocoHttpClient": "client", "Timing": "connection"}
+_EXECUTION_SHAPES = (
+    "EXECUTION_ENDS",
+    "Claim",
+    "CommandAccepted",
+    "EventPage",
+    "ExecutionEvent",
+    "ExecutionNode",
+    "ExecutionPage",
+    "ExecutionSnapshot",
+    "ExecutionStatus",
+    "ExecutionSummary",
+    "GraphDocument",
+    "GraphPage",
+    "GraphSummary",
+    "NodeStatus",
+    "WaitPage",
+    "WaitingNode",
+)
 _SHAPES = (
     "DeadLetter",
     "DeadLetterPage",
@@ -143,10 +201,15 @@ _SHAPES = (
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME.get(name) or ("shapes" if name in _SHAPES else "errors")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    value: object = getattr(import_module(f"{__name__}.{_home(name)}"), name)
     globals()[name] = value
     return value
+
+
+def _home(name: str) -> str:
+    if name in _EXECUTION_SHAPES:
+        return "execution_shapes"
+    return _HOME.get(name) or ("shapes" if name in _SHAPES else "errors")
 
 
 def __dir__() -> list[str]:

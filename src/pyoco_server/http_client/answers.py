@@ -6,12 +6,15 @@ import json
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.errors import (
+    CommandRejected,
     Conflict,
     Forbidden,
     GatewayFailed,
     GatewayUnreachable,
+    GraphNotFound,
+    GraphVersionConflict,
     IdempotencyConflict,
     InvalidRequest,
     NotFound,
@@ -38,7 +41,10 @@ BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0020": WorkerNotFound,
     "ERR-PYOCO-0022": WheelVersionConflict,
     "ERR-PYOCO-0023": WheelNotFound,
+    "ERR-PYOCO-0030": CommandRejected,
     "ERR-PYOCO-0047": IdempotencyConflict,
+    "ERR-PYOCO-0056": GraphNotFound,
+    "ERR-PYOCO-0057": GraphVersionConflict,
 }
 BY_STATUS: dict[int, type[PyocoHttpError]] = {
     400: InvalidRequest,
@@ -95,6 +101,8 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
         message=_string(body, "message"),
         hint=_string(body, "hint"),
         retry_after=_retry_after_sec(response.headers.get("retry-after"), now),
+        code=_string(body, "code"),
+        guard=_string(body, "guard"),
     )
 
 
@@ -141,7 +149,23 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
         body = json.loads(_text(response))
     except (ValueError, RecursionError):
         return {}
-    return body if isinstance(body, dict) else {}
+    if not isinstance(body, dict):
+        return {}
+    return _of_executions(body["error"]) if isinstance(body.get("error"), dict) else body
+
+
+def _of_executions(error: dict[str, Any]) -> dict[str, Any]:
+    """The error that executions, waits and graphs tell, under the names that everything else has."""
+    found = error.get("details")
+    details = found if isinstance(found, dict) else {}
+    return {
+        "code": error.get("code"),
+        "detail": error.get("message"),
+        "err_id": details.get("errId"),
+        "msg_id": details.get("msgId"),
+        "hint": details.get("hint"),
+        "guard": details.get("guard"),
+    }
 
 
 def _string(body: dict[str, Any], name: str) -> str | None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyoco_server.http_client import calls
-from pyoco_server.http_client.calls import Call, Words
+from pyoco_server.http_client.async_execution_methods import AsyncExecutionMethods
+from pyoco_server.http_client.async_node_methods import AsyncNodeMethods
+from pyoco_server.http_client.call_parts import Words
 from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
 from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
 from pyoco_server.http_client.shapes import (
@@ -47,10 +49,8 @@ from pyoco_server.http_client.wheel_files import (
 if TYPE_CHECKING:
     import httpx
 
-T = TypeVar("T")
 
-
-class AsyncPyocoHttpClient:
+class AsyncPyocoHttpClient(AsyncExecutionMethods, AsyncNodeMethods):
     """A client of one gateway; close it, or use it in an `async with`. May be shared by tasks.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
@@ -351,6 +351,3 @@ class AsyncPyocoHttpClient:
     async def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""
         return await self._send(calls.get_metrics())
-
-    async def _send(self, call: Call[T]) -> T:
-        return await self._wire.run(self._scripts.send(call, self._connection))

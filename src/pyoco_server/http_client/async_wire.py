@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, TypeVar, assert_never
 
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Effect, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.lean_httpx import httpx

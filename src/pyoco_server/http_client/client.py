@@ -7,11 +7,13 @@ a program that only shows its help need not wait for it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyoco_server.http_client import calls
-from pyoco_server.http_client.calls import Call, Words
+from pyoco_server.http_client.call_parts import Words
 from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
+from pyoco_server.http_client.execution_methods import ExecutionMethods
+from pyoco_server.http_client.node_methods import NodeMethods
 from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
 from pyoco_server.http_client.shapes import (
     DeadLetterPage,
@@ -46,10 +48,8 @@ from pyoco_server.http_client.wheel_files import (
 if TYPE_CHECKING:
     import httpx
 
-T = TypeVar("T")
 
-
-class PyocoHttpClient:
+class PyocoHttpClient(ExecutionMethods, NodeMethods):
     """A client of one gateway; close it, or use it in a `with`. May be shared by threads.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
@@ -344,6 +344,3 @@ class PyocoHttpClient:
     def get_metrics(self) -> str:
         """The gateway's figures in the text format of Prometheus."""
         return self._send(calls.get_metrics())
-
-    def _send(self, call: Call[T]) -> T:
-        return self._wire.run(self._scripts.send(call, self._connection))

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 
 T = TypeVar("T")
 

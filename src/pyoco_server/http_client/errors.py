@@ -8,9 +8,12 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   ├── NotFound              404
 │   │   ├── RunNotFound       ERR-PYOCO-0005
 │   │   ├── WorkerNotFound    ERR-PYOCO-0020
-│   │   └── WheelNotFound     ERR-PYOCO-0023
+│   │   ├── WheelNotFound     ERR-PYOCO-0023
+│   │   └── GraphNotFound     ERR-PYOCO-0056
 │   ├── Conflict              409
+│   │   ├── CommandRejected       ERR-PYOCO-0030: `guard` says which rule of executions it ran into
 │   │   ├── WheelVersionConflict  ERR-PYOCO-0022
+│   │   ├── GraphVersionConflict  ERR-PYOCO-0057
 │   │   └── IdempotencyConflict   ERR-PYOCO-0047
 │   ├── TooLarge              413
 │   ├── Unavailable           502, 503, 504, 429
@@ -38,7 +41,11 @@ class PyocoClientError(Exception):
 
 
 class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
-    """The gateway, or somebody on the way to it, answered with an error."""
+    """The gateway, or somebody on the way to it, answered with an error.
+
+    `code` is its word for programs where executions, waits and graphs are spoken of; `guard` is the rule that refused a
+    command.
+    """
 
     def __init__(
         self,
@@ -51,8 +58,12 @@ class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
         message: str | None = None,
         hint: str | None = None,
         retry_after: float | None = None,
+        code: str | None = None,
+        guard: str | None = None,
     ) -> None:
         self.detail = detail
+        self.code = code
+        self.guard = guard
         self.err_id = err_id
         self.msg_id = msg_id
         self.message = message
@@ -93,12 +104,24 @@ class WheelNotFound(NotFound):
     """There is no such wheel."""
 
 
+class GraphNotFound(NotFound):
+    """There is no such graph, or not for this caller."""
+
+
 class Conflict(PyocoHttpError):
     """It does not fit the present state."""
 
 
+class CommandRejected(Conflict):
+    """The command does not fit the execution as it is: `guard` is the rule, as CANCEL_REQUESTED or NODE_HELD."""
+
+
 class WheelVersionConflict(Conflict):
     """The same or a newer version of this package is registered."""
+
+
+class GraphVersionConflict(Conflict):
+    """Another version of the graph is the present one."""
 
 
 class IdempotencyConflict(Conflict):

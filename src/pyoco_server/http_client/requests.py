@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.lean_httpx import httpx
 

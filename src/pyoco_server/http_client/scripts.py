@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from pyoco_server.http_client import answers, calls
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.errors import PyocoClientError, PyocoHttpError
@@ -16,13 +17,17 @@ from pyoco_server.http_client.retry import Trouble, pause_sec
 T = TypeVar("T")
 
 
-def send(call: Call[T], connection: Connection) -> Script[T]:
-    """The result of a call, after as many tries as are allowed."""
+def send(call: Call[T], connection: Connection, *, silence_sec: float | None = None, unsure: bool = False) -> Script[T]:
+    """The result of a call, after as many tries as are allowed.
+
+    `silence_sec`: how long an answer may take to begin, where that is another time than usual; `unsure`: something that
+    belongs to it was done already.
+    """
     timing = connection.timing
     began = timing.monotonic()
-    failures, unsure = 0, False
+    failures = 0
     while True:
-        answer: httpx.Response | httpx.RequestError = yield Transmit(call)
+        answer: httpx.Response | httpx.RequestError = yield Transmit(call, silence_sec)
         if isinstance(answer, httpx.Response) and answer.is_success:
             return answers.result(call, answer)
         failures += 1
@@ -60,12 +65,17 @@ def within(connection: Connection, seconds: float | None) -> Connection:
 
 def all_runs(connection: Connection, **filters: Any) -> Script[None]:
     """Tells every run that matches, page after page."""
+    yield from all_items(lambda cursor: calls.list_runs_page(cursor=cursor, **filters), connection, "next_cursor")
+
+
+def all_items(page_at: Callable[[str], Call[Any]], connection: Connection, next_name: str) -> Script[None]:
+    """Tells the items of every page; `page_at` asks for the one at a cursor, which is empty for the first."""
     cursor = ""
     while True:
-        page = yield from send(calls.list_runs_page(cursor=cursor, **filters), connection)
+        page = yield from send(page_at(cursor), connection)
         for item in page["items"]:
             yield Tell(item)
-        following = page.get("next_cursor")
+        following = page.get(next_name)
         if not following:
             return
         if following == cursor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pyoco_server.http_client import answers, calls
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.errors import NotFound, PyocoHttpError, WheelVersionConflict

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, TypeVar, assert_never
 
-from pyoco_server.http_client.calls import Call
+from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.effects import Close, Effect, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.lean_httpx import httpx

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.problems import STATUS, run_body
+from pyoco_server.http_api.problems import STATUS, execution_body, run_body
 from pyoco_server.http_client import answers, calls, errors
 from pyoco_server.http_client.retry import Trouble
 
@@ -45,12 +45,35 @@ def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type)
     assert raised.hint in str(found)
 
 
+@pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
+def test_every_error_arrives_the_same_in_the_words_of_executions(declared: type) -> None:
+    raised = declared("what is so", guard="NODE_HELD")
+
+    found = answers.error_of(answer(STATUS[raised.kind], execution_body(raised, "en")), NOW)
+
+    assert isinstance(found, BY_KIND[raised.kind])
+    assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
+    assert (found.detail, found.hint) == ("what is so", raised.hint)
+    assert (found.code, found.guard) == (raised.code, "NODE_HELD")
+
+
+@pytest.mark.parametrize("error", [{}, {"code": 1, "message": [], "details": "no"}, {"details": {"errId": 5}}])
+def test_half_an_error_in_the_words_of_executions_is_an_error_all_the_same(error: object) -> None:
+    found = answers.error_of(answer(409, {"error": error}), NOW)
+
+    assert type(found) is errors.Conflict
+    assert (found.code, found.guard, found.err_id) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("err_id", "status", "kind"),
     [
         ("ERR-PYOCO-0005", 404, errors.RunNotFound),
         ("ERR-PYOCO-0020", 404, errors.WorkerNotFound),
         ("ERR-PYOCO-0033", 404, errors.NotFound),
+        ("ERR-PYOCO-0056", 404, errors.GraphNotFound),
+        ("ERR-PYOCO-0030", 409, errors.CommandRejected),
+        ("ERR-PYOCO-0057", 409, errors.GraphVersionConflict),
         ("ERR-PYOCO-0004", 503, errors.OrphanPossible),
         ("ERR-PYOCO-9999", 418, errors.UnexpectedAnswer),
     ],

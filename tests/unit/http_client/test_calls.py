@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.http_client import calls
+from pyoco_server.http_client.call_parts import Call
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_workflow_is_sent_as_a_file_beside_its_flow_name_and_tag() -> None:
     assert call.makes
 
 
-CHANGES: list[tuple[Callable[..., calls.Call[Any]], tuple[Any, ...]]] = [
+CHANGES: list[tuple[Callable[..., Call[Any]], tuple[Any, ...]]] = [
     (calls.submit_run, ("hello", None, None, None, None)),
     (calls.submit_run_yaml, ("version: 1\n", None, "main", None)),
     (calls.cancel_run, ("r", None)),
@@ -97,7 +98,7 @@ CHANGES: list[tuple[Callable[..., calls.Call[Any]], tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("make", "arguments"), CHANGES, ids=[make.__name__ for make, _ in CHANGES])
 def test_every_change_has_a_key_the_callers_or_a_new_one(
-    make: Callable[..., calls.Call[Any]], arguments: tuple[Any, ...]
+    make: Callable[..., Call[Any]], arguments: tuple[Any, ...]
 ) -> None:
     made = [make(*arguments).idempotency_key or "" for _ in range(2)]
 

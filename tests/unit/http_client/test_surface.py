@@ -10,11 +10,20 @@ import pytest
 import pyoco_server.http_client as sdk
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
 
-STREAMS = {"watch", "iter_runs", "follow_run_logs"}
+STREAMS = {
+    "watch",
+    "iter_runs",
+    "follow_run_logs",
+    "iter_executions",
+    "iter_events",
+    "follow_events",
+    "iter_waits",
+    "iter_graphs",
+}
 
 
 def methods(kind: type) -> dict[str, object]:
-    return {name: value for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)}
+    return {name: value for name, value in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
 
 def signature(function: object) -> str:
@@ -46,3 +55,12 @@ def test_every_public_name_is_there(name: str) -> None:
 def test_there_are_no_other_names() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         sdk.Nonsense  # noqa: B018 - asking for it is the test
+
+
+def test_whatever_changes_something_takes_a_key() -> None:
+    looks = ("get_", "list_", "iter_", "follow_", "watch", "wait", "health", "explain_", "download_", "close")
+    changing = {name: value for name, value in methods(PyocoHttpClient).items() if not name.startswith(looks)}
+
+    assert {"execute", "claim_node", "put_graph", "submit_run"} <= set(changing)
+    for name, function in changing.items():
+        assert "idempotency_key" in signature(function), name

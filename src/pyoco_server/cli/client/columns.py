@@ -9,9 +9,22 @@ from rich.cells import cell_len, set_cell_size
 Row = Sequence[str]
 
 # Columns that are cut when a terminal is too narrow; ids, statuses and times never are: a cut id is worth nothing.
-FLEXIBLE = ("ERROR", "DETAIL", "FLOW", "TASK", "TAGS")
+FLEXIBLE = ("ERROR", "DETAIL", "PROMPT", "TITLE", "FLOW", "GRAPH", "TASK", "TAGS")
 # Columns that are left out, in this order, where cutting is not enough: a line that goes on below is hard to read.
-DISPENSABLE = ("HIDDEN", "FLOWS", "SHA256", "WORKER", "TAG", "SOURCE", "ACTOR", "UPDATED", "TIME", "MODIFIED")
+DISPENSABLE = (
+    "HIDDEN",
+    "FLOWS",
+    "SHA256",
+    "WORKER",
+    "TAG",
+    "SOURCE",
+    "ACTOR",
+    "UPDATED",
+    "TIME",
+    "MODIFIED",
+    "DEADLINE",
+    "SINCE",
+)
 MIN_WIDTH = 8
 GAP = "  "
 

@@ -52,6 +52,21 @@ def run_goes_on(run_id: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def goes_on(execution_id: str) -> Iterator[None]:
+    """The same for an execution."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.say(
+            output.in_words(
+                f"no longer waiting; the execution goes on. To stop it: pyoco-client cancel {execution_id}",
+                f"待機を終了しました。execution は継続しています。停止するには: pyoco-client cancel {execution_id}",
+            )
+        )
+        raise
+
+
 def _newer(run: Json, event: Json) -> Json:
     """What is known after an event: a heartbeat says less than a snapshot does, and takes nothing back."""
     return {**run, **(event.get("snapshot") or {})}

@@ -8,7 +8,15 @@ import typer
 
 from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, connected, reaches_server
-from pyoco_server.cli.client.options import IncludeOption, LabelsOption, ListOutput, Status, checked_id, labels
+from pyoco_server.cli.client.options import (
+    IncludeOption,
+    LabelsOption,
+    LimitOption,
+    ListOutput,
+    Status,
+    checked_id,
+    labels,
+)
 from pyoco_server.cli.client.render import RUN_HEAD, WORKER_HEAD, run_row, worker_row
 from pyoco_server.cli.plain import lines
 from pyoco_server.errors import InvalidUsage
@@ -16,7 +24,6 @@ from pyoco_server.errors import InvalidUsage
 StatusOption = Annotated[Status | None, typer.Option(case_sensitive=False, help="Only runs of this status.")]
 FlowOption = Annotated[str | None, typer.Option("--flow", help="Only runs of this flow.")]
 TagFilter = Annotated[str | None, typer.Option("--tag", help="Only runs with this routing tag.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
 State = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,8 +32,9 @@ FRAMES_PER_SEC = 10
 class Board:
     """The newest snapshot, and the server's clock as far as its events tell it."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, styles: Mapping[str, str] = STYLES) -> None:
         self._clock = clock
+        self._styles = styles
         self._ahead_sec = 0.0
         self._run: Json = {}
 
@@ -50,7 +51,7 @@ class Board:
         yield self._headline(now)
         rows, left_out = fitting(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
         if rows:
-            yield from table(TASK_HEAD, rows, options.max_width)
+            yield from table(TASK_HEAD, rows, options.max_width, self._styles)
         if left_out:
             counts = ", ".join(f"{count} {text(status)}" for status, count in left_out.items())
             yield Text(f"… and {counts}", style="dim")
@@ -58,7 +59,7 @@ class Board:
     def _headline(self, now: float | None) -> Text:
         status = text(self._run.get("status"))
         line = Text(f"{text(self._run.get('flow_name'))} ")
-        line.append(status, style=STYLES.get(status, ""))
+        line.append(status, style=self._styles.get(status, ""))
         taken = took_sec(self._run, now)
         if taken is not None:
             line.append(f"  {duration(taken)}")
@@ -69,9 +70,9 @@ class Board:
 
 
 @contextmanager
-def live_board() -> Iterator[Callable[[Any, float | None], None]]:
+def live_board(styles: Mapping[str, str] = STYLES) -> Iterator[Callable[[Any, float | None], None]]:
     """A board on the terminal for as long as the block lasts; what it shows last stays there."""
-    board = Board()
+    board = Board(styles=styles)
     with Live(board, console=console(), refresh_per_second=FRAMES_PER_SEC, vertical_overflow="crop") as drawn:
 
         def show(run: Any, ts: float | None) -> None:

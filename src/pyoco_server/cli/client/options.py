@@ -40,6 +40,8 @@ RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output
 ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
 TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
 IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
+LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
+CursorOption = Annotated[str | None, typer.Option(help="Go on where a page ended: its nextCursor.")]
 LabelsOption = Annotated[
     list[str] | None, typer.Option("--tags", help="Labels, joined by commas; may be repeated.", metavar="LABEL,…")
 ]

@@ -10,7 +10,18 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client import dead_letters, doctor, first_steps, lists, logs, runs, screen, wheels
+from pyoco_server.cli.client import (
+    dead_letters,
+    doctor,
+    executions,
+    first_steps,
+    graphs,
+    lists,
+    logs,
+    runs,
+    screen,
+    wheels,
+)
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, TokenOption, Where
 from pyoco_server.cli.client.lean import LeanCommand, LeanGroup
 from pyoco_server.cli.client.options import EXAMPLE_ID
@@ -39,6 +50,13 @@ COMMANDS = (
     Entry("logs", logs.logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
     Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
+    Entry("execute", executions.execute, "execute release --param version=1.4.0 --watch"),
+    Entry("execution", executions.execution, f"execution {EXAMPLE_ID}"),
+    Entry("events", executions.events, f"events {EXAMPLE_ID} --follow"),
+    Entry("waits", executions.waits, "waits --graph-id release --output table"),
+    Entry("approve", executions.approve, f"approve {EXAMPLE_ID} --answer '{{\"ship\": true}}'"),
+    Entry("graphs", graphs.graphs, "graphs --output table"),
+    Entry("graph-put", graphs.graph_put, "graph-put examples/release.yaml --graph-id release"),
     Entry("workers", lists.workers, "workers --scope all --output table"),
     Entry("wheels", wheels.wheels, "wheels --output table"),
     Entry("wheel-history", wheels.history, "wheel-history --limit 20 --action upload --output table"),

@@ -15,20 +15,34 @@ from pyoco_server.cli.plain import line
 Json = Mapping[str, Any]
 Row = Sequence[str]
 
-TERMINAL = ("COMPLETED", "FAILED", "CANCELLED")
+TERMINAL = ("COMPLETED", "FAILED", "CANCELLED", "CANCELED")
 STYLES = {
     "COMPLETED": "green",
     "SUCCEEDED": "green",
     "FAILED": "bold red",
     "CANCELLED": "yellow",
+    "CANCELED": "yellow",
     "CANCELLING": "yellow",
+    "WAITING": "magenta",
     "RUNNING": "cyan",
+    "ACTIVE": "cyan",
     "IDLE": "green",
     "DISCONNECTED": "red",
     "PENDING": "dim",
     "STOPPED_GRACEFUL": "dim",
 }
-MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "PENDING": "·"}
+# A node that is idle has not begun; a worker that is idle is as it should be.
+NODE_STYLES = STYLES | {"IDLE": "dim", "READY": ""}
+MARKS = {
+    "SUCCEEDED": "✓",
+    "FAILED": "✗",
+    "CANCELLED": "■",
+    "CANCELED": "■",
+    "PENDING": "·",
+    "IDLE": "·",
+    "READY": "○",
+    "WAITING": "?",
+}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 RUN_HEAD = ("RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR")
 WORKER_HEAD = ("WORKER_ID", "STATE", "TAGS", "SLOTS", "LAST_SEEN", "RUN", "HIDDEN", "FLOWS", "WHEELS")
@@ -244,7 +258,7 @@ def fitting(rows: Sequence[Row], room: int) -> tuple[list[Row], dict[str, int]]:
     """The rows that fit, those that need an eye first, in their order; and how many of each status are left out."""
     if len(rows) <= room:
         return list(rows), {}
-    rank = {"FAILED": 0, "RUNNING": 1, "CANCELLED": 2, "PENDING": 3}
+    rank = {"FAILED": 0, "WAITING": 1, "RUNNING": 1, "CANCELLED": 2, "CANCELED": 2, "READY": 3, "PENDING": 3, "IDLE": 3}
     by_need = sorted(range(len(rows)), key=lambda place: (rank.get(rows[place][2], 4), place))
     shown = set(by_need[: max(0, room - 1)])
     left_out: dict[str, int] = {}

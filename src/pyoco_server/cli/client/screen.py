@@ -49,7 +49,9 @@ def console() -> Console:
     return Console(markup=False, emoji=False, highlight=False, force_terminal=True)
 
 
-def table(head: Sequence[str], rows: Iterable[Row], room: int | None = None) -> list[Text]:
+def table(
+    head: Sequence[str], rows: Iterable[Row], room: int | None = None, styles: Mapping[str, str] = STYLES
+) -> list[Text]:
     """The lines of a table; a status has its colour wherever it stands."""
     from rich.text import Text
 
@@ -58,16 +60,16 @@ def table(head: Sequence[str], rows: Iterable[Row], room: int | None = None) -> 
     first, *rest = aligned(head, rows, room)
     lines = [Text(GAP.join(first), style="bold")]
     for cells in rest:
-        style = next((STYLES[word] for cell in cells if (word := cell.strip()) in STYLES), "")
+        style = next((styles[word] for cell in cells if (word := cell.strip()) in styles), "")
         one = Text()
         for place, cell in enumerate(cells):
             one.append(GAP if place else "")
-            one.append(cell, style=style if cell.strip() in STYLES or len(cell) == 1 else "")
+            one.append(cell, style=style if cell.strip() in styles or len(cell) == 1 else "")
         lines.append(one)
     return lines
 
 
-def write_table(head: Sequence[str], rows: Iterable[Row]) -> None:
+def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, str] = STYLES) -> None:
     """A table, drawn once: in colour and within its width on a terminal, whole and plain elsewhere."""
     if not is_terminal():
         for line in table(head, rows):
@@ -75,7 +77,7 @@ def write_table(head: Sequence[str], rows: Iterable[Row]) -> None:
         return
     board = console()
     with board.capture() as drawn:
-        for line in table(head, rows, board.width):
+        for line in table(head, rows, board.width, styles):
             board.print(line, soft_wrap=True)
     write(drawn.get().rstrip("\n"))
 
@@ -83,8 +85,9 @@ def write_table(head: Sequence[str], rows: Iterable[Row]) -> None:
 def write_page(page: Mapping[str, Any], head: Sequence[str], row: Callable[[Mapping[str, Any]], Row]) -> None:
     """The items of a page as a table; how to go on is for people, not for what reads the table."""
     write_table(head, [row(item) for item in page["items"]])
-    if page.get("next_cursor"):
-        output.say(f"{output.in_words('next page', '次のページ')}: --cursor {page['next_cursor']}")
+    following = page.get("next_cursor") or page.get("nextCursor")
+    if following:
+        output.say(f"{output.in_words('next page', '次のページ')}: --cursor {following}")
 
 
 def ready() -> None:

@@ -1,0 +1,249 @@
+"""The worker in bash as a process beside a real gateway: an approval, a cancel, a restart, its own end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.http_client import PyocoHttpClient
+from support.processes import wait_for_exit
+from support.programs import ROOT, Program, address_of, descendants, server, up
+from support.shells import Shell
+from support.terminal import Terminal
+
+SCRIPT = ROOT / "examples" / "release_worker.sh"
+RELEASE = ROOT / "examples" / "release.yaml"
+QUICK = {"PYOCO_HTTP_WATCH_HEARTBEAT_SEC": "1"}
+NEEDED = ("bash", "curl", "jq")
+
+needs_tools = pytest.mark.skipif(
+    any(shutil.which(tool) is None for tool in NEEDED), reason=f"the worker needs {', '.join(NEEDED)}"
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with up(tmp_path_factory.mktemp("gateway"), env=QUICK) as system:
+        yield address_of(system)
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Path:
+    """Commands for every node of the release; `build` says which version it was asked for."""
+    folder = tmp_path / "steps"
+    folder.mkdir()
+    write_step(folder / "build", 'echo 40 >"$PROGRESS"\necho "version $(jq -r .input.version)"')
+    write_step(folder / "test", "jq -r '.params.platforms[0] + \" \" + .outputs.build.stdout'")
+    write_step(folder / "lint", "exit 0")
+    write_step(folder / "deploy", "jq -c .outputs.approve")
+    return folder
+
+
+def write_step(path: Path, body: str) -> None:
+    path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+    path.chmod(0o755)
+
+
+def slow_step(folder: Path) -> str:
+    """A command that ends when somebody opens the gate, and that starts another one; it says who they are."""
+    os.mkfifo(folder / "gate")
+    return f'sleep 600 &\necho "pids $$ $!" >&2\nread -r _ <{folder}/gate\nkill $!'
+
+
+@contextmanager
+def worker(address: str, folder: Path, graph_id: str, **more: str) -> Iterator[Program]:
+    env = {"PYOCO_SERVER": address, "GRAPH_ID": graph_id, "STEPS_DIR": str(folder / "steps"), "WORKER_ID": "w-1"}
+    program = Program(
+        str(SCRIPT), cwd=folder, env=env | {"LEASE_SEC": "3"} | more, program=shutil.which("bash") or "bash"
+    )
+    with program:
+        yield program
+
+
+def put_and_execute(shell: Shell, graph_id: str) -> str:
+    assert shell("graph-put", str(RELEASE), "--graph-id", graph_id).json()["created"] is True
+    started: str = shell("execute", graph_id, "--param", 'version="1.4.0"').json()["executionId"]
+    return started
+
+
+def ended(address: str, execution_id: str) -> Any:
+    """The execution once it is over."""
+    with PyocoHttpClient(address) as client:
+        for _ in client.follow_events(execution_id):
+            pass
+        return client.get_execution(execution_id)
+
+
+def outputs(execution: Any) -> dict[str, Any]:
+    return {node["nodeId"]: node.get("output") for node in execution["nodes"]}
+
+
+@needs_tools
+def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: str, tmp_path: Path, steps: Path) -> None:
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "release")
+
+    with worker(address, tmp_path, "release") as program:
+        for node in ("build", "test", "lint"):
+            program.err.wait_for(f"{node} ended with 0")
+        (wait,) = shell("waits", "--graph-id", "release").json()["items"]
+        assert "Ship this build?" in shell("waits", "--output", "table").out
+        assert re.search(r"approve +WAITING", shell("execution", execution_id).out)
+        shell("approve", execution_id, "--answer", '{"ship": true}').json()
+        program.err.wait_for("deploy ended with 0")
+        execution = ended(address, execution_id)
+
+    assert (wait["executionId"], wait["nodeId"]) == (execution_id, "approve")
+    assert execution["status"] == "COMPLETED"
+    assert outputs(execution) == {
+        "build": {"stdout": "version 1.4.0\n"},
+        "test": {"stdout": "linux version 1.4.0\n\n"},
+        "lint": {"stdout": ""},
+        "approve": {"ship": True},
+        "deploy": {"stdout": '{"ship":true}\n'},
+    }
+    events = shell("events", execution_id).out
+    assert re.search(r"NODE_STARTED +build .*by w-1", events)
+
+
+@needs_tools
+def test_a_rejected_release_fails_with_the_reason(address: str, tmp_path: Path, steps: Path) -> None:
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "rejected")
+
+    with worker(address, tmp_path, "rejected") as program:
+        program.err.wait_for("test ended")
+        program.err.wait_for("lint ended")
+        shell("approve", execution_id, "--reject", "--reason", "not on a friday").json()
+        execution = ended(address, execution_id)
+
+    assert execution["status"] == "FAILED"
+    assert "not on a friday" in shell("execution", execution_id).out
+
+
+@needs_tools
+def test_a_cancel_stops_the_command_and_all_that_it_started(address: str, tmp_path: Path, steps: Path) -> None:
+    write_step(steps / "build", slow_step(tmp_path))
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "cancelled")
+
+    with worker(address, tmp_path, "cancelled", LEASE_SEC="600") as program:
+        pids = started(program)
+        shell("cancel", execution_id, "--reason", "wrong branch").json()
+        program.err.wait_for("build ended with 143")
+        execution = ended(address, execution_id)
+
+    assert all(wait_for_exit(pid) for pid in pids)
+    assert execution["status"] == "CANCELED"
+    assert {node["status"] for node in execution["nodes"]} == {"CANCELED"}
+    assert execution["cancel"]["reason"] == "wrong branch"
+
+
+def started(program: Program) -> list[int]:
+    """The processes of the slow step, as soon as it has begun."""
+    return [int(pid) for pid in program.err.wait_for(r"pids (\d+) (\d+)").groups()]
+
+
+@needs_tools
+def test_a_worker_that_is_told_to_end_gives_its_node_to_the_next(address: str, tmp_path: Path, steps: Path) -> None:
+    build = (steps / "build").read_text()
+    write_step(steps / "build", slow_step(tmp_path))
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "handed-over")
+
+    with worker(address, tmp_path, "handed-over", LEASE_SEC="600") as first:
+        pids = started(first)
+        children = descendants(first.pid)
+        first.signal(signal.SIGTERM)
+        assert first.exit_code() == 0
+    (steps / "build").write_text(build)
+    with worker(address, tmp_path, "handed-over", WORKER_ID="w-2") as second:
+        second.err.wait_for("build begins .*attempt 2")
+        second.err.wait_for("build ended with 0")
+
+    assert all(wait_for_exit(pid) for pid in [*pids, *children])
+    with PyocoHttpClient(address) as client:
+        build_node = client.get_execution(execution_id)["nodes"][0]
+    assert (build_node["status"], build_node["attempt"], build_node["workerId"]) == ("SUCCEEDED", 2, "w-2")
+
+
+@needs_tools
+def test_a_worker_outlives_its_gateway(tmp_path: Path, steps: Path) -> None:
+    write_step(steps / "build", slow_step(tmp_path))
+    with up(tmp_path, env=QUICK) as gateway:
+        address = address_of(gateway)
+        execution_id = put_and_execute(Shell(address, tmp_path), "release")
+        with worker(address, tmp_path, "release") as program:
+            started(program)
+            gateway.signal(signal.SIGTERM)
+            gateway.exit_code()
+            (tmp_path / "gate").write_text("go\n")
+            program.err.wait_for("no answer to POST .*build/success")
+            port = address.rpartition(":")[2]
+            with server("up", "--port", port, "--data-dir", "data", cwd=tmp_path, env=QUICK) as again:
+                address_of(again)
+                program.err.wait_for("build ended with 0")
+                program.err.wait_for("test ended with 0")
+                with PyocoHttpClient(address) as client:
+                    build = client.get_execution(execution_id)["nodes"][0]
+
+    assert (build["status"], build["attempt"]) == ("SUCCEEDED", 1)
+
+
+@needs_tools
+def test_a_step_that_fails_fails_its_release(address: str, tmp_path: Path, steps: Path) -> None:
+    write_step(steps / "build", "exit 3")
+    execution_id = put_and_execute(Shell(address, tmp_path), "broken")
+
+    with worker(address, tmp_path, "broken") as program:
+        program.err.wait_for("build ended with 3")
+        execution = ended(address, execution_id)
+
+    assert execution["status"] == "FAILED"
+    assert execution["nodes"][0]["error"] == {"code": "EXIT_3", "message": "the command ended with 3"}
+
+
+@needs_tools
+def test_a_release_is_watched_on_a_terminal_with_its_progress(address: str, tmp_path: Path, steps: Path) -> None:
+    write_step(steps / "build", f'echo 42 >"$PROGRESS"\n{slow_step(tmp_path)}')
+    shell = Shell(address, tmp_path)
+    shell("graph-put", str(RELEASE), "--graph-id", "watched").json()
+    command = ["-m", "pyoco_server.cli.client", "execute", "watched", "--param", "version=1", "--watch"]
+
+    with (
+        worker(address, tmp_path, "watched"),
+        Terminal(*command, cwd=tmp_path, env=shell.env) as terminal,
+    ):
+        terminal.wait_for("42%")
+        (tmp_path / "gate").write_text("go\n")
+        terminal.wait_for("waits for approve")
+        (wait,) = shell("waits", "--graph-id", "watched").json()["items"]
+        shell("approve", wait["executionId"]).json()
+        code, drawn = terminal.end()
+
+    assert code == 0
+    assert re.search(r"execution \S+ COMPLETED in .* \(5 SUCCEEDED\)", drawn.splitlines()[-1])
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_what_is_missing_is_named_with_how_to_get_it(tmp_path: Path) -> None:
+    for tool in ("bash", "uname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or f"/bin/{tool}")
+
+    with Program(str(SCRIPT), cwd=tmp_path, env={"PATH": str(tmp_path)}, program=str(tmp_path / "bash")) as program:
+        assert program.exit_code() == 1
+    assert program.err.all() == ["release_worker.sh needs curl: apt install curl jq"]
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck here")
+def test_the_script_has_no_known_mistake(tmp_path: Path) -> None:
+    with Program(str(SCRIPT), cwd=tmp_path, program=shutil.which("shellcheck") or "shellcheck") as checked:
+        assert checked.exit_code() == 0, checked.said()

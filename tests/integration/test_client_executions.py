@@ -1,0 +1,379 @@
+"""The commands about executions and graphs: what they ask a server, and what they show of its answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client.program import app
+from pyoco_server.cli.correction import PROGRAM
+from support.stand_in import Events, Refusal, StandIn, stand_in
+
+ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+AT = "2026-01-01T00:00:{:06.3f}Z"
+ACCEPTED = {"executionId": ID, "command": "StartExecution", "accepted": True, "version": 3}
+
+
+def event(kind: str, second: float = 0.0, **payload: Any) -> dict[str, Any]:
+    actor = {"kind": "user", "id": "ann"}
+    return {"type": kind, "occurredAt": AT.format(second), "payload": payload, "actor": actor, "version": 1}
+
+
+def node(name: str, status: str, **more: Any) -> dict[str, Any]:
+    return {"nodeId": name, "status": status, "attempt": 1, "canceledByExecution": False, **more}
+
+
+CREATED = event("EXECUTION_CREATED", graph={"nodes": [{"id": "build"}, {"id": "approve"}]}, request={"flowName": "r"})
+HISTORY = [
+    CREATED,
+    event("EXECUTION_STARTED", attempt=0),
+    event("NODE_READY", nodeId="build"),
+    event("NODE_STARTED", 1.0, nodeId="build", attempt=2, workerId="w-1"),
+    event("NODE_PROGRESS_REPORTED", 2.0, nodeId="build", progress=42.0, message="compiling\x1b[2J"),
+    event("NODE_SUCCEEDED", 3.5, nodeId="build", attempt=2, output={"file": "app.tgz"}),
+    event("NODE_WAITING", 3.5, nodeId="approve", attempt=1, waitKey="go", prompt={"question": "Ship?"}),
+    event("NODE_SUCCEEDED", 4.0, nodeId="approve", attempt=1),
+    event("EXECUTION_COMPLETED", 4.0),
+]
+WAIT = {
+    "executionId": ID,
+    "graphId": "release",
+    "nodeId": "approve",
+    "attempt": 1,
+    "waitKey": "go",
+    "prompt": {"question": "Ship?"},
+    "waitingSince": None,
+    "deadlineAt": None,
+}
+EXECUTION = {
+    "executionId": ID,
+    "status": "ACTIVE",
+    "graphId": "release",
+    "graphVersion": 2,
+    "input": {"version": "1.4.0"},
+    "startedAt": AT.format(0),
+    "nodes": [
+        node("build", "SUCCEEDED", startedAt=AT.format(1), endedAt=AT.format(3.5), workerId="w-1"),
+        node("approve", "WAITING", waitKey="go", prompt={"question": "Ship?"}),
+        node("deploy", "IDLE", attempt=0),
+    ],
+}
+GRAPH = {"graphId": "release", "version": 2, "source": "graph", "nodeCount": 5, "edgeCount": 5, "updatedBy": "ann"}
+
+
+def stream(*history: dict[str, Any]) -> Events:
+    return Events(tuple((one["type"], one) for one in history))
+
+
+@pytest.fixture(autouse=True)
+def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    answers = {
+        "/executions": ACCEPTED,
+        f"/executions/{ID}/start": ACCEPTED,
+        f"/executions/{ID}": EXECUTION,
+        f"/executions/{ID}/events": {"executionId": ID, "items": HISTORY, "nextCursor": None},
+        f"/executions/{ID}/nodes/approve/resume": ACCEPTED | {"command": "ResumeNode"},
+        f"/executions/{ID}/nodes/approve/fail": ACCEPTED | {"command": "FailNode"},
+        "/waits": {"items": [WAIT], "nextCursor": "c-2"},
+        "/graphs": {"items": [GRAPH], "nextCursor": None},
+        "/graphs/release": GRAPH | {"created": True},
+    }
+    with stand_in(answers) as there:
+        monkeypatch.setenv("PYOCO_SERVER", there.address)
+        yield there
+
+
+def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", [PROGRAM, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        output.run(app, PROGRAM)
+    return ended.value.code
+
+
+def test_execute_creates_with_the_params_and_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    code = end(monkeypatch, "execute", "release", "--params", '{"a": 1}', "--param", "b=two", "--tag", "gpu")
+
+    assert code == 0
+    assert server.asked == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
+    assert json.loads(server.bodies[0]) == {"graphId": "release", "input": {"a": 1, "b": "two"}, "tag": "gpu"}
+    assert len({headers["Idempotency-Key"] for headers in server.headers}) == 1
+    assert json.loads(capsys.readouterr().out) == ACCEPTED
+
+
+def test_an_execution_is_watched_line_by_line_to_its_end_with_what_waits_for_somebody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+
+    code = end(monkeypatch, "execute", "release", "--watch")
+
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert code == 0
+    assert lines[4] == "2026-01-01T00:00:02.000Z  NODE_PROGRESS_REPORTED  build  user/ann  42% compiling\ufffd[2J"
+    assert lines[-1] == f"execution {ID} COMPLETED in 4.0s (2 SUCCEEDED)"
+    assert said.err == f"started: {ID}\nit waits for somebody: pyoco-client approve {ID} --node approve\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (
+            event("EXECUTION_FAILED", 2.0, error={"code": "E", "message": "no room"}),
+            "FAILED in 2.0s (2 CANCELED): E: no",
+        ),
+        (event("EXECUTION_CANCELED", 2.0, how="cooperative"), "CANCELED in 2.0s (2 CANCELED)"),
+    ],
+)
+def test_an_execution_that_does_not_complete_fails_the_command_that_watched(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    last: dict[str, Any],
+    told: str,
+) -> None:
+    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
+
+    assert end(monkeypatch, "execute", "release", "--watch") == 1
+    assert f"execution {ID} {told}" in capsys.readouterr().out
+
+
+def test_what_is_watched_by_a_program_are_json_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+
+    assert end(monkeypatch, "execute", "release", "--watch", "-o", "json") == 0
+
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["type"] for one in told] == [one["type"] for one in HISTORY]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["execution", ID, "-o", "json"], f"/executions/{ID}"),
+        (
+            ["waits", "--graph-id", "release", "--limit", "5", "--cursor", "c"],
+            "/waits?graphId=release&limit=5&cursor=c",
+        ),
+        (["graphs", "--q", "rel"], "/graphs?q=rel"),
+    ],
+    ids=["execution", "waits", "graphs"],
+)
+def test_a_command_asks_once_and_prints_the_answer_as_json(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    arguments: list[str],
+    asked: str,
+) -> None:
+    assert end(monkeypatch, *arguments) == 0
+
+    assert server.asked == [("GET", asked)]
+    assert json.loads(capsys.readouterr().out) == server.answers[asked.partition("?")[0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (
+            ["waits", "-o", "table"],
+            "EXECUTION_ID                          GRAPH    NODE     SINCE  DEADLINE  PROMPT\n"
+            f'{ID}  release  approve  -      -         {{"question": "Ship?"}}\n',
+        ),
+        (
+            ["graphs", "-o", "table"],
+            "GRAPH    VERSION  SOURCE  NODES  UPDATED  BY   TITLE\nrelease  2        graph   5      -        ann  -\n",
+        ),
+    ],
+    ids=["waits", "graphs"],
+)
+def test_tables_are_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    arguments: list[str],
+    shown: str,
+) -> None:
+    assert end(monkeypatch, *arguments) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_an_execution_is_shown_with_its_nodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "execution", ID) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert f"execution: {ID}" in lines
+    assert "graph:     release (version 2)" in lines
+    assert lines[-4:] == [
+        "   NODE     STATUS     TIME  WORKER  DETAIL",
+        "✓  build    SUCCEEDED  2.5s  w-1",
+        '?  approve  WAITING    -     -       waits for go {"question": "Ship?"}',
+        "·  deploy   IDLE       -     -",
+    ]
+
+
+def test_events_say_who_did_what_and_when(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "events", ID) == 0
+
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["WHEN", "EVENT", "NODE", "WHO", "DETAIL"]
+    assert len(rows) == len(HISTORY)
+    assert rows[3].split() == [
+        "2026-01-01T00:00:01.000Z",
+        "NODE_STARTED",
+        "build",
+        "user/ann",
+        *["by", "w-1", "(attempt", "2)"],
+    ]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_events_are_followed_to_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, form: str
+) -> None:
+    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+
+    assert end(monkeypatch, "events", ID, "--follow", "-o", form) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(HISTORY)
+
+
+def test_the_only_node_that_waits_is_approved_without_being_named(
+    monkeypatch: pytest.MonkeyPatch, server: StandIn
+) -> None:
+    assert end(monkeypatch, "approve", ID, "--answer", '{"ship": true}') == 0
+
+    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
+    assert json.loads(server.bodies[-1]) == {"resumeKey": "go", "answer": {"ship": True}, "attempt": 1}
+
+
+@pytest.mark.parametrize(("options", "message"), [([], "rejected"), (["--reason", "not today"], "not today")])
+def test_what_is_rejected_fails_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, server: StandIn, options: list[str], message: str
+) -> None:
+    assert end(monkeypatch, "approve", ID, "--node", "approve", "--reject", *options) == 0
+
+    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
+    assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
+
+
+def test_where_several_wait_they_are_listed_and_one_is_to_be_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    several = [node("approve", "WAITING", waitKey="go", prompt="Ship?"), node("sign off", "WAITING", waitKey="sign")]
+    server.answers[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
+
+    assert end(monkeypatch, "approve", ID) == 1
+
+    said = capsys.readouterr().err
+    assert "- approve: Ship?\n- sign off: sign\n" in said
+    assert "2 nodes wait" in said
+    assert f"example: pyoco-client approve {ID} --node approve" in said
+    assert end(monkeypatch, "approve", ID, "--node", "build") == 1
+    assert "'build' does not wait" in capsys.readouterr().err
+    assert [method for method, _ in server.asked] == ["GET", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "example"),
+    [
+        (["approve", "a/b"], "not an execution id", f"pyoco-client approve {ID}"),
+        (["approve", ID, "--reason", "x"], "needs --reject", f"pyoco-client approve {ID} --reason x --reject"),
+        (["approve", ID, "--reject", "--answer", "1"], "exclude", f"pyoco-client approve {ID} --answer 1"),
+        (["approve", ID, "--answer", "yes"], "not JSON", f"pyoco-client approve {ID} --answer"),
+        (["graph-put", "gone.yaml"], "No such file", "pyoco-client graph-put release.yaml"),
+        (["graph-put", ".", "--graph-id", "a/b"], "name of a graph", "pyoco-client graph-put . --graph-id release"),
+        (["execute"], "GRAPH_ID", "pyoco-client execute release"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_understood_asks_nothing_and_shows_a_command_that_can(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    arguments: list[str],
+    told: str,
+    example: str,
+) -> None:
+    assert end(monkeypatch, *arguments) == 1
+
+    said = capsys.readouterr()
+    assert (said.out, server.asked) == ("", [])
+    assert told in said.err
+    assert f"example: {example}" in said.err
+
+
+def test_nothing_that_waits_is_told_with_the_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
+
+    assert end(monkeypatch, "approve", ID) == 1
+    assert f"nothing waits in execution {ID} (COMPLETED)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "kind"),
+    [
+        ("release.yaml", "nodes: [build]\n", "application/yaml"),
+        ("release.json", '{"nodes":["build"]}', "application/json"),
+    ],
+)
+def test_a_graph_is_put_under_the_name_of_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: StandIn, file: str, content: str, kind: str
+) -> None:
+    (tmp_path / file).write_text(content)
+
+    assert end(monkeypatch, "graph-put", str(tmp_path / file), "--expected-version", "0") == 0
+
+    assert server.asked == [("PUT", "/graphs/release?expectedVersion=0")]
+    assert (server.bodies[0].decode(), server.headers[0]["Content-Type"]) == (content, kind)
+
+
+@pytest.mark.parametrize("content", ["[1]", "{"])
+def test_a_file_that_is_no_json_object_is_told_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, server: StandIn, content: str
+) -> None:
+    (tmp_path / "release.json").write_text(content)
+
+    assert end(monkeypatch, "graph-put", str(tmp_path / "release.json")) == 1
+    assert "release.json: not" in capsys.readouterr().err
+    assert server.asked == []
+
+
+def test_words_are_japanese_where_the_person_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
+    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+
+    assert end(monkeypatch, "execute", "release", "--watch") == 0
+    assert f"承認待ちです: pyoco-client approve {ID} --node approve" in capsys.readouterr().err
+
+
+def test_a_refusal_of_the_server_is_told_with_its_id(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/executions/{ID}/nodes/approve/resume"] = Refusal(409, "ERR-PYOCO-0030", "a cancel was requested")
+
+    assert end(monkeypatch, "approve", ID) == 1
+    assert "error: a cancel was requested [ERR-PYOCO-0030]" in capsys.readouterr().err
