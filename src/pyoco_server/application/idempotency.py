@@ -160,13 +160,18 @@ async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecor
 
 @asynccontextmanager
 async def _renewed(hold: _Hold) -> AsyncIterator[None]:
-    """Renew the lease for as long as the block lasts, and not a moment longer."""
-    renewing = asyncio.create_task(hold.renew())
+    """Renew the lease for as long as the block lasts, and not a moment longer; most are over before the first time."""
+    renewing: list[asyncio.Task[None]] = []
+    begin = asyncio.get_running_loop().call_later(
+        RENEW_EVERY_SEC, lambda: renewing.append(asyncio.create_task(hold.renew()))
+    )
     try:
         yield
     finally:
-        renewing.cancel()
-        await asyncio.wait([renewing])
+        begin.cancel()
+        for task in renewing:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 class _Hold:
@@ -191,12 +196,12 @@ class _Hold:
     async def renew(self) -> None:
         """Until cancelled, or until somebody else carries on."""
         while True:
-            await asyncio.sleep(RENEW_EVERY_SEC)
             try:
                 if not await self._write(lease_until=self._stores.clock.now() + LEASE_SEC):
                     return
             except PyocoError as error:
                 logger.warning("a lease was not renewed", extra={"err_id": error.err_id, "error": error.detail})
+            await asyncio.sleep(RENEW_EVERY_SEC)
 
     async def choose(self, resource_id: str) -> str:
         for _ in range(MAX_RACES):
