@@ -25,7 +25,7 @@ from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.commands import Command
 from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.ids import CommitId, RunId
 from pyoco_server.execution.snapshot import TRUNCATED, run_status
 from pyoco_server.execution.state import Execution, NodeStatus, nothing
 
@@ -38,14 +38,22 @@ LONGEST_REST_SEC = 0.1
 PAUSE_SEC = 0.5
 # Executions kept at hand: those that were asked about last.
 AT_HAND = 256
+# Commits of ours that are remembered of each.
+MAX_OURS = 1000
 
 
 @dataclass(slots=True)
 class _File:
-    """One execution at hand: as this process knows it, and as its snapshot was last stored by this process."""
+    """One execution at hand: as this process knows it, and as its snapshot was last stored by this process.
+
+    `read_at` is when it was last read from the stores; `ours` are the commits with a request's own id that were
+    appended to it here since then. So it has nothing in it that came into being later, and is not among those.
+    """
 
     execution: Execution | None = None
     stored: LoadedSnapshot | None = None
+    read_at: float = float("inf")
+    ours: set[CommitId] = field(default_factory=set)
     users: int = 0
     write_at: float | None = None
     rested_at: float = float("-inf")
@@ -54,6 +62,20 @@ class _File:
     @property
     def version_stored(self) -> int:
         return self.stored.execution.version if self.stored else 0
+
+    def was_read(self, now: float) -> None:
+        self.read_at = now
+        self.ours.clear()
+
+    def cannot_have(self, origin: Origin) -> bool:
+        """Whether the commit of this origin is surely not in it, so that nobody needs to be asked."""
+        return not origin.resumed and self.read_at < origin.begun_at and origin.commit_id not in self.ours
+
+    def note(self, handled: Handled, origin: Origin, now: float) -> None:
+        if handled.looked or len(self.ours) >= MAX_OURS:
+            self.was_read(now)
+        if origin.commit_id is not None and handled.commit_id is not None:
+            self.ours.add(handled.commit_id)
 
 
 class Desk:
@@ -73,7 +95,8 @@ class Desk:
         try:
             async with file.turn:
                 known = file.execution or await self._load(run_id, file)
-                handled = await commit(self._stores, known, command, origin)
+                handled = await commit(self._stores, known, command, origin, is_new=file.cannot_have(origin))
+                file.note(handled, origin, self._now())
                 if handled.execution.exists:
                     file.execution = handled.execution
                     await self._keep(run_id, file, known)
@@ -128,6 +151,7 @@ class Desk:
     async def _load(self, run_id: RunId, file: _File) -> Execution:
         loaded = await self._stores.snapshots.load(run_id)
         file.stored = loaded
+        file.was_read(self._now())
         return loaded.execution if loaded else nothing(run_id)
 
     async def _keep(self, run_id: RunId, file: _File, before: Execution) -> None:
@@ -155,6 +179,7 @@ class Desk:
         elif TRUNCATED in file.stored.value:
             # What its snapshot had to give up is given up here too: the log has it, and nobody decides by it.
             file.execution = LoadedSnapshot.read(file.stored.value, file.stored.revision).execution
+            file.was_read(self._now())
 
     async def _write_left(self) -> None:
         while self._left:

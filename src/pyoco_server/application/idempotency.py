@@ -90,6 +90,7 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
     Answers that are a success or a guard's refusal are kept. Whatever else comes of the work is not: the next who sends
     the request carries on at once, because a part of it may be done.
     """
+    begun_at = stores.clock.monotonic()
     first = Record(
         idempotency_key=asked.key,
         endpoint=asked.endpoint,
@@ -109,6 +110,7 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,
         resumed=created is None,
+        begun_at=begun_at,
         hold=hold,
     )
     return await _done(hold, Turn(origin, stored.record.resource_id, hold), work)
