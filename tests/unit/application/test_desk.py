@@ -274,3 +274,29 @@ async def test_only_so_many_requests_are_remembered_and_then_all_are_asked_about
     await desk.handle(run_id, progress(world, 9), origin)
 
     assert hold.asked == 1
+
+
+async def test_what_others_may_wait_for_is_written_before_what_gathers(world: World) -> None:
+    gathering, waited_for = await begun(world), await begun(world)
+    async with writing(Desk(world.stores)) as desk:
+        await desk.handle(gathering, take(world), USER)
+        await world.faults.done("snapshots.advance")
+        handled = await desk.handle(gathering, progress(world, 7), USER)
+
+        await desk.handle(waited_for, take(world), USER)
+        await world.faults.done("snapshots.advance", times=2)
+
+        assert await version_shown(world, gathering) < handled.execution.version
+
+
+async def test_what_gathers_is_written_at_once_with_something_that_others_may_wait_for(world: World) -> None:
+    run_id = await begun(world)
+    async with writing(Desk(world.stores)) as desk:
+        await desk.handle(run_id, take(world), USER)
+        await world.faults.done("snapshots.advance")
+        await desk.handle(run_id, progress(world, 7), USER)
+
+        handled = await desk.handle(run_id, take(world, B), USER)
+        await world.faults.done("snapshots.advance", times=2)
+
+        assert await version_shown(world, run_id) == handled.execution.version
