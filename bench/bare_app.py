@@ -13,6 +13,11 @@ def create_app() -> FastAPI:
         await request.body()
         return Response(ANSWER, media_type="application/json")
 
+    @app.post("/executions/{execution_id}/nodes/{node_id}/progress", status_code=202)
+    async def progress(request: Request) -> Response:
+        await request.body()
+        return Response(ANSWER, media_type="application/json", status_code=202)
+
     @app.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}

@@ -52,7 +52,14 @@ class Connection:
         self._buffer = b""
 
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
-        self._socket.sendall(request_bytes(method, path, body, headers))
+        self.send(request_bytes(method, path, body, headers))
+        return self.receive()
+
+    def send(self, request: bytes) -> None:
+        """The first half of a request: its answer is waited for by `receive`, when there is time."""
+        self._socket.sendall(request)
+
+    def receive(self) -> Answer:
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             self._receive()
         head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]

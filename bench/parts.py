@@ -5,6 +5,7 @@ import time
 from bench import limits, measures, run_logs, streams
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
+from bench.execution_parts import EXECUTION_PARTS
 from bench.load import LoadClient
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
@@ -204,4 +205,5 @@ PARTS: dict[str, Part] = {
     "logs": logs,
     "access": access,
     "wheels": wheels,
+    **EXECUTION_PARTS,
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 from bench.broker import Sync
 from bench.journal import Journal, Side
 from bench.load import LoadClient
-from bench.rows import CONNECTIONS, LIST_SIZES
+from bench.row import CONNECTIONS
+from bench.rows import LIST_SIZES
 from bench.stacks import Stack
 
 
@@ -30,6 +31,10 @@ class Scale:
     cancels: int = 12
     stream_events: int = 120
     log_lines: int = 200_000
+    raw_commands: int = 4000
+    claims_waited_for: int = 60
+    claims: int = 1000
+    fork_width: int = 1000
     list_sizes: tuple[int, ...] = LIST_SIZES
     list_requests: int = 50
     list_patience_sec: float = 3.0
@@ -49,6 +54,10 @@ QUICK = Scale(
     cancels=2,
     stream_events=30,
     log_lines=40_000,
+    raw_commands=1000,
+    claims_waited_for=15,
+    claims=200,
+    fork_width=200,
     list_sizes=LIST_SIZES[:1],
     list_requests=20,
     list_patience_sec=0.5,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.journal import Journal, Side
-from bench.rows import Row, limit_rows, product_rows
+from bench.row import Row
+from bench.rows import limit_rows, product_rows
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 HEADINGS = ("what", "unit", "ours", "spread", "peer", "spread", "ratio", "budget", "holds")

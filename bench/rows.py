@@ -1,15 +1,18 @@
 """The rows of the table, in order, with their budgets as data; a budget is about this product only."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from bench.execution_rows import execution_limit_rows, execution_rows
+from bench.row import (
+    CONNECTIONS,
+    LOAD_CLIENTS,
+    SYNC_WORDS,
+    Row,
+    at_least,
+    at_most,
+    rate_and_share_of_bare,
+    times_the_peer,
+)
 
-from bench.journal import Journal
-
-CONNECTIONS = (1, 16, 64)
-LOAD_CLIENTS = ("wrk", "built-in")
 LIST_SIZES = (100, 10_000, 100_000)
-SYNC_WORDS = {"interval": "buffered", "always": "fsynced"}
 FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}
 MORE_FILTER_WORDS = {
     "status": "a status",
@@ -25,63 +28,9 @@ MORE_FILTER_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """What the row must reach; `holds` answers None while a figure it needs is missing."""
-
-    text: str
-    holds: Callable[[Journal], bool | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table; `key` is its name in the JSON output and stays the same between versions."""
-
-    key: str
-    title: str
-    unit: str
-    better: Literal["higher", "lower"]
-    budget: Budget | None = None
-
-
-def at_most(key: str, value: float, unit: str) -> Budget:
-    def holds(journal: Journal) -> bool | None:
-        ours = journal.median("ours", key)
-        return None if ours is None else ours <= value
-
-    return Budget(text=f"≤ {value:g} {unit}", holds=holds)
-
-
-def at_least(key: str, value: float, unit: str) -> Budget:
-    def holds(journal: Journal) -> bool | None:
-        ours = journal.median("ours", key)
-        return None if ours is None else ours >= value
-
-    return Budget(text=f"≥ {value:g} {unit}", holds=holds)
-
-
-def times_the_peer(key: str, factor: float) -> Budget:
-    def holds(journal: Journal) -> bool | None:
-        ours, peer = journal.median("ours", key), journal.median("peer", key)
-        return None if ours is None or peer is None else ours >= factor * peer
-
-    return Budget(text=f"≥ {factor:g} × peer", holds=holds)
-
-
-def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float) -> Budget:
-    """The faster of the load clients sets the bare framework's figure: that is the stricter reading."""
-
-    def holds(journal: Journal) -> bool | None:
-        ours = journal.median("ours", key)
-        bare = [journal.median("limit", f"bare.{client}.{connections}") or 0.0 for client in LOAD_CLIENTS]
-        return None if ours is None or not any(bare) else ours >= rate and ours >= share * max(bare)
-
-    return Budget(text=f"≥ {rate:,.0f}/s and ≥ {share:g} × bare framework", holds=holds)
-
-
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    ours = [*_stream_rows(), *_log_rows(), *_access_rows(), *_wheel_rows()]
+    ours = [*_stream_rows(), *_log_rows(), *_access_rows(), *_wheel_rows(), *execution_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -97,7 +46,8 @@ def limit_rows() -> list[Row]:
         for act, title in (("publish", "JetStream publish"), ("put", "KV put"), ("fetch", "fetch + ack"))
     ]
     pip = Row(key="raw.pip", title="bare pip install of 20 wheels into an empty venv", unit="s", better="lower")
-    return [*bare, *raw, Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower"), pip]
+    watch = Row(key="raw.watch", title="KV put → KV watch, p50", unit="ms", better="lower")
+    return [*bare, *raw, watch, pip, *execution_limit_rows()]
 
 
 def _submit_rows() -> list[Row]:

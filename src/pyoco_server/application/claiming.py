@@ -100,7 +100,7 @@ async def _start(executions: Executions, claim: Claim, node: ClaimableNode, turn
 async def _claimed(executions: Executions, handled: Handled, node: ClaimableNode) -> Claimed:
     execution = handled.execution
     graph = execution.graph
-    sources = [source for source, target in graph.edges if target == node.node_id] if graph else []
+    sources = graph.before(node.node_id) if graph else ()
     drawn = graph.node(node.node_id) if graph else None
     whole = await executions.whole(execution) if sources else execution
     return Claimed(

@@ -24,8 +24,9 @@ from pyoco_server.application.rounds import one_round
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.execution.commands import Command
+from pyoco_server.execution.events import NodeProgressReported
 from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.ids import CommitId, RunId
 from pyoco_server.execution.snapshot import TRUNCATED, run_status
 from pyoco_server.execution.state import Execution, NodeStatus, nothing
 
@@ -35,17 +36,27 @@ logger = logging.getLogger(__name__)
 # commands too. What is small is written after nearly every command, and found by those who look for work.
 REST_PER_WORK = 4.0
 LONGEST_REST_SEC = 0.1
+# Nobody finds work by how far a node is: that may gather longer, while its holder reports again and again.
+GATHER_SEC = 0.1
 PAUSE_SEC = 0.5
 # Executions kept at hand: those that were asked about last.
 AT_HAND = 256
+# Commits of ours that are remembered of each.
+MAX_OURS = 1000
 
 
 @dataclass(slots=True)
 class _File:
-    """One execution at hand: as this process knows it, and as its snapshot was last stored by this process."""
+    """One execution at hand: as this process knows it, and as its snapshot was last stored by this process.
+
+    `read_at` is when it was last read from the stores; `ours` are the commits with a request's own id that were
+    appended to it here since then. So it has nothing in it that came into being later, and is not among those.
+    """
 
     execution: Execution | None = None
     stored: LoadedSnapshot | None = None
+    read_at: float = float("inf")
+    ours: set[CommitId] = field(default_factory=set)
     users: int = 0
     write_at: float | None = None
     rested_at: float = float("-inf")
@@ -54,6 +65,20 @@ class _File:
     @property
     def version_stored(self) -> int:
         return self.stored.execution.version if self.stored else 0
+
+    def was_read(self, now: float) -> None:
+        self.read_at = now
+        self.ours.clear()
+
+    def cannot_have(self, origin: Origin) -> bool:
+        """Whether the commit of this origin is surely not in it, so that nobody needs to be asked."""
+        return not origin.resumed and self.read_at < origin.begun_at and origin.commit_id not in self.ours
+
+    def note(self, handled: Handled, origin: Origin, now: float) -> None:
+        if handled.looked or len(self.ours) >= MAX_OURS:
+            self.was_read(now)
+        if origin.commit_id is not None and handled.commit_id is not None:
+            self.ours.add(handled.commit_id)
 
 
 class Desk:
@@ -73,10 +98,11 @@ class Desk:
         try:
             async with file.turn:
                 known = file.execution or await self._load(run_id, file)
-                handled = await commit(self._stores, known, command, origin)
+                handled = await commit(self._stores, known, command, origin, is_new=file.cannot_have(origin))
+                file.note(handled, origin, self._now())
                 if handled.execution.exists:
                     file.execution = handled.execution
-                    await self._keep(run_id, file, known)
+                    await self._keep(run_id, file, known, handled)
                 return handled
         except BaseException:
             file.execution = None  # what is at hand may be wrong: the next one reads it anew
@@ -128,15 +154,21 @@ class Desk:
     async def _load(self, run_id: RunId, file: _File) -> Execution:
         loaded = await self._stores.snapshots.load(run_id)
         file.stored = loaded
+        file.was_read(self._now())
         return loaded.execution if loaded else nothing(run_id)
 
-    async def _keep(self, run_id: RunId, file: _File, before: Execution) -> None:
+    async def _keep(self, run_id: RunId, file: _File, before: Execution, handled: Handled) -> None:
         if file.execution is None or file.execution.version <= file.version_stored:
             return
         if not before.exists or run_status(before) != run_status(file.execution):
             await self._write(run_id, file)
-        elif file.write_at is None:
-            file.write_at = max(self._now(), file.rested_at)
+        else:
+            soonest = self._now() + (GATHER_SEC if _only_says_how_far(handled) else 0.0)
+            self._leave(run_id, file, max(soonest, file.rested_at))
+
+    def _leave(self, run_id: RunId, file: _File, write_at: float) -> None:
+        if file.write_at is None or write_at < file.write_at:
+            file.write_at = write_at
             self._left.add(run_id)
             self._something.set()
 
@@ -155,19 +187,29 @@ class Desk:
         elif TRUNCATED in file.stored.value:
             # What its snapshot had to give up is given up here too: the log has it, and nobody decides by it.
             file.execution = LoadedSnapshot.read(file.stored.value, file.stored.revision).execution
+            file.was_read(self._now())
 
     async def _write_left(self) -> None:
         while self._left:
             soonest = min(self._left, key=lambda run_id: self._files[run_id].write_at or 0.0)
             wait_sec = (self._files[soonest].write_at or 0.0) - self._now()
             if wait_sec > 0:
-                await asyncio.sleep(wait_sec)
+                await self._something_sooner(wait_sec)
             now = self._now()
             due = [run_id for run_id in self._left if (self._files[run_id].write_at or 0.0) <= now]
             outcomes = await asyncio.gather(
                 *(self._write_in_turn(run_id, self._files[run_id]) for run_id in due), return_exceptions=True
             )
             await self._put_off(due, outcomes)
+
+    async def _something_sooner(self, timeout_sec: float) -> None:
+        """Wait until the time of the next one has come, or until there is another that may be due before it."""
+        self._something.clear()
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._something.wait()
+        except TimeoutError:
+            return
 
     async def _write_in_turn(self, run_id: RunId, file: _File) -> None:
         async with file.turn:
@@ -192,3 +234,8 @@ class Desk:
 
     def _now(self) -> float:
         return self._stores.clock.monotonic()
+
+
+def _only_says_how_far(handled: Handled) -> bool:
+    """Whether nothing has come of it that others may be waiting for."""
+    return not handled.looked and all(isinstance(event, NodeProgressReported) for event in handled.events)

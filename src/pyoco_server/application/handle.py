@@ -30,13 +30,14 @@ MAX_CONFLICTS = 64
 class Handled:
     """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal.
 
-    `commit_id` is that of our events.
+    `commit_id` is that of our events. `looked`: the log was read for it, so others' commits may be in the execution.
     """
 
     execution: Execution
     events: Events = ()
     refused: Refused | None = None
     commit_id: CommitId | None = None
+    looked: bool = False
 
     def accepted(self) -> Execution:
         """The execution, or the refusal as an error."""
@@ -57,36 +58,48 @@ async def handle(stores: Stores, run_id: RunId, command: Command, origin: Origin
     return handled
 
 
-async def commit(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
-    """Decide and append, starting from an execution we know; the snapshot is left to the caller."""
-    handled = await _commit(stores, execution, command, origin)
+async def commit(
+    stores: Stores, execution: Execution, command: Command, origin: Origin, *, is_new: bool = False
+) -> Handled:
+    """Decide and append, starting from an execution we know; the snapshot is left to the caller.
+
+    `is_new`: the caller knows that the execution does not have the origin's commit in it.
+    """
+    if not is_new and await _may_be_there(execution, origin):
+        handled = await _carry_on(stores, execution, command, origin)
+    else:
+        handled = await _commit(stores, execution, command, origin)
     if origin.hold is not None and handled.commit_id is not None:
         origin.hold.emitted(handled.commit_id, len(handled.events))
     return handled
 
 
+async def _carry_on(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
+    commits = await stores.log.read(execution.execution_id)
+    execution = fold_commits(commits, nothing(execution.execution_id))
+    if origin.commit_id is not None and (found := _found(commits, origin.commit_id)):
+        return Handled(execution=execution, events=found.events, commit_id=origin.commit_id, looked=True)
+    return changed(await _commit(stores, execution, command, origin), looked=True)
+
+
 async def _commit(stores: Stores, execution: Execution, command: Command, origin: Origin) -> Handled:
-    commit_id = origin.commit_id or stores.ids.commit_id()
-    if await _may_be_there(execution, origin):
-        commits = await stores.log.read(execution.execution_id)
-        execution = fold_commits(commits, nothing(execution.execution_id))
-        if found := _found(commits, commit_id):
-            return Handled(execution=execution, events=found.events, commit_id=commit_id)
+    commit_id, looked = origin.commit_id or stores.ids.commit_id(), False
     for _ in range(MAX_CONFLICTS):
         verdict, after = decide_and_fold(execution, command)
         if verdict and not isinstance(verdict, Refused):
             ours = _written(stores, command, verdict, commit_id, origin)
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored) and (origin.commit_id is None or not appended.found):
-                return Handled(execution=changed(after, version=appended.version), events=verdict, commit_id=commit_id)
+                now = changed(after, version=appended.version)
+                return Handled(execution=now, events=verdict, commit_id=commit_id, looked=looked)
             stores.happened.append_conflicts += isinstance(appended, Conflict)
-        newer = await stores.log.read(execution.execution_id, after=execution.version)
+        newer, looked = await stores.log.read(execution.execution_id, after=execution.version), True
         if not newer:
             return _answer(execution, verdict)
         execution = fold_commits(newer, execution)
         # Ours by whoever carried on with the same request: what they decided counts, not what we would have.
         if found := _found(newer, commit_id):
-            return Handled(execution=execution, events=found.events, commit_id=commit_id)
+            return Handled(execution=execution, events=found.events, commit_id=commit_id, looked=True)
     raise AppendConflict(run_id=execution.execution_id)
 
 
@@ -115,8 +128,8 @@ def _written(stores: Stores, command: Command, events: Events, commit_id: Commit
 
 def _answer(execution: Execution, verdict: Events | Refused) -> Handled:
     if isinstance(verdict, Refused):
-        return Handled(execution=execution, refused=verdict)
+        return Handled(execution=execution, refused=verdict, looked=True)
     if not verdict:
-        return Handled(execution=execution)
+        return Handled(execution=execution, looked=True)
     # We wanted to append behind something that the log no longer has: retention removed the run under us.
     raise RunNotFound(run_id=execution.execution_id)

@@ -90,6 +90,7 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
     Answers that are a success or a guard's refusal are kept. Whatever else comes of the work is not: the next who sends
     the request carries on at once, because a part of it may be done.
     """
+    begun_at = stores.clock.monotonic()
     first = Record(
         idempotency_key=asked.key,
         endpoint=asked.endpoint,
@@ -109,6 +110,7 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,
         resumed=created is None,
+        begun_at=begun_at,
         hold=hold,
     )
     return await _done(hold, Turn(origin, stored.record.resource_id, hold), work)
@@ -160,13 +162,18 @@ async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecor
 
 @asynccontextmanager
 async def _renewed(hold: _Hold) -> AsyncIterator[None]:
-    """Renew the lease for as long as the block lasts, and not a moment longer."""
-    renewing = asyncio.create_task(hold.renew())
+    """Renew the lease for as long as the block lasts, and not a moment longer; most are over before the first time."""
+    renewing: list[asyncio.Task[None]] = []
+    begin = asyncio.get_running_loop().call_later(
+        RENEW_EVERY_SEC, lambda: renewing.append(asyncio.create_task(hold.renew()))
+    )
     try:
         yield
     finally:
-        renewing.cancel()
-        await asyncio.wait([renewing])
+        begin.cancel()
+        for task in renewing:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 class _Hold:
@@ -191,12 +198,12 @@ class _Hold:
     async def renew(self) -> None:
         """Until cancelled, or until somebody else carries on."""
         while True:
-            await asyncio.sleep(RENEW_EVERY_SEC)
             try:
                 if not await self._write(lease_until=self._stores.clock.now() + LEASE_SEC):
                     return
             except PyocoError as error:
                 logger.warning("a lease was not renewed", extra={"err_id": error.err_id, "error": error.detail})
+            await asyncio.sleep(RENEW_EVERY_SEC)
 
     async def choose(self, resource_id: str) -> str:
         for _ in range(MAX_RACES):

@@ -72,6 +72,7 @@ class Origin:
 
     A request with an idempotency key also brings the id for its one commit to a run. Whoever carries on with it uses
     the same id, so `resumed` says to look for it in the log first, and `hold` tells what others have done meanwhile.
+    The id of one that is not resumed was made up at `begun_at`, by the monotonic clock: nothing older can have it.
     """
 
     actor: Actor
@@ -79,6 +80,7 @@ class Origin:
     idempotency_key: str | None = None
     commit_id: CommitId | None = None
     resumed: bool = False
+    begun_at: float = float("-inf")
     hold: Hold | None = None
 
 

@@ -296,10 +296,14 @@ def _succeeded(execution: Execution, node: Node, output: object, at: float) -> E
     succeeded = NodeSucceeded(at=at, node_id=node.node_id, attempt=node.attempt, output=output)
     if execution.graph is None:
         return (succeeded,)
-    done = [n.node_id for n in execution.nodes.values() if n.status is NodeStatus.SUCCEEDED]
-    if len({*done, node.node_id}) == len(execution.nodes):
+
+    def has_succeeded(node_id: NodeId) -> bool:
+        known = execution.nodes.get(node_id)
+        return known is not None and known.status is NodeStatus.SUCCEEDED
+
+    if execution.graph.is_done_with(node.node_id, has_succeeded):
         return (succeeded, ExecutionCompleted(at=at))
-    follow = execution.graph.ready_after(node.node_id, done)
+    follow = execution.graph.ready_after(node.node_id, has_succeeded)
     return (succeeded, *(event for successor in follow for event in ready(successor, at)))
 
 

@@ -7,7 +7,8 @@ the order, and what comes after a cancel request or after the end changes nothin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from itertools import groupby
+from typing import assert_never, cast, get_args
 
 from pyoco_server.execution.events import (
     Event,
@@ -54,6 +55,7 @@ _NodeEvent = (
     | NodeFailed
     | NodeCanceled
 )
+_NODE_EVENTS = frozenset(get_args(_NodeEvent))
 
 
 def evolve(execution: Execution, event: Event) -> Execution:
@@ -81,13 +83,17 @@ def evolve(execution: Execution, event: Event) -> Execution:
             kept = tuple(label for label in execution.labels if label != tag)
             return execution if kept == execution.labels else _after(event, execution, labels=kept)
         case _:
-            return _node_event(execution, event)
+            return _node_events(execution, (event,))
 
 
 def fold(events: Iterable[Event], execution: Execution) -> Execution:
     """The execution after all these events; its version is the caller's to set."""
-    for event in events:
-        execution = evolve(execution, event)
+    for about_nodes, some in groupby(events, key=_is_about_a_node):
+        if about_nodes:
+            execution = _node_events(execution, cast(Iterable[_NodeEvent], some))
+        else:
+            for event in some:
+                execution = evolve(execution, event)
     return execution
 
 
@@ -171,16 +177,24 @@ def _ended(execution: Execution, event: Event, status: Status, **also: object) -
     return _after(event, execution, status=status, ended_at=ended_at, **also)
 
 
-def _node_event(execution: Execution, event: _NodeEvent) -> Execution:
+def _is_about_a_node(event: Event) -> bool:
+    return type(event) in _NODE_EVENTS
+
+
+def _node_events(execution: Execution, events: Iterable[_NodeEvent]) -> Execution:
+    """What some events in a row make of the nodes; together, because each copy of a thousand nodes has its price."""
     if execution.status.is_terminal:
         return execution
-    if execution.cancel is not None and not isinstance(event, NodeCanceled):
-        return execution
-    before = execution.nodes.get(event.node_id)
-    after = _evolve_node(before or Node(node_id=event.node_id), event)
-    if after is before:
-        return execution
-    return _after(event, execution, nodes={**execution.nodes, event.node_id: after})
+    nodes, updated_at, is_changed = dict(execution.nodes), execution.updated_at, False
+    for event in events:
+        if execution.cancel is not None and not isinstance(event, NodeCanceled):
+            continue
+        before = nodes.get(event.node_id)
+        after = _evolve_node(before or Node(node_id=event.node_id), event)
+        if after is not before:
+            nodes[event.node_id] = after
+            updated_at, is_changed = max(updated_at, event.at), True
+    return changed(execution, nodes=nodes, updated_at=updated_at) if is_changed else execution
 
 
 def _evolve_node(node: Node, event: _NodeEvent) -> Node:

@@ -5,13 +5,15 @@ A graph says nothing about who does the work; it only says what may follow what.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from pyoco_server.execution.cycles import never_reached
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
+
+T = TypeVar("T")
 
 MAX_EDGES = 20_000
 # So many nodes, or cycles, are named in one sentence; whoever drew thousands begins with these.
@@ -43,21 +45,62 @@ class Graph:
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[tuple[NodeId, NodeId], ...]
+    # A graph never changes, and is asked the same with every step of a thousand: no part of what it is.
+    _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, work: Callable[[Graph], T]) -> T:
+        """What a pure function makes of this graph, worked out when it is first asked for; nobody may change it."""
+        if work not in self._answers:
+            self._answers[work] = work(self)
+        return cast(T, self._answers[work])
 
     def node(self, node_id: NodeId) -> GraphNode | None:
-        return next((node for node in self.nodes if node.node_id == node_id), None)
+        place = self.once(_ways).places.get(node_id)
+        return None if place is None else self.nodes[place]
+
+    def before(self, node_id: NodeId) -> Sequence[NodeId]:
+        """The predecessors of a node, in the order of the edges."""
+        return self.once(_ways).before.get(node_id, ())
 
     def roots(self) -> Iterator[GraphNode]:
         """The nodes that nothing precedes."""
-        targets = {target for _, target in self.edges}
-        return (node for node in self.nodes if node.node_id not in targets)
+        return (node for node in self.nodes if not self.before(node.node_id))
 
-    def ready_after(self, done: NodeId, succeeded: Iterable[NodeId]) -> Iterator[GraphNode]:
+    def ready_after(self, done: NodeId, has_succeeded: Callable[[NodeId], bool]) -> Iterator[GraphNode]:
         """The successors of `done` whose predecessors have all succeeded now."""
-        finished = {*succeeded, done}
-        followers = {target for source, target in self.edges if source == done}
-        blocked = {target for source, target in self.edges if target in followers and source not in finished}
-        return (node for node in self.nodes if node.node_id in followers - blocked)
+        ways = self.once(_ways)
+        for place in ways.after.get(done, ()):
+            node = self.nodes[place]
+            # Work is taken in the order of the nodes: the last predecessor tells soonest that it is too early.
+            if all(source == done or has_succeeded(source) for source in reversed(ways.before[node.node_id])):
+                yield node
+
+    def is_done_with(self, done: NodeId, has_succeeded: Callable[[NodeId], bool]) -> bool:
+        """Whether `done` was the last node that had not succeeded."""
+        return all(node.node_id == done or has_succeeded(node.node_id) for node in reversed(self.nodes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ways:
+    """Where each node stands, what is before it, and the places of what is after it, in the order of the nodes."""
+
+    places: Mapping[NodeId, int]
+    before: Mapping[NodeId, Sequence[NodeId]]
+    after: Mapping[NodeId, Sequence[int]]
+
+
+def _ways(graph: Graph) -> _Ways:
+    places: dict[NodeId, int] = {}
+    for place, node in enumerate(graph.nodes):
+        places.setdefault(node.node_id, place)
+    before: defaultdict[NodeId, list[NodeId]] = defaultdict(list)
+    after: defaultdict[NodeId, set[int]] = defaultdict(set)
+    for source, target in graph.edges:
+        before[target].append(source)
+        if target in places:
+            after[source].add(places[target])
+    in_order = {node_id: sorted(followers) for node_id, followers in after.items()}
+    return _Ways(places=places, before=dict(before), after=in_order)
 
 
 def problems(graph: Graph) -> list[str]:

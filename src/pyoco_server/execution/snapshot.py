@@ -7,10 +7,12 @@ whole, because a decision on half a state would be a wrong one; the limits on no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
+from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.execution.state import (
     CancelReceipt,
@@ -42,6 +44,22 @@ _TASK_STATUS = {
 }
 # What a record can do without when the snapshot is too large; the times and states stay as long as they can.
 _BULKY = ("output", "traceback", "prompt", "answer")
+
+# What most nodes have nothing of; asked for all at once, because a snapshot of a wide graph asks a thousand nodes.
+_SHOWN = ("output", "progress", "message", "prompt", "answer")
+_read_shown = attrgetter(*_SHOWN)
+_NOTHING_SHOWN = (None,) * len(_SHOWN)
+_SELDOM = {
+    "w": "worker_id",
+    "l": "lease_until",
+    "L": "lease_sec",
+    "k": "wait_key",
+    "d": "deadline_at",
+    "s": "waiting_since",
+    "c": "canceled_by_execution",
+}
+_read_seldom = attrgetter(*_SELDOM.values())
+_NOTHING_SELDOM = (*(None,) * (len(_SELDOM) - 1), False)
 
 # In the stored bytes of a snapshot that had to give up records.
 TRUNCATED = b'"task_records_truncated":true'
@@ -92,11 +110,17 @@ def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> S
 def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> bytes:
     """The stored bytes, the public part within `max_public_bytes` as far as dropping records can bring it."""
     snapshot = to_snapshot(execution, heartbeat_at=heartbeat_at)
+    if execution.graph is not None:
+        snapshot["state"]["graph"] = execution.graph.once(_written)
     whole = orjson.dumps(snapshot)
     if len(whole) <= max_public_bytes:
         return whole
     state = snapshot.pop("state")
     return orjson.dumps(compact_run_snapshot(snapshot, max_public_bytes) | {"state": state})
+
+
+def _written(graph: Graph) -> orjson.Fragment:
+    return orjson.Fragment(orjson.dumps(graph_to_wire(graph)))
 
 
 def bounded_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> Snapshot:
@@ -214,14 +238,9 @@ def _record(node: Node) -> Snapshot:
         record["error_code"] = node.error.code
         if node.error.traceback is not None:
             record["traceback"] = node.error.traceback
-    optional = {
-        "output": node.output,
-        "progress": node.progress,
-        "message": node.message,
-        "prompt": node.prompt,
-        "answer": node.answer,
-    }
-    record.update((key, value) for key, value in optional.items() if value is not None)
+    shown = _read_shown(node)
+    if shown != _NOTHING_SHOWN:
+        record.update((key, value) for key, value in zip(_SHOWN, shown, strict=True) if value is not None)
     return record
 
 
@@ -237,7 +256,7 @@ def _state(execution: Execution) -> Snapshot:
     if execution.request.work is not Work.QUEUED:
         state["work"] = execution.request.work.value
     if execution.graph is not None:
-        state["graph"] = graph_to_wire(execution.graph)
+        state["graph"] = execution.graph.once(graph_to_wire)
     if execution.error is not None:
         error = execution.error
         state["error"] = {"code": error.code, "message": error.message, "traceback": error.traceback}
@@ -246,18 +265,12 @@ def _state(execution: Execution) -> Snapshot:
 
 def _node_state(node: Node) -> list[Any]:
     """[status, attempt, then what is seldom set], in the order of `tasks`: names are not repeated."""
-    seldom = {
-        "w": node.worker_id,
-        "l": node.lease_until,
-        "L": node.lease_sec,
-        "k": node.wait_key,
-        "d": node.deadline_at,
-        "s": node.waiting_since,
-        "c": node.canceled_by_execution or None,
-    }
-    known = {key: value for key, value in seldom.items() if value is not None}
     head: list[Any] = [_NODE_CODES[node.status], node.attempt]
-    return [*head, known] if known else head
+    seldom = _read_seldom(node)
+    if seldom == _NOTHING_SELDOM:
+        return head
+    known = {key: value for key, value in zip(_SELDOM, seldom, strict=True) if value is not None and value is not False}
+    return [*head, known]
 
 
 def _nodes(snapshot: Mapping[str, Any], states: list[Any]) -> dict[NodeId, Node]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
 from pyoco_server.application import desk as module
 from pyoco_server.application.desk import Desk
+from pyoco_server.application.stores import Origin
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.commands import AddTag, ReportNodeProgress, StartNode, SucceedNode
 from pyoco_server.execution.graph import Graph, GraphNode
-from pyoco_server.execution.ids import NodeId, RunId, WorkerId
+from pyoco_server.execution.ids import CommitId, NodeId, RunId, WorkerId
 from pyoco_server.execution.state import NodeStatus, Status
 from support.executions_in_memory import FORK, A, B, begun
 from support.world import USER, World
@@ -185,3 +187,116 @@ async def test_it_is_told_when_nodes_can_be_taken(world: World) -> None:
     await desk.settle()
 
     assert told == ["ready"]
+
+
+@dataclass
+class Holding:
+    """Hold."""
+
+    is_overtaken: bool = False
+    asked: int = 0
+
+    async def overtaken(self) -> bool:
+        self.asked += 1
+        return self.is_overtaken
+
+    def emitted(self, commit_id: CommitId, events: int) -> None:
+        """Nobody wants to know."""
+
+
+def keyed(world: World, hold: Holding, *, resumed: bool = False) -> Origin:
+    """A request with a key that begins now, or that somebody carries on with."""
+    begun_at = world.stores.clock.monotonic()
+    return replace(USER, commit_id=CommitId("theirs"), resumed=resumed, begun_at=begun_at, hold=hold)
+
+
+async def begun_earlier(world: World, desk: Desk) -> RunId:
+    """An execution that is at hand since a while."""
+    run_id = await begun(world)
+    await desk.handle(run_id, take(world), USER)
+    world.clock.pass_time(1.0)
+    return run_id
+
+
+async def times_stored(world: World, run_id: RunId) -> int:
+    return [stored.commit.commit_id for stored in await world.truth.log.read(run_id)].count(CommitId("theirs"))
+
+
+async def test_nobody_is_asked_whether_a_request_was_done_before_what_is_at_hand_was_read(world: World) -> None:
+    desk, hold = Desk(world.stores), Holding()
+    run_id = await begun_earlier(world, desk)
+
+    await desk.handle(run_id, progress(world, 1), keyed(world, hold))
+
+    assert hold.asked == 0
+    assert await times_stored(world, run_id) == 1
+
+
+async def test_what_another_gateway_did_for_a_request_is_not_done_again_when_it_was_read_meanwhile(
+    world: World,
+) -> None:
+    ours, hold = Desk(world.stores), Holding(is_overtaken=True)
+    run_id = await begun_earlier(world, ours)
+    origin = keyed(world, hold)
+    await Desk(world.stores).handle(run_id, progress(world, 1), keyed(world, Holding(), resumed=True))
+    await ours.handle(run_id, AddTag(at=world.now(), tag="x"), USER)
+
+    handled = await ours.handle(run_id, progress(world, 2), origin)
+
+    assert handled.execution.nodes[A].progress == 1
+    assert await times_stored(world, run_id) == 1
+
+
+async def test_what_was_done_here_for_the_same_request_is_not_done_again(world: World) -> None:
+    desk, hold = Desk(world.stores), Holding(is_overtaken=True)
+    run_id = await begun_earlier(world, desk)
+    origin = keyed(world, hold)
+    world.clock.pass_time(1.0)
+    await desk.handle(run_id, progress(world, 1), replace(origin, hold=Holding()))
+
+    handled = await desk.handle(run_id, progress(world, 2), origin)
+
+    assert handled.execution.nodes[A].progress == 1
+    assert await times_stored(world, run_id) == 1
+
+
+async def test_only_so_many_requests_are_remembered_and_then_all_are_asked_about(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_OURS", 1)
+    desk, hold = Desk(world.stores), Holding()
+    run_id = await begun_earlier(world, desk)
+    origin = keyed(world, hold)
+    for number in range(2):
+        other = replace(origin, commit_id=CommitId(f"another {number}"))
+        await desk.handle(run_id, progress(world, number), other)
+
+    await desk.handle(run_id, progress(world, 9), origin)
+
+    assert hold.asked == 1
+
+
+async def test_what_others_may_wait_for_is_written_before_what_gathers(world: World) -> None:
+    gathering, waited_for = await begun(world), await begun(world)
+    async with writing(Desk(world.stores)) as desk:
+        await desk.handle(gathering, take(world), USER)
+        await world.faults.done("snapshots.advance")
+        handled = await desk.handle(gathering, progress(world, 7), USER)
+
+        await desk.handle(waited_for, take(world), USER)
+        await world.faults.done("snapshots.advance", times=2)
+
+        assert await version_shown(world, gathering) < handled.execution.version
+
+
+async def test_what_gathers_is_written_at_once_with_something_that_others_may_wait_for(world: World) -> None:
+    run_id = await begun(world)
+    async with writing(Desk(world.stores)) as desk:
+        await desk.handle(run_id, take(world), USER)
+        await world.faults.done("snapshots.advance")
+        await desk.handle(run_id, progress(world, 7), USER)
+
+        handled = await desk.handle(run_id, take(world, B), USER)
+        await world.faults.done("snapshots.advance", times=2)
+
+        assert await version_shown(world, run_id) == handled.execution.version

@@ -21,6 +21,10 @@ def _graph(names: str, *edges: str) -> Graph:
     )
 
 
+def nobody(node_id: NodeId) -> bool:
+    return False
+
+
 def _names(nodes: Iterable[GraphNode]) -> str:
     return "".join(node.node_id for node in nodes)
 
@@ -32,19 +36,42 @@ def test_roots_are_the_nodes_that_nothing_precedes() -> None:
 def test_a_join_is_ready_only_after_all_that_precede_it() -> None:
     graph = _graph("abc", "ac", "bc")
 
-    assert _names(graph.ready_after(NodeId("a"), [])) == ""
-    assert _names(graph.ready_after(NodeId("a"), [NodeId("b")])) == "c"
+    assert _names(graph.ready_after(NodeId("a"), nobody)) == ""
+    assert _names(graph.ready_after(NodeId("a"), [NodeId("b")].__contains__)) == "c"
 
 
 def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
-    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), [])) == "cb"
+    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), nobody)) == "cb"
 
 
 def test_an_edge_drawn_twice_is_refused_and_yet_walked_once() -> None:
     graph = _graph("ab", "ab", "ab")
 
     assert problems(graph) == ["the edge from 'a' to 'b' is drawn twice"]
-    assert _names(graph.ready_after(NodeId("a"), [])) == "b"
+    assert _names(graph.ready_after(NodeId("a"), nobody)) == "b"
+
+
+def test_a_graph_is_done_with_the_last_node_that_had_not_succeeded() -> None:
+    graph = _graph("abc", "ac", "bc")
+
+    assert not graph.is_done_with(NodeId("c"), [NodeId("a")].__contains__)
+    assert graph.is_done_with(NodeId("c"), [NodeId("a"), NodeId("b")].__contains__)
+
+
+def test_what_is_before_a_node_is_told_in_the_order_of_the_edges() -> None:
+    graph = _graph("abc", "bc", "ac")
+
+    assert graph.before(NodeId("c")) == ["b", "a"]
+    assert not graph.before(NodeId("a"))
+
+
+def test_what_was_asked_of_a_graph_is_no_part_of_it() -> None:
+    asked, fresh = _graph("ab", "ab"), _graph("ab", "ab")
+
+    assert asked.once(lambda graph: len(graph.nodes)) == 2
+
+    assert asked == fresh
+    assert repr(asked) == repr(fresh)
 
 
 def test_a_graph_can_be_asked_for_a_node_by_name() -> None:
@@ -111,7 +138,7 @@ def test_a_graph_without_problems_is_walked_to_its_end(graph: Graph) -> None:
 
     while ready:
         name = ready.pop()
-        ready += [node.node_id for node in graph.ready_after(name, done)]
+        ready += [node.node_id for node in graph.ready_after(name, done.__contains__)]
         done.append(name)
 
     assert problems(graph) == []

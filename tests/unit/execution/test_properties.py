@@ -183,6 +183,16 @@ def test_the_events_of_one_attempt_leave_the_node_in_the_highest_rank_whatever_t
 
 
 @thorough
+@given(st.lists(plain_events))
+def test_folding_many_events_is_folding_one_by_one(log: list[Event]) -> None:
+    execution = nothing(RUN_ID)
+    for event in log:
+        execution = evolve(execution, event)
+
+    assert fold(log, nothing(RUN_ID)) == execution
+
+
+@thorough
 @given(st.lists(plain_events), st.integers(0, 20))
 def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> None:
     halfway = fold(log[:cut], nothing(RUN_ID))
