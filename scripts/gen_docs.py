@@ -63,14 +63,14 @@ tables (columns that do not fit are cut, or left out) and the live display do. D
 
 | `--output` | what it is | default of |
 |---|---|---|
-| `json` | what the server answered, one document; `watch`, `events`: one event per line | all that are not named below |
+| `json` | what the server answered, one document; `watch`, `events`: a line per event | all that are not named below |
 | `table` | for people: columns, or one run with its tasks | `execution`, `events` |
 | `status` | one line per run, per task, or per change | `watch`, `submit --watch` and `execute --watch` |
 | `text` | sentences; of `logs` the lines of the run | `explain`, `doctor`, `logs` |
 
-On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they run,
-and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What other people named
-(flows, tasks, labels, errors) is shown without control characters; in JSON these are escaped.
+On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they
+run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What
+other people named (flows, tasks, labels, errors) is shown without control characters; in JSON these are escaped.
 
 Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), and the server is asked for the same.
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
 from support.processes import wait_for_exit
-from support.programs import ROOT, Program, address_of, descendants, server, up
+from support.programs import PATIENCE_SEC, ROOT, Program, address_of, descendants, server, up
 from support.shells import Shell
 from support.terminal import Terminal
 
@@ -74,6 +75,15 @@ def put_and_execute(shell: Shell, graph_id: str) -> str:
     return started
 
 
+def first_wait(shell: Shell, graph_id: str) -> Any:
+    """Lists follow the events, a moment later: ask until it is there."""
+    give_up_at = time.monotonic() + PATIENCE_SEC
+    while time.monotonic() < give_up_at:
+        for wait in shell("waits", "--graph-id", graph_id).json()["items"]:
+            return wait
+    raise AssertionError(f"nothing of {graph_id} waits")
+
+
 def ended(address: str, execution_id: str) -> Any:
     """The execution once it is over."""
     with PyocoHttpClient(address) as client:
@@ -94,7 +104,7 @@ def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: st
     with worker(address, tmp_path, "release") as program:
         for node in ("build", "test", "lint"):
             program.err.wait_for(f"{node} ended with 0")
-        (wait,) = shell("waits", "--graph-id", "release").json()["items"]
+        wait = first_wait(shell, "release")
         assert "Ship this build?" in shell("waits", "--output", "table").out
         assert re.search(r"approve +WAITING", shell("execution", execution_id).out)
         shell("approve", execution_id, "--answer", '{"ship": true}').json()
@@ -225,7 +235,7 @@ def test_a_release_is_watched_on_a_terminal_with_its_progress(address: str, tmp_
         terminal.wait_for("42%")
         (tmp_path / "gate").write_text("go\n")
         terminal.wait_for("waits for approve")
-        (wait,) = shell("waits", "--graph-id", "watched").json()["items"]
+        wait = first_wait(shell, "watched")
         shell("approve", wait["executionId"]).json()
         code, drawn = terminal.end()
 

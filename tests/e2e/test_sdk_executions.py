@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def take(twin: Twin, graph_id: str) -> Any:
     return claim
 
 
+def first_wait(twin: Twin, graph_id: str) -> Any:
+    """Lists follow the events, a moment later: ask until it is there."""
+    give_up_at = time.monotonic() + PATIENCE_SEC
+    while time.monotonic() < give_up_at:
+        for wait in twin.take("iter_waits", graph_id=graph_id):
+            return wait
+    raise AssertionError(f"nothing of {graph_id} waits")
+
+
 def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
     execution_id = started(twin, graph_id, input={"version": "1.4.0"})
 
@@ -69,7 +79,7 @@ def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Tw
     for claim in (take(twin, graph_id), take(twin, graph_id)):
         assert claim["outputs"] == {"build": {"file": "app.tgz"}}
         twin.ask("succeed_node", execution_id, claim["nodeId"], attempt=claim["attempt"])
-    (wait,) = twin.take("iter_waits", graph_id=graph_id)
+    wait = first_wait(twin, graph_id)
     twin.ask("resume_node", execution_id, wait["nodeId"], wait["waitKey"], {"ship": True}, attempt=wait["attempt"])
     deploy = take(twin, graph_id)
     twin.ask("succeed_node", execution_id, "deploy", attempt=1)

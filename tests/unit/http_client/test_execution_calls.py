@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -64,7 +65,7 @@ def test_a_claim_of_one_graph_may_name_it_without_a_list() -> None:
 
 
 def test_a_claim_that_was_answered_with_nothing_has_no_node() -> None:
-    read = calls.claim_node(["release"], "w-1", 0.0, 60.0).read
+    read: Callable[[str], Any] = calls.claim_node(["release"], "w-1", 0.0, 60.0).read
 
     assert read("") is None
     assert read('{"nodeId": "build"}') == {"nodeId": "build"}
