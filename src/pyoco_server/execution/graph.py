@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from pyoco_server.execution.cycles import never_reached
@@ -39,20 +39,31 @@ class GraphNode:
         return self.wait_key is not None
 
 
+class _Asked:
+    """Room for answers beside the fields: a graph never changes, and each of a thousand steps asks it the same."""
+
+    __slots__ = ("_answers",)
+
+    _answers: dict[object, object]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(_Asked):
     """Nodes and the edges between them. Several predecessors are a join, several successors a fork."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[tuple[NodeId, NodeId], ...]
-    # A graph never changes, and is asked the same with every step of a thousand: no part of what it is.
-    _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, work: Callable[[Graph], T]) -> T:
         """What a pure function makes of this graph, worked out when it is first asked for; nobody may change it."""
-        if work not in self._answers:
-            self._answers[work] = work(self)
-        return cast(T, self._answers[work])
+        try:
+            answers = self._answers
+        except AttributeError:
+            answers = {}
+            object.__setattr__(self, "_answers", answers)
+        if work not in answers:
+            answers[work] = work(self)
+        return cast(T, answers[work])
 
     def node(self, node_id: NodeId) -> GraphNode | None:
         place = self.once(_ways).places.get(node_id)
