@@ -297,15 +297,16 @@ async def test_a_worker_is_hidden_once(client: httpx.AsyncClient, config: NatsBa
 async def test_the_document_tells_of_the_key_wherever_something_changes(client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
     changing = [
-        operation
-        for methods in paths.values()
+        (path, operation)
+        for path, methods in paths.items()
         for method, operation in methods.items()
         if method in ("post", "put", "patch", "delete")
     ]
 
     assert len(changing) >= 7
-    for operation in changing:
-        named = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "header"]
-        assert named == ["Idempotency-Key", "X-Idempotency-Key"]
+    for path, operation in changing:
+        required = {parameter["name"]: parameter["required"] for parameter in operation["parameters"]}
+        assert required["Idempotency-Key"] is path.startswith("/executions")
+        assert required["X-Idempotency-Key"] is False
         assert "Idempotency-Replayed" in operation["responses"]["200"]["headers"]
         assert "409" in operation["responses"]
