@@ -512,6 +512,16 @@ class IdempotencyKeyRequired(PyocoError):
     hint_ja = "Idempotency-Key ヘッダーに任意の値（UUID など）を付け、再送時は同じ値を使ってください。"
 
 
+class NodeNotFound(PyocoError):
+    """node not found"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0058", "MSG-PYOCO-0058", Kind.NOT_FOUND
+    code = "NODE_NOT_FOUND"
+    message_ja = "nodeが見つかりません"
+    hint = "See GET /executions/{executionId} for its nodes; in an open graph a node is there once it was started."
+    hint_ja = "node は GET /executions/{executionId} で確認できます。open graph の node は start 後に存在します。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -60,8 +60,12 @@ def path_of(execution_id: str, command: str, node: str = NODE) -> str:
 
 def guard_of(answer: httpx.Response) -> str:
     """The guard that refused the command."""
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "COMMAND_REJECTED"), answer.text
-    return str(answer.json()["error"]["details"]["guard"])
+    told = answer.json()["error"]
+    guard = str(told["details"]["guard"])
+    # What is not there is a 404, also where it is a node.
+    expected = (404, "NODE_NOT_FOUND") if guard == "UNKNOWN_NODE" else (409, "COMMAND_REJECTED")
+    assert (answer.status_code, told["code"]) == expected, answer.text
+    return guard
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from pyoco_server.application.claiming import Claimed
 from pyoco_server.application.event_list import Listed, Place
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.stores import Origin
-from pyoco_server.errors import CommandRejected, InvalidRequest, RequestTooLarge, RunNotFound
+from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, RequestTooLarge, RunNotFound
 from pyoco_server.execution import wire
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.state import Execution, Failure, Node
@@ -66,6 +66,8 @@ def rejected(handled: Handled, command: str) -> None:
         raise RunNotFound(f"there is no execution {run_id}", run_id=run_id)
     said = refused.detail
     words = said if said.startswith(f"{command} rejected") else f"{command} rejected because {said}"
+    if refused.why is Why.UNKNOWN_NODE:
+        raise NodeNotFound(words, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
     if refused.why is Why.INVALID_VALUE:
         raise InvalidRequest(words, run_id=run_id, guard=refused.why.name)
     raise CommandRejected(words, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
