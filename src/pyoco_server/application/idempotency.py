@@ -215,6 +215,8 @@ class _Hold:
                 if self._stored.record.answer is not None:
                     return Answered(answer=self._stored.record.answer, replayed=True)
         except PyocoError as error:
+            if answer.status == REFUSED:
+                raise  # no log has it: whoever asked again would be told what is so then
             # It is done. Whoever asks again carries on, finds it done, and is told the same.
             facts = {"endpoint": self._stored.record.endpoint, "err_id": error.err_id, "error": error.detail}
             logger.warning("an answer was not kept", extra=facts)
