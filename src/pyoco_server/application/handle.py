@@ -30,14 +30,22 @@ MAX_CONFLICTS = 64
 class Handled:
     """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal.
 
-    `commit_id` is that of our events. `looked`: the log was read for it, so others' commits may be in the execution.
+    `commit_id` is that of our events, `sequence` the place of their commit in the log: who carries on with a request
+    finds it there when others have written behind it. `looked`: the log was read for it, so others' commits may be in
+    the execution.
     """
 
     execution: Execution
     events: Events = ()
     refused: Refused | None = None
     commit_id: CommitId | None = None
+    sequence: int | None = None
     looked: bool = False
+
+    @property
+    def version(self) -> int:
+        """The version that our events made, whoever asks and however late; without events, the present one."""
+        return self.execution.version if self.sequence is None else self.sequence
 
     def accepted(self) -> Execution:
         """The execution, or the refusal as an error."""
@@ -78,7 +86,7 @@ async def _carry_on(stores: Stores, execution: Execution, command: Command, orig
     commits = await stores.log.read(execution.execution_id)
     execution = fold_commits(commits, nothing(execution.execution_id))
     if origin.commit_id is not None and (found := _found(commits, origin.commit_id)):
-        return Handled(execution=execution, events=found.events, commit_id=origin.commit_id, looked=True)
+        return _carried_on(execution, found)
     return changed(await _commit(stores, execution, command, origin), looked=True)
 
 
@@ -91,7 +99,9 @@ async def _commit(stores: Stores, execution: Execution, command: Command, origin
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored) and (origin.commit_id is None or not appended.found):
                 now = changed(after, version=appended.version)
-                return Handled(execution=now, events=verdict, commit_id=commit_id, looked=looked)
+                return Handled(
+                    execution=now, events=verdict, commit_id=commit_id, sequence=appended.version, looked=looked
+                )
             stores.happened.append_conflicts += isinstance(appended, Conflict)
         newer, looked = await stores.log.read(execution.execution_id, after=execution.version), True
         if not newer:
@@ -99,7 +109,7 @@ async def _commit(stores: Stores, execution: Execution, command: Command, origin
         execution = fold_commits(newer, execution)
         # Ours by whoever carried on with the same request: what they decided counts, not what we would have.
         if found := _found(newer, commit_id):
-            return Handled(execution=execution, events=found.events, commit_id=commit_id, looked=True)
+            return _carried_on(execution, found)
     raise AppendConflict(run_id=execution.execution_id)
 
 
@@ -110,8 +120,15 @@ async def _may_be_there(execution: Execution, origin: Origin) -> bool:
     return execution.version > 0 and origin.hold is not None and await origin.hold.overtaken()
 
 
-def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> Commit | None:
-    return next((stored.commit for stored in commits if stored.commit.commit_id == commit_id), None)
+def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> StoredCommit | None:
+    return next((stored for stored in commits if stored.commit.commit_id == commit_id), None)
+
+
+def _carried_on(execution: Execution, found: StoredCommit) -> Handled:
+    ours = found.commit
+    return Handled(
+        execution=execution, events=ours.events, commit_id=ours.commit_id, sequence=found.sequence, looked=True
+    )
 
 
 def _written(stores: Stores, command: Command, events: Events, commit_id: CommitId, origin: Origin) -> Commit:

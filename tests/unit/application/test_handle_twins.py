@@ -56,6 +56,17 @@ async def test_a_commit_has_the_id_and_the_key_of_its_request_and_its_events_are
     assert hold.event_ids == ["ours.0"]
 
 
+async def test_what_is_found_done_has_the_version_that_it_made_whatever_was_stored_behind_it(world: World) -> None:
+    run_id = await world.submit()
+    first = await handle(world.stores, run_id, AddTag(at=2.0, tag="ours"), keyed(Holding()))
+    await world.handle(run_id, AddTag(at=3.0, tag="theirs"))
+
+    again = await handle(world.stores, run_id, AddTag(at=2.0, tag="ours"), keyed(Holding(), resumed=True))
+
+    assert again.version == first.version == first.execution.version
+    assert again.execution.version > again.version
+
+
 async def test_what_is_found_done_is_answered_with_its_events_and_the_run_as_it_is_now(world: World) -> None:
     run_id = await world.submit()
     first = await handle(world.stores, run_id, AddTag(at=2.0, tag="blue"), keyed(Holding()))
