@@ -15,8 +15,9 @@ from pyoco_server.application.executions import Executions
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.idempotency import Turn
 from pyoco_server.execution.commands import StartNode
+from pyoco_server.execution.events import NodeStarted
 from pyoco_server.execution.ids import NodeId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Node
+from pyoco_server.execution.state import Execution
 from pyoco_server.readmodel.steps import ClaimableNode
 
 
@@ -35,10 +36,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A node in somebody's hands, and what they need for it."""
+    """A node in somebody's hands, and what they need for it.
+
+    `started` is the claim's own start. A claim that is carried on may find that the node has gone on to another since:
+    their attempt is not to be told, or both would hold it.
+    """
 
     handled: Handled
-    node: Node
+    started: NodeStarted
     params: Mapping[str, Any] | None
     before: Mapping[NodeId, Any]
 
@@ -105,7 +110,7 @@ async def _claimed(executions: Executions, handled: Handled, node: ClaimableNode
     whole = await executions.whole(execution) if sources else execution
     return Claimed(
         handled=handled,
-        node=execution.nodes[node.node_id],
+        started=next(event for event in handled.events if isinstance(event, NodeStarted)),
         params=drawn.params if drawn else None,
         before={source: whole.nodes[source].output for source in sources},
     )
