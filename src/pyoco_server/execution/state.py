@@ -22,7 +22,7 @@ from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 T = TypeVar("T")
 
 MAX_NODES = 2_000
-# Of an execution whose nodes and keys come from outside, one by one: all of them stand in each snapshot, and in one commit.
+# Of ids and keys that come from outside, one by one: all of them stand in each snapshot, and in one commit.
 MAX_NAMES_BYTES = 128 * 1024
 MAX_LABELS = 64
 MAX_TIMEOUT_SEC = 30 * 24 * 3600.0
