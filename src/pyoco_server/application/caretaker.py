@@ -164,10 +164,17 @@ class Caretaker:
         """Draw the consequence of deadlines that are over, and of leases that nobody may take any more."""
         now = self._stores.clock.now()
         for node in self._index.due(before=now, limit=AT_A_TIME):
-            expire = ExpireNode(at=now, node_id=node.node_id, attempt=node.attempt)
-            handled = await handle(self._stores, node.run_id, expire, GATEWAY)
+            facts = {"run_id": node.run_id, "node_id": node.node_id, "attempt": node.attempt}
+            try:
+                expire = ExpireNode(at=now, node_id=node.node_id, attempt=node.attempt)
+                handled = await handle(self._stores, node.run_id, expire, GATEWAY)
+            except NatsUnavailable:
+                raise
+            except PyocoError:
+                # It is due in the next round too, before the others.
+                logger.exception("a node's time could not be ended", extra=facts)
+                continue
             if handled.events:
-                facts = {"run_id": node.run_id, "node_id": node.node_id, "attempt": node.attempt}
                 logger.info("a node's time was over", extra=facts)
 
     # --- strays -------------------------------------------------------------------------------------------------------

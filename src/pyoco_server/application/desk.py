@@ -129,9 +129,10 @@ class Desk:
 
     async def settle(self) -> None:
         """Write what is left now, for somebody who is about to look at lists; what cannot be written stays left."""
-        for run_id in list(self._left):
+        # The files with them: one that another writes meanwhile may be put away before its turn here.
+        for run_id, file in [(run_id, self._files[run_id]) for run_id in self._left]:
             try:
-                await self._write_in_turn(run_id, self._files[run_id])
+                await self._write_in_turn(run_id, file)
             except PyocoError as error:
                 logger.info("snapshot left to a caretaker", extra={"run_id": run_id, "error": error.detail})
 
@@ -223,8 +224,8 @@ class Desk:
         for run_id, outcome in zip(due, outcomes, strict=True):
             if isinstance(outcome, NatsUnavailable):
                 away = True
-                self._files[run_id].write_at = self._now()
-                self._left.add(run_id)
+                if run_id in self._files:  # one that was put away meanwhile is left to a caretaker
+                    self._leave(run_id, self._files[run_id], self._now())
             elif isinstance(outcome, Exception):
                 logger.error("snapshot could not be written", exc_info=outcome, extra={"run_id": run_id})
             elif isinstance(outcome, BaseException):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
+import orjson
+
 from pyoco_server.execution.commands import (
     DeclareNodes,
     ExpireNode,
@@ -37,7 +39,17 @@ from pyoco_server.execution.evolve import evolve
 from pyoco_server.execution.graph import GraphNode
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId
 from pyoco_server.execution.refusal import Refused, Verdict, Why
-from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, MAX_NODES, Execution, Failure, Node, NodeStatus, StopHow
+from pyoco_server.execution.state import (
+    MAX_NAMES_BYTES,
+    MAX_NODE_ATTEMPTS,
+    MAX_NODES,
+    Execution,
+    Failure,
+    Node,
+    NodeStatus,
+    StopHow,
+    Work,
+)
 
 NodeCommand = (
     DeclareNodes
@@ -109,7 +121,7 @@ def _start_node(execution: Execution, command: StartNode) -> Verdict:
         return Refused(why=Why.NOT_STARTED, detail=Why.NOT_STARTED.value)
     node = execution.nodes.get(command.node_id)
     if node is None:
-        if refused := _cannot_add(execution, command.node_id):
+        if refused := _cannot_add(execution, command.node_id) or _too_long(execution, command.node_id):
             return refused
         node = Node(node_id=command.node_id)
     if execution.graph is not None and (refused := _graph_forbids_start(node)):
@@ -174,6 +186,8 @@ def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Refused):
         return node
+    if refused := _too_long(execution, command.wait_key):
+        return refused
     return (
         NodeWaiting(
             at=command.at,
@@ -366,6 +380,19 @@ def _cannot_add(execution: Execution, node_id: NodeId, adding: int = 1) -> Refus
         return Refused(why=Why.INVALID_VALUE, detail=f"a node id has 1 to {MAX_NODE_ID_CHARS} characters")
     if len(execution.nodes) + adding > MAX_NODES:
         return Refused(why=Why.TOO_MANY_NODES, detail=Why.TOO_MANY_NODES.value)
+    return None
+
+
+def _too_long(execution: Execution, name: str) -> Refused | None:
+    """Whether a snapshot could not hold this name too. What a worker runs, and what a graph names, is bounded there."""
+    if execution.request.work is not Work.NODES:
+        return None
+    graph, nodes = execution.graph, execution.nodes
+    known = {node.node_id for node in graph.nodes if node.wait_key is not None} if graph else ()
+    keys = (node.wait_key for node in nodes.values() if node.wait_key is not None and node.node_id not in known)
+    names = [name, *keys, *(nodes if graph is None else ())]
+    if len(orjson.dumps(names)) > MAX_NAMES_BYTES:
+        return Refused(why=Why.NAMES_TOO_LONG, detail=Why.NAMES_TOO_LONG.value)
     return None
 
 

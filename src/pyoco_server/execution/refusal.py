@@ -7,7 +7,7 @@ from enum import Enum
 
 from pyoco_server.execution.events import Events
 from pyoco_server.execution.ids import InstanceId
-from pyoco_server.execution.state import MAX_LABELS, MAX_NODES, Execution
+from pyoco_server.execution.state import MAX_LABELS, MAX_NAMES_BYTES, MAX_NODES, Execution
 
 
 class Why(Enum):
@@ -36,6 +36,7 @@ class Why(Enum):
     WRONG_RESUME_KEY = "the resume key does not fit"
     INVALID_VALUE = "a value is out of range"
     TOO_MANY_NODES = f"an execution has at most {MAX_NODES} nodes"
+    NAMES_TOO_LONG = f"node ids and wait keys that a graph does not name have at most {MAX_NAMES_BYTES} bytes together"
     TOO_MANY_TAGS = f"an execution has at most {MAX_LABELS} tags"
 
 

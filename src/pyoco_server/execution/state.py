@@ -22,6 +22,8 @@ from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
 T = TypeVar("T")
 
 MAX_NODES = 2_000
+# Of ids and keys that come from outside, one by one: all of them stand in each snapshot, and in one commit.
+MAX_NAMES_BYTES = 128 * 1024
 MAX_LABELS = 64
 MAX_TIMEOUT_SEC = 30 * 24 * 3600.0
 # How often a node of a graph is begun where the graph does not say: as often as a job is delivered.

@@ -300,3 +300,24 @@ async def test_what_gathers_is_written_at_once_with_something_that_others_may_wa
         await world.faults.done("snapshots.advance", times=2)
 
         assert await version_shown(world, run_id) == handled.execution.version
+
+
+async def test_what_another_wrote_and_put_away_meanwhile_needs_nothing_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_HAND", 1)
+    runs, desk = [await begun(world) for _ in range(4)], Desk(world.stores)
+    for run_id in runs[:2]:
+        await desk.handle(run_id, take(world), USER)
+
+    async def meanwhile() -> None:
+        async with writing(desk):
+            await world.faults.done("snapshots.advance")
+            for run_id in runs[2:]:
+                await desk.handle(run_id, take(world), USER)
+
+    world.faults.before("snapshots.advance", meanwhile)
+    await desk.settle()
+
+    for run_id in runs[:2]:
+        assert await version_shown(world, run_id) == (await world.told(run_id)).version

@@ -6,7 +6,7 @@ import pytest
 
 from pyoco_server.application.executions import NewExecution
 from pyoco_server.application.ports import StoredGraph
-from pyoco_server.errors import InvalidRequest, RunNotFound
+from pyoco_server.errors import InvalidRequest, RunNotFound, SnapshotTooLarge
 from pyoco_server.execution.commands import Command, FailNode, ReportNodeProgress, StartNode, SucceedNode
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.ids import RunId, WorkerId
@@ -222,6 +222,18 @@ async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_l
 
     told = await world.told(run_id)
     assert (told.status, told.error and told.error.code) == (Status.FAILED, "LEASE_EXPIRED")
+
+
+async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(world: World) -> None:
+    document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
+    runs = [await begun(world, document.graph) for _ in range(2)]
+    world.clock.pass_time(60.0)
+    await world.catch_up()
+    world.faults.fail("log.append", SnapshotTooLarge())
+
+    await world.caretaker.expire_nodes()
+
+    assert [(await world.told(run_id)).status for run_id in runs].count(Status.FAILED) == 1
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

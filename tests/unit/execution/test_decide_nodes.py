@@ -25,7 +25,7 @@ from pyoco_server.execution.events import (
     NodeStarted,
 )
 from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, NodeId, WorkerId
-from pyoco_server.execution.state import MAX_NODES, Execution, Failure, Request
+from pyoco_server.execution.state import MAX_NAMES_BYTES, MAX_NODES, Execution, Failure, Request, Work
 from unit.execution.strategies import after
 
 A = NodeId("a")
@@ -165,6 +165,21 @@ def test_an_open_execution_takes_no_more_nodes_than_a_graph() -> None:
     assert decide(full, StartNode(at=3.0, node_id=NodeId("n0"))) == (
         NodeStarted(at=3.0, node_id=NodeId("n0"), attempt=1),
     )
+
+
+def test_names_that_come_one_by_one_stay_within_what_a_snapshot_holds() -> None:
+    long = [NodeId("\N{GRINNING FACE}" * 120 + f"{place:08}") for place in range(MAX_NODES)]
+    request = Request(flow_name="etl", work=Work.NODES)
+    full = after(
+        CreateExecution(at=1.0, request=request),
+        StartExecution(at=2.0),
+        *(StartNode(at=3.0, node_id=name) for name in long[: MAX_NAMES_BYTES // 491]),
+    )
+    key = "\0" * 256
+
+    assert _why(full, StartNode(at=4.0, node_id=long[-1])) is Why.NAMES_TOO_LONG
+    assert _why(full, PutNodeWaiting(at=4.0, node_id=long[0], wait_key=key)) is Why.NAMES_TOO_LONG
+    assert _why(full, SucceedNode(at=4.0, node_id=long[0])) is None
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NODE_ID_CHARS + 1)], ids=["empty", "too long"])

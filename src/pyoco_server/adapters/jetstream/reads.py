@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from pyoco_server.errors import NatsUnavailable
 
 NOT_FOUND = 404
 BATCH = 1000
+# What a broker has to send to one connection beyond 64 MiB makes it cut that connection, with everybody's requests.
+BATCH_BYTES = 2 * 1024 * 1024
+BATCHES_AT_ONCE = 16
 FEW = 16
 
 
@@ -40,6 +44,7 @@ class StreamReader:
         self._connection = connection
         self._stream = stream
         self._direct = direct
+        self._batches = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def last(self, subject: str) -> StoredMessage | None:
         """The last message of a subject."""
@@ -75,8 +80,11 @@ class StreamReader:
         return found
 
     async def _batch_after(self, subject: str, sequence: int, batch: int) -> tuple[list[StoredMessage], bool]:
-        body = orjson.dumps({"seq": sequence + 1, "next_by_subj": subject, "batch": batch})
-        *messages, end = await self._connection.request_many(subjects.direct_get(self._stream), body)
+        wanted = {"seq": sequence + 1, "next_by_subj": subject, "batch": batch, "max_bytes": BATCH_BYTES}
+        async with self._batches:
+            *messages, end = await self._connection.request_many(
+                subjects.direct_get(self._stream), orjson.dumps(wanted)
+            )
         if end.status == NOT_FOUND:
             return [], False
         _check_answered(end)

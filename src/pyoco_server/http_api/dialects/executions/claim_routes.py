@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -15,7 +16,7 @@ from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.idempotency import Turn
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId, WorkerId, parse_run_id
+from pyoco_server.execution.ids import NodeId, RunId, WorkerId, parse_run_id
 from pyoco_server.execution.state import nothing
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, RawRoute, gateway_of, given_once
 from pyoco_server.http_api.dialects.executions import schemas, translate
@@ -126,17 +127,21 @@ async def list_waits(gateway: GatewayDep, caller: CallerDep, query: Annotated[Wa
     await gateway.lists.fresh()
     found = gateway.index.waits(asked)
     some, more = found[: query.limit], len(found) > query.limit
-    items = [translate.wait_out(wait, await _prompt(gateway, wait)) for wait in some]
+    asks = await _prompts(gateway, some)
+    items = [translate.wait_out(wait, prompt) for wait, prompt in zip(some, asks, strict=True)]
     return json_response(translate.page_out(items, _cursor(some[-1]) if more else None))
 
 
-async def _prompt(gateway: Gateway, wait: WaitingNode) -> Any:
-    """What the node asks; read from the log where the snapshot had to give it up."""
-    if wait.prompt != b"":
-        return None if wait.prompt is None else orjson.loads(wait.prompt)
-    whole = fold_commits(await gateway.stores.log.read(wait.run_id), nothing(wait.run_id))
-    node = whole.nodes.get(wait.node_id)
-    return None if node is None else node.prompt
+async def _prompts(gateway: Gateway, waits: Sequence[WaitingNode]) -> list[Any]:
+    """What the nodes ask; read from the log, once per execution, where its snapshot had to give them up."""
+    given_up: dict[RunId, dict[NodeId, Any]] = {wait.run_id: {} for wait in waits if wait.prompt == b""}
+    for run_id in given_up:
+        whole = fold_commits(await gateway.stores.log.read(run_id), nothing(run_id))
+        given_up[run_id] = {node_id: node.prompt for node_id, node in whole.nodes.items()}
+    return [
+        given_up[wait.run_id].get(wait.node_id) if wait.prompt == b"" else orjson.loads(wait.prompt or b"null")
+        for wait in waits
+    ]
 
 
 def _cursor(wait: WaitingNode) -> str:

@@ -1,0 +1,72 @@
+"""One claim that is cut off and carried on: it is told of its own start of the node, whatever others did since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pyoco_server.application.claiming import Claim, Claimed, name_of, take
+from pyoco_server.application.claims import Claims, Wanted
+from pyoco_server.application.executions import Executions
+from pyoco_server.application.idempotency import Answered, Turn, once
+from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.commands import StartNode
+from pyoco_server.execution.ids import WorkerId
+from pyoco_server.idempotency.record import Answer
+from support.executions_in_memory import A, begun, executions_of
+from support.keyed import asked, killed
+from support.world import World
+
+LEASE_SEC = 10.0
+CLAIM = Claim(wanted=Wanted(graph_ids=("g",), tenant_id=None), worker_id=WorkerId("ann"), lease_sec=LEASE_SEC)
+
+
+@dataclass
+class Claimer:
+    """One who claims with one key, again and again."""
+
+    world: World
+    executions: Executions
+    claims: Claims
+    claimed: Claimed | None = None
+
+    async def claim(self) -> Answered:
+        node = self.claims.reserve(CLAIM.wanted)
+        assert node is not None
+
+        async def work(turn: Turn) -> Answer:
+            self.claimed = await take(self.executions, self.claims, CLAIM, node, turn)
+            return Answer(status=200, body=b"")
+
+        try:
+            return await once(self.world.stores, asked(), lambda: name_of(node), work)
+        finally:
+            self.claims.release(node)
+
+
+async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_told_of_the_others_attempt() -> None:
+    world = World()
+    run_id = await begun(world)
+    await world.catch_up()
+    claims = Claims(world.index, IndexFollower(world.feed, world.index, world.truth.clock), world.truth.clock)
+    ann = Claimer(world, executions_of(world), claims)
+    world.faults.after("log.append", killed(world))
+    with pytest.raises(NatsUnavailable):
+        await ann.claim()
+    lease_until = (await world.told(run_id)).nodes[A].lease_until
+    world.faults.away = False
+    world.clock.pass_time(LEASE_SEC + 1)
+    theirs = StartNode(
+        at=world.now(), node_id=A, attempt=2, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
+    )
+    (await world.handle(run_id, theirs)).accepted()
+
+    await ann.claim()
+
+    assert ann.claimed is not None
+    assert ann.claimed.execution.nodes[A].attempt == 2
+    started = ann.claimed.started
+    assert (started.node_id, started.attempt, started.worker_id) == (A, 1, "ann")
+    assert started.lease_until == lease_until
