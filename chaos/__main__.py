@@ -20,6 +20,7 @@ from chaos.collect import collect, settled, synced
 from chaos.evidence import Evidence
 from chaos.figures import figures
 from chaos.fleet import running_fleet
+from chaos.hands import hands_at_work
 from chaos.invariants import violations
 from chaos.journal import Journal
 from chaos.killer import Killer
@@ -44,22 +45,25 @@ async def play(plan: Plan, folder: Path) -> Outcome:
         wheelwright = Wheelwright(plan, fleet.urls, journal)
         if plan.syncs_wheels:
             await wheelwright.begin()
-        until = asyncio.get_running_loop().time() + plan.seconds
-        async with asyncio.TaskGroup() as group:
-            for number in range(CLIENTS):
-                group.create_task(Client(number, plan, fleet.urls, journal).run(until))
-            for number in range(WATCHERS):
-                group.create_task(Reader(number, plan, fleet.urls, journal).run(until))
-            group.create_task(Killer(plan, fleet, journal, wheelwright).run(until))
-        since = time.monotonic()
-        await fleet.until_ready()
-        if await settled(fleet, plan.settle_sec):
-            settled_after_sec = time.monotonic() - since
+        async with hands_at_work(plan, fleet.urls, journal) as callers:
+            until = asyncio.get_running_loop().time() + plan.seconds
+            async with asyncio.TaskGroup() as group:
+                for number in range(CLIENTS):
+                    group.create_task(Client(number, plan, fleet.urls, journal).run(until))
+                for number in range(WATCHERS):
+                    group.create_task(Reader(number, plan, fleet.urls, journal).run(until))
+                for caller in callers:
+                    group.create_task(caller.run(until))
+                group.create_task(Killer(plan, fleet, journal, wheelwright).run(until))
+            since = time.monotonic()
+            await fleet.until_ready()
+            if await settled(fleet, plan.settle_sec):
+                settled_after_sec = time.monotonic() - since
         if plan.syncs_wheels:
             await wheelwright.close()
             await synced(fleet, partial(newest_for, changes=journal.changes), plan.settle_sec)
         await asyncio.sleep(STILLNESS_SEC)
-        evidence = await collect(fleet, list(journal.accepted), folder)
+        evidence = await collect(fleet, list(journal.accepted), journal.executions, folder)
     for pid, command in marked(fleet.marker):
         journal.note_fault("orphan processes", str(pid), command)
     return Outcome(
@@ -79,6 +83,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--kill-every", type=float, default=2.5, metavar="SEC", help="on average (2.5)")
     parser.add_argument("--only", default=",".join(KINDS), help=f"what is killed: of {','.join(KINDS)} (all)")
     parser.add_argument("--rate", type=float, default=12.0, help="runs submitted per second (12)")
+    parser.add_argument("--executions", type=float, default=2.0, help="executions created per second (2; 0: none)")
     parser.add_argument("--settle", type=float, default=90.0, metavar="SEC", help="patience after the last kill (90)")
     parser.add_argument("--gateways", type=int, default=2, help="how many gateways (2)")
     parser.add_argument("--workers", type=int, default=4, help="how many workers (4)")
@@ -115,6 +120,7 @@ def main(arguments: list[str]) -> int:
         workers=asked.workers,
         kinds=asked.only,
         sync=asked.sync,
+        executions_per_sec=asked.executions,
     )
     folder = Path(tempfile.mkdtemp(prefix="pyoco-chaos-"))
     print(

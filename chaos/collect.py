@@ -16,7 +16,7 @@ import orjson
 
 from chaos import folders, witness
 from chaos.clients import FLOWS, WHEEL_FLOW
-from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, Synced
+from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, Synced, ToldExecution
 from chaos.fleet import Fleet
 from chaos.patience import comes_true
 from chaos.plan import TAGS, WHEELS_TAG
@@ -33,6 +33,7 @@ UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_R
 POLL_SEC = 0.5
 AT_A_TIME = 16
 LINES_PER_PAGE = 100
+EVENTS_PER_PAGE = 10
 
 Newest = Callable[[Sequence[Plain], Sequence[str]], frozenset[tuple[str, str]]]
 
@@ -47,7 +48,7 @@ async def settled(fleet: Fleet, within_sec: float) -> bool:
         return await comes_true(is_still, within_sec=within_sec, every_sec=POLL_SEC)
 
 
-async def collect(fleet: Fleet, accepted: Sequence[str], folder: Path) -> Evidence:
+async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[str], folder: Path) -> Evidence:
     """Read everything."""
     config, names = fleet.config, Subjects(fleet.config)
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0) as http:
@@ -63,7 +64,8 @@ async def collect(fleet: Fleet, accepted: Sequence[str], folder: Path) -> Eviden
             stored_at=stored_at,
             snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m)},
             jobs=await _jobs(connection, config),
-            shown=await _show(fleet, http, accepted),
+            shown=await _show(fleet, http, [*accepted, *executions]),
+            executions=await _told(fleet, http, executions),
             lists=await _lists(fleet, http),
             witness=witness.by_run(witness.read(folder / "witness")),
             printed=await _printed(fleet, http, accepted),
@@ -108,6 +110,27 @@ async def _show(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -
 
     await asyncio.gather(*(ask(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
     return shown
+
+
+async def _told(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[ToldExecution]]:
+    """Each execution with its events, page by page, as every gateway tells them."""
+    found: dict[str, list[ToldExecution]] = {run_id: [] for run_id in run_ids}
+    door = asyncio.Semaphore(AT_A_TIME)
+
+    async def ask(run_id: str, gateway: str, url: str) -> None:
+        asked, events = {"limit": str(EVENTS_PER_PAGE)}, []
+        async with door:
+            body = (await http.get(f"{url}/executions/{run_id}")).json()
+            while True:
+                page = (await http.get(f"{url}/executions/{run_id}/events", params=asked)).json()
+                events += page.get("items", [])
+                if page.get("nextCursor") is None:
+                    break
+                asked["cursor"] = page["nextCursor"]
+        found[run_id].append(ToldExecution(gateway=gateway, body=body, events=events))
+
+    await asyncio.gather(*(ask(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
+    return found
 
 
 async def _printed(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Printed]]:

@@ -36,6 +36,15 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldExecution:
+    """An execution and all its events as a gateway told them."""
+
+    gateway: str
+    body: Plain
+    events: Sequence[Plain]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
     """A line of a run's log, as a gateway showed it."""
 
@@ -77,6 +86,7 @@ class Evidence:
     """When the broker stored a commit, by its sequence: the event itself may have waited for the broker."""
     snapshots: Mapping[str, Plain] = field(default_factory=dict)
     shown: Mapping[str, Sequence[Shown]] = field(default_factory=dict)
+    executions: Mapping[str, Sequence[ToldExecution]] = field(default_factory=dict)
     lists: Sequence[Listed] = ()
     jobs: Sequence[Plain] = ()
     witness: Mapping[str, Sequence[witness.Line]] = field(default_factory=dict)

@@ -10,16 +10,19 @@ from statistics import median
 
 from chaos.evidence import Evidence
 from chaos.journal import Journal, Kill
+from chaos.node_promises import is_for_hands
 from chaos.states import final, starts_of
 from pyoco_server.execution.events import (
     ExecutionCanceled,
     ExecutionCompleted,
     ExecutionFailed,
     ExecutionStarted,
+    NodeFailed,
+    NodeStarted,
     StoredCommit,
 )
 from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import StopHow
+from pyoco_server.execution.state import Execution, StopHow, Work
 
 ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 
@@ -45,6 +48,10 @@ class Figures:
 
     accepted: int
     ended: Mapping[str, int]
+    executions: Mapping[str, int]
+    commands: Mapping[str, int]
+    nodes_taken_over: int
+    nodes_given_up: Mapping[str, int]
     watched: Mapping[str, int]
     answers: Mapping[str, int]
     kills: Mapping[str, int]
@@ -71,7 +78,11 @@ def figures(evidence: Evidence, journal: Journal) -> Figures:
     ]
     return Figures(
         accepted=len(journal.accepted),
-        ended=dict(Counter(run_status(execution) for execution in finals.values())),
+        ended=dict(Counter(run_status(execution) for execution in finals.values() if not _for_hands(execution))),
+        executions=dict(Counter(execution.status.value for execution in finals.values() if _for_hands(execution))),
+        commands=_commands(journal),
+        nodes_taken_over=sum(event.attempt > 1 for event in _takes(evidence)),
+        nodes_given_up=dict(Counter(_given_up(evidence))),
         watched=dict(Counter(heard.how for heard in journal.watched)),
         answers=dict(sorted(journal.answers.items())),
         kills=dict(Counter(kill.kind for kill in journal.kills)),
@@ -80,13 +91,37 @@ def figures(evidence: Evidence, journal: Journal) -> Figures:
         most_attempts=max(attempts, default=0),
         executed_again=sum(count > 1 for count in begun),
         executed_after_end=sum(_began_after_end(evidence, run_id) for run_id in evidence.witness),
-        not_promised=len(finals.keys() - journal.accepted.keys()),
+        not_promised=len(finals.keys() - journal.accepted.keys() - set(journal.executions)),
         undone=sum(how is StopHow.SUBMIT_FAILED for how in hows),
         cancelled_how=dict(Counter(how.value for how in hows)),
         until_submit=_by_kind(journal.kills, lambda kill: _until_submit(kill, journal)),
         until_end=_by_kind(journal.kills, lambda kill: _until_end(kill, evidence)),
         until_taken_over=Spread.of([s for kill in journal.kills for s in _until_taken_over(kill, evidence)]),
     )
+
+
+def _for_hands(execution: Execution) -> bool:
+    return execution.request.work is Work.NODES
+
+
+def _commands(journal: Journal) -> dict[str, int]:
+    """How many, and how: of several answers to one key the first counts."""
+    first = {told.key: told.status < 300 for told in reversed(journal.told)}
+    done = sum(first.values())
+    again = sum(told.again for told in journal.told)
+    return {"accepted": done, "refused": len(first) - done, "answered again": again}
+
+
+def _takes(evidence: Evidence) -> Iterator[NodeStarted]:
+    for log in evidence.logs.values():
+        if is_for_hands(log):
+            yield from (e for stored in log for e in stored.commit.events if isinstance(e, NodeStarted))
+
+
+def _given_up(evidence: Evidence) -> Iterator[str]:
+    for log in evidence.logs.values():
+        if is_for_hands(log):
+            yield from (e.error.code for stored in log for e in stored.commit.events if isinstance(e, NodeFailed))
 
 
 def _by_kind(kills: Iterable[Kill], measure: Callable[[Kill], float | None]) -> dict[str, Spread]:

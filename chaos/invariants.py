@@ -10,6 +10,16 @@ import orjson
 
 from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
+from chaos.node_promises import (
+    answered_differently,
+    held_by_two,
+    is_for_hands,
+    not_canceled,
+    not_done_once,
+    out_of_order,
+    taken_for_nobody,
+    unlike_their_events,
+)
 from chaos.printed import misprinted
 from chaos.replay import complaints
 from chaos.states import final, starts_of, states
@@ -44,7 +54,7 @@ Check = Callable[[Evidence, Journal], Iterator[Finding]]
 
 
 def lost(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
-    for run_id in journal.accepted:
+    for run_id in (*journal.accepted, *journal.executions):
         if run_id not in evidence.logs:
             yield run_id, "accepted, but it has no events"
         for shown in evidence.shown.get(run_id, ()):
@@ -148,7 +158,8 @@ def executed_unrecorded(evidence: Evidence, journal: Journal) -> Iterator[Findin
         starts = starts_of(log)
         if len(begun) > len(starts):
             yield run_id, f"executed {len(begun)} times, but started {len(starts)} times in the log"
-        if run_status(final(run_id, log)) == "COMPLETED" and not any(line.what == "end" for line in lines):
+        completed = run_status(final(run_id, log)) == "COMPLETED" and not is_for_hands(log)
+        if completed and not any(line.what == "end" for line in lines):
             yield run_id, "COMPLETED, but the flow itself never came to its end"
 
 
@@ -219,6 +230,13 @@ CHECKS: Mapping[str, Check] = {
     "runs with other wheels than they say": ran_with_other_wheels,
     "workers without the latest wheels": behind_the_registry,
     "environments left behind": left_behind,
+    "commands that were not done once": not_done_once,
+    "answers that differ for one key": answered_differently,
+    "cancels that ended other than CANCELED": not_canceled,
+    "nodes out of their order": out_of_order,
+    "nodes given to two": held_by_two,
+    "nodes taken for nobody": taken_for_nobody,
+    "events told otherwise than stored": unlike_their_events,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.
 SEEN_ON_THE_WAY = (

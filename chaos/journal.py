@@ -6,8 +6,9 @@ Times are unix seconds of this machine's one clock, so that they compare with th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from chaos.plan import Kind
 
@@ -34,6 +35,18 @@ class Seen:
     status: str
     version: int
     to_cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A certain answer to a command that was sent with a key; `again`: the gateway says that it repeats itself."""
+
+    key: str
+    command: str
+    execution_id: str
+    status: int
+    body: Mapping[str, Any]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +102,21 @@ class Journal:
 
     accepted: dict[str, Accepted] = field(default_factory=dict)
     seen: dict[str, list[Seen]] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+    empty: list[tuple[str, float]] = field(default_factory=list)
+    """Claims that were told that there is nothing: their key, and when they were asked."""
     watched: list[Watched] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     restarts: Counter[str] = field(default_factory=Counter)
     changes: list[Change] = field(default_factory=list)
+
+    @property
+    def executions(self) -> list[str]:
+        """The executions that were accepted, as `/executions` says it."""
+        created = (told.execution_id for told in self.told if told.command == "CreateExecution" and told.status < 300)
+        return list(dict.fromkeys(created))
 
     def note_accepted(self, accepted: Accepted) -> None:
         self.accepted[accepted.run_id] = accepted

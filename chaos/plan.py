@@ -88,6 +88,7 @@ class Plan:
     workers: int
     kinds: tuple[Kind, ...]
     sync: Sync
+    executions_per_sec: float = 0.0
 
     @property
     def syncs_wheels(self) -> bool:

@@ -19,12 +19,17 @@ from pyoco_server.execution.commands import (
     ConfirmCanceled,
     CreateExecution,
     DeclareNodes,
+    ExpireNode,
     FailExecution,
     FailNode,
+    PutNodeWaiting,
     RecordAttempt,
     RemoveTag,
+    ReportNodeProgress,
+    ResumeNode,
     StartExecution,
     StartNode,
+    StopNode,
     SucceedNode,
 )
 from pyoco_server.execution.decide import decide
@@ -41,16 +46,31 @@ from pyoco_server.execution.events import (
     ExecutionStarted,
     ExecutionTagAdded,
     ExecutionTagRemoved,
+    NodeCanceled,
     NodeCreated,
     NodeFailed,
+    NodeProgressReported,
+    NodeResumed,
     NodeStarted,
     NodeSucceeded,
+    NodeWaiting,
     StoredCommit,
 )
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.ids import InstanceId, RunId
 from pyoco_server.execution.state import Execution, nothing
 
+# One node's own; in a worker's report they are steps.
+NODE_COMMANDS = (
+    "StartNode",
+    "ReportNodeProgress",
+    "PutNodeWaiting",
+    "ResumeNode",
+    "SucceedNode",
+    "FailNode",
+    "StopNode",
+    "ExpireNode",
+)
 AFTER_THE_END = (ExecutionArchived, ExecutionTagAdded, ExecutionTagRemoved)
 
 
@@ -82,6 +102,8 @@ def command_of(execution: Execution, commit: Commit) -> Command | None:
             instance_id=(holder.instance_id if holder else None) or InstanceId(""),
             steps=tuple(_steps(commit.events)),
         )
+    if commit.command in NODE_COMMANDS:
+        return _node_command(execution, commit)
     match commit.events:
         case (ExecutionCreated() as event, *_):
             return CreateExecution(at=event.at, request=event.request, labels=event.labels, graph=event.graph)
@@ -114,6 +136,64 @@ def _small_command(events: Events) -> Command | None:
             return AddTag(at=event.at, tag=event.tag)
         case (ExecutionTagRemoved() as event,):
             return RemoveTag(at=event.at, tag=event.tag)
+        case _:
+            return None
+
+
+def _node_command(execution: Execution, commit: Commit) -> Command | None:
+    """What a holder, an approver or a caretaker asked of one node; the first event tells it, the rest follows."""
+    match commit.command, commit.events[0]:
+        case "StartNode", NodeStarted() as event:
+            return StartNode(
+                at=event.at,
+                node_id=event.node_id,
+                attempt=event.attempt,
+                worker_id=event.worker_id,
+                lease_until=event.lease_until,
+                from_outside=True,
+            )
+        case "ReportNodeProgress", NodeProgressReported() as event:
+            return ReportNodeProgress(
+                at=event.at,
+                node_id=event.node_id,
+                attempt=event.attempt,
+                progress=event.progress,
+                message=event.message,
+                lease_until=event.lease_until,
+                from_outside=True,
+            )
+        case "StopNode", NodeCanceled() as event:
+            return StopNode(at=event.at, node_id=event.node_id, from_outside=True)
+        case "ExpireNode", NodeFailed() as event:
+            return ExpireNode(at=event.at, node_id=event.node_id, attempt=event.attempt)
+        case "SucceedNode" | "FailNode", event:
+            return _step(event)
+        case _, event:
+            return _wait_command(execution, event)
+
+
+def _wait_command(execution: Execution, event: Event) -> Command | None:
+    match event:
+        case NodeWaiting():
+            return PutNodeWaiting(
+                at=event.at,
+                node_id=event.node_id,
+                attempt=event.attempt,
+                wait_key=event.wait_key,
+                prompt=event.prompt,
+                deadline_at=event.deadline_at,
+                from_outside=True,
+            )
+        case NodeResumed() if (node := execution.nodes.get(event.node_id)) is not None:
+            # The key is not stored with the answer: it must have been the right one.
+            return ResumeNode(
+                at=event.at,
+                node_id=event.node_id,
+                attempt=event.attempt,
+                resume_key=node.wait_key or "",
+                answer=event.answer,
+                from_outside=True,
+            )
         case _:
             return None
 

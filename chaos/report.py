@@ -72,6 +72,10 @@ def _figures(outcome: Outcome) -> Iterator[str]:
     yield _row("runs started more than once (log)", f"{figures.started_again} (at most {figures.most_attempts} times)")
     yield _row("runs executed more than once (witness)", figures.executed_again)
     yield _row("runs whose execution began after their end", figures.executed_after_end)
+    yield _row("executions in the log, by their end", _counts(figures.executions))
+    yield _row("commands with a key", _counts(figures.commands))
+    yield _row("nodes taken over", figures.nodes_taken_over)
+    yield _row("nodes given up, by code", _counts(figures.nodes_given_up))
     for name, count in figures.answers.items():
         yield _row(f"  {name}", count)
     settled = outcome.settled_after_sec

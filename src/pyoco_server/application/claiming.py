@@ -57,7 +57,7 @@ async def take(executions: Executions, claims: Claims, claim: Claim, proposed: C
 
     `proposed` is reserved by the caller, and released by it.
     """
-    node = _named(turn.resource_id, claim) or proposed
+    node = named(turn.resource_id, claim) or proposed
     while True:
         handled = await _start(executions, claim, node, turn)
         # Without an event of ours another claim of the same worker has it, and its work is not to be done twice.
@@ -69,7 +69,7 @@ async def take(executions: Executions, claims: Claims, claim: Claim, proposed: C
         if following is None:
             raise NothingToClaim
         try:
-            node = _named(await turn.choose(name_of(following)), claim) or following
+            node = named(await turn.choose(name_of(following)), claim) or following
         finally:
             claims.release(following)
 
@@ -79,7 +79,8 @@ def name_of(node: ClaimableNode) -> str:
     return f"{node.run_id}/{node.attempt}/{node.node_id}"
 
 
-def _named(name: str, claim: Claim) -> ClaimableNode | None:
+def named(name: str, claim: Claim) -> ClaimableNode | None:
+    """The node that a claim's record names."""
     run_id, _, rest = name.partition("/")
     attempt, _, node_id = rest.partition("/")
     if not attempt.isdigit() or not node_id:
