@@ -1,4 +1,4 @@
-"""What `/executions` says of errors beyond the catalogue: what to do next, by guard. It knows words and decides nothing."""
+"""What `/executions` says of errors beyond the catalogue: what to do next, by guard. It decides nothing."""
 
 from __future__ import annotations
 

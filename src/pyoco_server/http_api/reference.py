@@ -198,7 +198,7 @@ def _in_words(schema: Plain) -> str:
         for name in ("minimum", "maximum", "minLength", "maxLength", "pattern", "default")
         if name in schema
     ]
-    return ", ".join([str(schema.get("title" if "type" not in schema else "type", "any")), *limits])
+    return ", ".join([str(schema.get("type", "any")), *limits])
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
