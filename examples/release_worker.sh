@@ -3,7 +3,7 @@
 #
 #   examples/release_worker.sh
 #
-# It needs bash, curl and jq (apt install curl jq), and nothing of pyoco: all it does is HTTP. It renews its lease while
+# It needs bash 5, curl and jq (apt install curl jq), and nothing of pyoco: all it does is HTTP. It renews its lease while
 # a command runs, stops the command when the execution is cancelled, repeats what a restarting gateway did not answer
 # with the same Idempotency-Key, and gives a node back when it is told to end (SIGTERM, Ctrl-C).
 #

@@ -181,7 +181,7 @@ def described(kind: type) -> Iterator[str]:
     yield from ((getdoc(kind) or "").splitlines()[0], "")
     yield from table(
         ("field", "type", "default"),
-        ((f"`{field.name}`", code(field.type, raw=True), default(field)) for field in fields(kind)),
+        ((f"`{field.name}`", code(field.type, raw=True), default(field)) for field in fields(kind) if field.init),
     )
 
 

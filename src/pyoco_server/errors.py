@@ -468,8 +468,8 @@ class InvalidGraph(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0055", "MSG-PYOCO-0055", Kind.INVALID
     code = "INVALID_GRAPH"
     message_ja = "graphが不正です"
-    hint = "Correct the graph as the detail says and put it again; docs/graphs.md has the form."
-    hint_ja = "detail に従って graph を修正し、再登録してください。書式は docs/graphs.md にあります。"
+    hint = "Correct the graph as the message says and put it again; docs/graphs.md has the form."
+    hint_ja = "message に従って graph を修正し、再登録してください。書式は docs/graphs.md にあります。"
 
 
 class GraphNotFound(PyocoError):

@@ -14,6 +14,14 @@ from support.gateways import gateway_settings
 from support.served import served
 
 
+@pytest.fixture(scope="session", autouse=True)
+def patient_lists() -> Iterator[None]:
+    """Lists wait for what their own gateway wrote, however long that takes: a busy machine is not a broken one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("broker")) as running:

@@ -114,6 +114,28 @@ def test_execute_creates_with_the_params_and_starts(
     assert json.loads(capsys.readouterr().out) == ACCEPTED
 
 
+def test_a_name_that_nothing_has_is_told_of_for_it_may_be_a_slip(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
+
+    assert end(monkeypatch, "execute", "relaese") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == ACCEPTED
+    assert "no graph or flow is called relaese: this is an open graph" in said.err
+    assert "pyoco-client graphs" in said.err
+
+
+def test_whoever_may_start_and_not_read_has_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    del server.answers[f"/executions/{ID}"]
+
+    assert end(monkeypatch, "execute", "release") == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out), said.err) == (ACCEPTED, "")
+
+
 def test_an_execution_is_watched_line_by_line_to_its_end_with_what_waits_for_somebody(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
@@ -328,7 +350,9 @@ def test_nothing_that_waits_is_told_with_the_status(
     server.answers[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
 
     assert end(monkeypatch, "approve", ID) == 1
-    assert f"nothing waits in execution {ID} (COMPLETED)" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"nothing waits in execution {ID} (COMPLETED)" in told
+    assert f"example: pyoco-client explain {ID}" in told
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def nested(depth: int) -> str:
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
-        (b"nodes: [a]", "not JSON"),
+        (b"nodes: [a]", "for YAML send Content-Type: application/yaml"),
         (b'{"nodes": ["\\ud800"]}', "not JSON"),
         (b'{"nodes": [{"id": "a", "params": {"x": NaN}}]}', "not JSON"),
         (b'{"nodes": [{"id": "a", "params": {"x": 18446744073709551616}}]}', "would be rounded"),

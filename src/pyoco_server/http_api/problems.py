@@ -24,6 +24,7 @@ from pyoco_server.errors import (
     PyocoError,
     RouteNotFound,
 )
+from pyoco_server.http_api.execution_words import hint_of, message_of
 
 logger = logging.getLogger(__name__)
 
@@ -111,10 +112,9 @@ def run_body(error: PyocoError, language: str) -> dict[str, Any]:
 
 def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
     """The error body of `/executions` and of what belongs to it."""
-    hint = error.hint_ja if language == "ja" else error.hint
     facts = {_camel(name): value for name, value in error.facts.items()}
-    ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint}
-    return {"error": {"code": error.code, "message": error.detail, "details": facts | ids}}
+    ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint_of(error, language)}
+    return {"error": {"code": error.code, "message": message_of(error), "details": facts | ids}}
 
 
 def _camel(name: str) -> str:

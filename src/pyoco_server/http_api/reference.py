@@ -54,7 +54,7 @@ def page(document: Plain) -> str:
             "<!doctype html><html lang=en><head><meta charset=utf-8>",
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(title)}</h1><p>{_prose(info.get('description', ''))}</p>",
-            "<p>For programs: <a href=/openapi.json>openapi.json</a>.</p>",
+            "<p>For programs: <a href=/openapi.json>openapi.json</a>. What has a ? may be left out.</p>",
             "<h2>Paths</h2>",
             *operations,
             "<h2>Shapes</h2>",
@@ -97,7 +97,11 @@ def _parameters(parameters: Any) -> Iterator[str]:
         yield _table(
             ("name", "in", "what"),
             [
-                (one["name"], one["in"], " ".join([_in_words(one.get("schema", {})), one.get("description", "")]))
+                (
+                    one["name"] + ("" if one.get("required") else " ?"),
+                    one["in"],
+                    " ".join([_in_words(one.get("schema", {})), one.get("description", "")]),
+                )
                 for one in parameters
             ],
         )
@@ -107,7 +111,10 @@ def _body(body: Plain | None) -> Iterator[str]:
     if body:
         yield f"<h4>Body{'' if body.get('required') else ' (may be left out)'}</h4>"
         for kind, content in body["content"].items():
-            yield f"<p><code>{escape(kind)}</code>: {_linked(content.get('schema', {}))}</p>"
+            schema = content.get("schema", {})
+            yield f"<p><code>{escape(kind)}</code>: {_linked(schema)}</p>"
+            if "properties" in schema:
+                yield _fields(schema)
             yield from _example(content)
 
 
@@ -147,13 +154,17 @@ def _schemas(document: Plain) -> Plain:
 
 
 def _schema(name: str, schema: Plain) -> str:
+    about = _prose(schema.get("description", ""))
+    return f"<h3 id={_anchor(name)}>{escape(name)}</h3><p>{about}</p>{_fields(schema)}"
+
+
+def _fields(schema: Plain) -> str:
     required = schema.get("required", ())
     rows = [
         (field + ("" if field in required else " ?"), _in_words(shape), shape.get("description", ""))
         for field, shape in schema.get("properties", {}).items()
     ]
-    about = _prose(schema.get("description", ""))
-    return f"<h3 id={_anchor(name)}>{escape(name)}</h3><p>{about}</p>{_table(('field', 'type', 'what'), rows)}"
+    return _table(("field", "type", "what"), rows)
 
 
 def _linked(schema: Plain) -> str:
@@ -187,7 +198,7 @@ def _in_words(schema: Plain) -> str:
         for name in ("minimum", "maximum", "minLength", "maxLength", "pattern", "default")
         if name in schema
     ]
-    return ", ".join([str(schema.get("title" if "type" not in schema else "type", "any")), *limits])
+    return ", ".join([str(schema.get("type", "any")), *limits])
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

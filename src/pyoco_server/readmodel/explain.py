@@ -276,7 +276,9 @@ def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     elif broken:
         own = broken[0].error
         told = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
-        yield Reason(code="task_failed", facts={**facts, "task": broken[0].node_id, "error": told}, err_id=err_id)
+        # What is done over HTTP has no traceback: a program or a person said that it failed.
+        code = "node_failed" if execution.request.work is Work.NODES else "task_failed"
+        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": told}, err_id=err_id)
     else:
         yield Reason(code="run_failed", facts=facts, err_id=err_id)
     yield from _tried_again(execution, evidence)

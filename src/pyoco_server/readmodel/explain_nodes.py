@@ -11,18 +11,20 @@ MOST_NODES = 5
 
 
 def why_nodes(execution: Execution, now: float) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Codes and facts, the most telling first: people, then takers, then holders."""
+    """Codes and facts, the most telling first: people, then takers, then holders; where some work, takers come last."""
     by_status: dict[NodeStatus, list[Node]] = {}
     for node in execution.nodes.values():
         by_status.setdefault(node.status, []).append(node)
     running = by_status.get(NodeStatus.RUNNING, [])
     silent = [node for node in running if node.lease_until is not None and node.lease_until <= now]
     at_work = [node for node in running if node not in silent]
+    ready = by_status.get(NodeStatus.READY, [])
     for code, nodes in (
         ("nodes_wait_for_somebody", by_status.get(NodeStatus.WAITING, [])),
-        ("nodes_wait_to_be_taken", by_status.get(NodeStatus.READY, [])),
+        ("nodes_wait_to_be_taken", [] if at_work else ready),
         ("nodes_of_silent_holders", silent),
         ("nodes_are_worked_on", at_work),
+        ("nodes_wait_their_turn", ready if at_work else []),
     ):
         if nodes:
             yield code, _facts(execution, nodes)

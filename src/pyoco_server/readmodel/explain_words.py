@@ -50,6 +50,12 @@ WORDS: Mapping[str, Words] = {
         "Start a program that claims nodes of {graph_id} (POST /executions:claim); examples/ has one.",
         "{graph_id} の node を取得するプログラムを起動してください（POST /executions:claim、例は examples/）。",
     ),
+    "nodes_wait_their_turn": Words(
+        "{count} node(s) are ready and not yet taken: {nodes}.",
+        "{count} 個の node が実行可能で、取得待ちです: {nodes}。",
+        "Whoever is at work may take them next; to go faster, start more programs that claim nodes of {graph_id}.",
+        "作業中の担当が続けて取得できます。速めるには {graph_id} の node を取得するプログラムを追加してください。",
+    ),
     "nodes_of_silent_holders": Words(
         "{count} node(s) belong to holders whose lease is over: {nodes} of {holders}.",
         "{count} 個の node は担当の lease が切れています: {nodes}（担当: {holders}）。",
@@ -62,10 +68,11 @@ WORDS: Mapping[str, Words] = {
         *_NOTHING,
     ),
     "waits_for_its_end": Words(
-        "No node is at work, and nothing ends it by itself: its graph is open.",
-        "作業中の node はなく、graph が未定義のため自動では終了しません。",
-        "Start a node, or end it: POST /executions/{execution_id}/complete",
-        "node を開始するか、終了させてください: POST /executions/{execution_id}/complete",
+        "No node is at work, and nothing ends it by itself: no graph or flow was called {graph_id}, so it is open.",
+        "作業中の node はなく、自動では終了しません（{graph_id} という graph・flow がなかったため、open graph です）。",
+        "Start a node, or end it: POST /executions/{execution_id}/complete. If a graph was meant: pyoco-client graphs",
+        "node を開始するか、終了させてください: POST /executions/{execution_id}/complete。"
+        "登録済みの graph を使う場合は pyoco-client graphs で確認してください。",
     ),
     "no_worker_for_tag": Words(
         "No worker serves the tag {tag}.",
@@ -185,6 +192,12 @@ WORDS: Mapping[str, Words] = {
         "タスク {task} が失敗しました: {error}",
         "See task_records of GET /runs/{run_id}?include=records for its traceback.",
         "traceback は GET /runs/{run_id}?include=records の task_records にあります。",
+    ),
+    "node_failed": Words(
+        "The node {task} failed: {error}",
+        "node {task} が失敗しました: {error}",
+        "See who did what: pyoco-client events {run_id}",
+        "経緯を確認してください: pyoco-client events {run_id}",
     ),
     "timed_out": Words(
         "The run was stopped ({how}) because it took longer than its timeout_sec of {limit_sec} s; running: {tasks}.",

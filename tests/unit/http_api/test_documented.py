@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from fastapi.routing import APIRoute
 
 from pyoco_server.access.scopes import in_words
@@ -40,3 +43,42 @@ def test_asking_twice_gives_the_same_document() -> None:
     app = create_app(NatsBackendConfig())
 
     assert app.openapi() == app.openapi()
+
+
+def test_every_reference_leads_to_something_in_the_document() -> None:
+    document = create_app(NatsBackendConfig()).openapi()
+    references = list(_references(document))
+
+    assert references
+    for reference in references:
+        found = document
+        for part in reference.removeprefix("#/").split("/"):
+            assert part in found, reference
+            found = found[part]
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, list):
+        for one in node:
+            yield from _references(one)
+    elif isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for one in node.values():
+            yield from _references(one)
+
+
+def test_every_command_about_executions_has_an_example_that_its_own_schema_accepts() -> None:
+    paths = create_app(NatsBackendConfig()).openapi()["paths"]
+    commands = {
+        path: methods["post"]["requestBody"]
+        for path, methods in paths.items()
+        if path.startswith("/executions") and "post" in methods
+    }
+
+    assert len(commands) == 13
+    for path, body in commands.items():
+        schema = body["content"]["application/json"]["schema"]
+        example = schema.get("example", {})
+        assert set(schema.get("required", ())) <= example.keys() <= schema["properties"].keys(), path
+        assert example or not schema["properties"], path

@@ -51,3 +51,12 @@ def test_what_stands_in_the_document_is_shown_and_not_interpreted() -> None:
     assert not re.findall(r"<(script|img|b|i|x|S|f|e|d)>", shown)
     for text in ("&lt;script&gt;", "&lt;img&gt;", "&lt;x&gt;", "&lt;f&gt;", "&lt;e&gt;"):
         assert text in shown
+
+
+def test_the_fields_of_a_body_are_told_with_what_may_be_left_out_and_an_example() -> None:
+    body = page(DOCUMENT).partition("</span>/executions/{executionId}/nodes/{nodeId}/resume</code>")[2]
+    body = body.partition("</details>")[0]
+
+    for told in ("<td>Idempotency-Key</td>", "<td>X-Idempotency-Key ?</td>", "<td>resumeKey</td>", "<td>answer ?</td>"):
+        assert told in body
+    assert "&quot;resumeKey&quot;: &quot;approval-123&quot;" in body

@@ -120,6 +120,11 @@ def taken(*names: str) -> Execution:
     return replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
 
 
+def over_http(execution: Execution) -> Execution:
+    """The same, with nodes that are taken one by one."""
+    return replace(execution, request=replace(execution.request, work=Work.NODES, tag=""), holder=None)
+
+
 CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(), ["no_worker_for_tag"]),
     (PENDING, evidence(seen("w1", "cpu")), ["no_worker_for_tag"]),
@@ -136,6 +141,8 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (OF_A_FILE, evidence(announcing("trian")), ["waits_although_free"]),
     (UNSTARTED, evidence(seen()), ["not_started"]),
     (taken("ready"), evidence(), ["nodes_wait_to_be_taken"]),
+    (taken("ready", "silent"), evidence(), ["nodes_wait_to_be_taken", "nodes_of_silent_holders"]),
+    (taken("ready", "leased"), evidence(), ["nodes_are_worked_on", "nodes_wait_their_turn"]),
     (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
     (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
     (taken(), evidence(), ["waits_for_its_end"]),
@@ -153,6 +160,7 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (CANCELLING, evidence(LOST), ["cancel_without_worker"]),
     (failed(FlowNotFound.err_id), evidence(), ["flow_not_found"]),
     (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
+    (over_http(failed("REJECTED", BROKEN)), evidence(), ["node_failed"]),
     (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
     (replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
     *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),

@@ -15,6 +15,7 @@ from pyoco_server.cli.client.render import Json, Row, duration, moment, stamp, t
 from pyoco_server.cli.plain import line
 
 NODE_HEAD = ("", "NODE", "STATUS", "TIME", "WORKER", "DETAIL")
+LIVE_HEAD = ("", "NODE", "STATUS", "TIME", "DETAIL")
 EVENT_HEAD = ("WHEN", "EVENT", "NODE", "WHO", "DETAIL")
 WAIT_HEAD = ("EXECUTION_ID", "GRAPH", "NODE", "SINCE", "DEADLINE", "PROMPT")
 GRAPH_HEAD = ("GRAPH", "VERSION", "SOURCE", "NODES", "UPDATED", "BY", "TITLE")

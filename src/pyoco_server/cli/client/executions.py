@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,6 +20,9 @@ from pyoco_server.cli.client.options import EXAMPLE_ID, CursorOption, LimitOptio
 from pyoco_server.cli.client.render import NODE_STYLES, Json
 from pyoco_server.cli.correction import corrected
 from pyoco_server.errors import InvalidUsage
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client import PyocoHttpClient
 
 REJECTED = "REJECTED"
 
@@ -57,6 +60,8 @@ def execute(
     with connected(where) as client:
         accepted = client.execute(graph_id, gathered, tag)
         execution_id = accepted["executionId"]
+        if tag is None:
+            _warn_of_an_open_graph(client, execution_id)
         if watch:
             output.say(output.in_words(f"started: {execution_id}", f"開始しました: {execution_id}"))
             with goes_on(execution_id), closing(client.follow_events(execution_id)) as events:
@@ -66,6 +71,26 @@ def execute(
     else:
         screen.write_json(accepted)
     return output.OK
+
+
+def _warn_of_an_open_graph(client: PyocoHttpClient, execution_id: str) -> None:
+    """A slip in the name is no error: it makes an execution that waits for somebody who knows what its nodes are."""
+    from pyoco_server.http_client import PyocoClientError
+
+    try:
+        found = client.get_execution(execution_id)
+    except PyocoClientError:  # it was accepted; whoever may not read it, or cannot now, is told no less of that
+        return
+    if found.get("graphVersion") is None and found.get("tag") is None:
+        name = view.shown(found.get("graphId"))
+        output.say(
+            output.in_words(
+                f"no graph or flow is called {name}: this is an open graph, which ends when somebody completes or "
+                "fails it. To see what there is: pyoco-client graphs",
+                f"{name} という graph・flow はありません。open graph として開始したため、complete か fail を送るまで"
+                "終了しません。一覧: pyoco-client graphs",
+            )
+        )
 
 
 def _watched(execution_id: str, events: Iterator[Any], form: str) -> Json:
@@ -90,20 +115,25 @@ def _lines(execution_id: str, events: Iterator[Any]) -> Json:
     for event in events:
         _write_event(event)
         shown = view.seen(shown, event)
-        if event.get("type") == "NODE_WAITING":
-            node = shlex.quote(str(event["payload"].get("nodeId")))
-            command = f"pyoco-client approve {execution_id} --node {node}"
-            output.say(output.in_words(f"it waits for somebody: {command}", f"承認待ちです: {command}"))
+        _say_how_it_goes_on(execution_id, event)
     return shown
+
+
+def _say_how_it_goes_on(execution_id: str, event: Any) -> None:
+    if event.get("type") == "NODE_WAITING":
+        node = shlex.quote(str(event["payload"].get("nodeId")))
+        command = f"pyoco-client approve {execution_id} --node {node}"
+        output.say(output.in_words(f"it waits for somebody: {command}", f"承認待ちです: {command}"))
 
 
 def _live(execution_id: str, events: Iterator[Any]) -> Json:
     from pyoco_server.cli.client.live import live_board
 
     shown: Json = {}
-    with live_board(NODE_STYLES) as show:
+    with live_board(NODE_STYLES, view.LIVE_HEAD) as show:
         for event in events:
             shown = view.seen(shown, event)
+            _say_how_it_goes_on(execution_id, event)
             show(shown, view.unix_sec(event.get("occurredAt")))
     return shown
 
@@ -224,7 +254,7 @@ def _the_wait(found: Any, node_id: str | None) -> Any:
     if not waiting:
         raise InvalidUsage(
             f"nothing waits in execution {execution_id} ({found['status']})",
-            example="pyoco-client waits --output table",
+            example=f"pyoco-client explain {execution_id}",
         )
     for one in waiting:
         output.say(f"- {one['nodeId']}: {view.shown(one.get('prompt')) or one.get('waitKey')}")

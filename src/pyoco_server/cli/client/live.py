@@ -32,9 +32,15 @@ FRAMES_PER_SEC = 10
 class Board:
     """The newest snapshot, and the server's clock as far as its events tell it."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, styles: Mapping[str, str] = STYLES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        styles: Mapping[str, str] = STYLES,
+        head: tuple[str, ...] = TASK_HEAD,
+    ) -> None:
         self._clock = clock
         self._styles = styles
+        self._head = head
         self._ahead_sec = 0.0
         self._run: Json = {}
 
@@ -51,7 +57,7 @@ class Board:
         yield self._headline(now)
         rows, left_out = fitting(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
         if rows:
-            yield from table(TASK_HEAD, rows, options.max_width, self._styles)
+            yield from table(self._head, rows, options.max_width, self._styles)
         if left_out:
             counts = ", ".join(f"{count} {text(status)}" for status, count in left_out.items())
             yield Text(f"… and {counts}", style="dim")
@@ -70,9 +76,11 @@ class Board:
 
 
 @contextmanager
-def live_board(styles: Mapping[str, str] = STYLES) -> Iterator[Callable[[Any, float | None], None]]:
+def live_board(
+    styles: Mapping[str, str] = STYLES, head: tuple[str, ...] = TASK_HEAD
+) -> Iterator[Callable[[Any, float | None], None]]:
     """A board on the terminal for as long as the block lasts; what it shows last stays there."""
-    board = Board(styles=styles)
+    board = Board(styles=styles, head=head)
     with Live(board, console=console(), refresh_per_second=FRAMES_PER_SEC, vertical_overflow="crop") as drawn:
 
         def show(run: Any, ts: float | None) -> None:

@@ -150,7 +150,8 @@ def _read_json(body: bytes) -> GraphDocument:
         # Each mark is a byte of what would be stored: with more of them it could not be kept, whatever it says.
         value = json_body.parse(body, MAX_DOCUMENT_BYTES)
     except InvalidRequest as error:
-        raise InvalidGraph(error.detail) from error
+        # What comes without a type was often meant as YAML: `curl --data-binary @graph.yaml` names another one.
+        raise InvalidGraph(f"{error.detail}; for YAML send Content-Type: {YAML_TYPES[0]}") from error
     return read_document(value)
 
 

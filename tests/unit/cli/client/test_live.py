@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from pyoco_server.cli.client.execution_view import LIVE_HEAD
 from pyoco_server.cli.client.live import Board
 
 RUN: dict[str, Any] = {
@@ -68,3 +69,10 @@ def test_a_finished_run_stands_still(status: str) -> None:
 
     assert drawn(board) == drawn(board)
     assert "2.5s" in drawn(board)[0]
+
+
+def test_the_steps_of_an_execution_are_called_nodes() -> None:
+    board = Board(clock=lambda: 0.0, head=LIVE_HEAD)
+    board.show({"status": "ACTIVE", "tasks": {"build": "READY"}}, ts=None)
+
+    assert drawn(board)[1].split() == ["NODE", "STATUS", "TIME", "DETAIL"]

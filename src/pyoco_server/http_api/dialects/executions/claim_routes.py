@@ -20,7 +20,8 @@ from pyoco_server.execution.ids import NodeId, RunId, WorkerId, parse_run_id
 from pyoco_server.execution.state import nothing
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, RawRoute, gateway_of, given_once
 from pyoco_server.http_api.dialects.executions import schemas, translate
-from pyoco_server.http_api.dialects.executions.routes import describe, json_response, shown
+from pyoco_server.http_api.dialects.executions.described import describe
+from pyoco_server.http_api.dialects.executions.routes import json_response, shown
 from pyoco_server.http_api.guard import caller_of, needs
 from pyoco_server.http_api.idempotent import answered_once, of_json, replayed
 from pyoco_server.readmodel.steps import ClaimableNode, WaitingNode, WaitQuery

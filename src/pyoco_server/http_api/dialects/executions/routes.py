@@ -19,8 +19,9 @@ from pyoco_server.http_api import json_body
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, RawRoute, gateway_of, given_once
 from pyoco_server.http_api.dialects.executions import schemas, translate
 from pyoco_server.http_api.dialects.executions.commands import SPECS, Spec, node_id_in
+from pyoco_server.http_api.dialects.executions.described import describe
 from pyoco_server.http_api.guard import caller_of, needs
-from pyoco_server.http_api.idempotent import answered_once, no_id, of_json, parameters
+from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
 from pyoco_server.http_api.problems import ExecutionProblem, failures
 from pyoco_server.readmodel.cursors import MAX_CURSOR_CHARS
 from pyoco_server.readmodel.query import RunQuery
@@ -40,16 +41,6 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 def shown(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route answers and how it may fail, for the OpenAPI document."""
     return {200: {"model": model}, **failures(*statuses, model=ExecutionProblem)}
-
-
-def describe(body: type[BaseModel], *ids: str, required: bool) -> dict[str, Any]:
-    """What the framework cannot see of a route that reads its request by itself."""
-    schema = body.model_json_schema(by_alias=True)
-    paths = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in ids]
-    return {
-        "parameters": [*paths, *parameters(required=True)],
-        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}}},
-    }
 
 
 def json_response(body: bytes, status: int = 200) -> Response:

@@ -20,7 +20,7 @@ MAX_ATTEMPT = 2**31 - 1
 GraphId = Annotated[str, Field(min_length=1, max_length=128, examples=["release"])]
 Attempt = Annotated[
     int | None,
-    Field(ge=1, le=MAX_ATTEMPT, strict=True, description="Which start of the node is meant; absent: the present one."),
+    Field(ge=1, le=MAX_ATTEMPT, strict=True, description="Which start of the node; absent: the last.", examples=[1]),
 ]
 WorkerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$", examples=["worker-1"])]
 LeaseSec = Annotated[
@@ -31,6 +31,7 @@ LeaseSec = Annotated[
         strict=True,
         allow_inf_nan=False,
         description="How long the holder may be silent; `progress` renews it. Then the next one may take the node.",
+        examples=[60],
     ),
 ]
 Key = Annotated[str, Field(min_length=1, max_length=256, examples=["approval-123"])]
@@ -67,7 +68,7 @@ class EmptyBody(_Body):
 class CancelBody(_Body):
     """Why it is to stop."""
 
-    reason: str | None = Field(default=None, max_length=1000)
+    reason: str | None = Field(default=None, max_length=1000, examples=["not needed any more"])
 
 
 class FailureBody(_Body):
@@ -114,6 +115,7 @@ class WaitBody(_Body):
         strict=True,
         allow_inf_nan=False,
         description="How long it may wait; then the node fails.",
+        examples=[86400],
     )
     attempt: Attempt = None
 
@@ -152,6 +154,7 @@ class ClaimBody(_Body):
         strict=True,
         allow_inf_nan=False,
         description="Wait so long for a node.",
+        examples=[30],
     )
     lease_sec: float = Field(
         default=DEFAULT_LEASE_SEC, ge=1, le=MAX_LEASE_SEC, strict=True, allow_inf_nan=False, examples=[60]
