@@ -1,0 +1,241 @@
+"""Those who ask a gateway for something: some insist, some die half-way, some come back too late, some are wrong.
+
+Whoever gets no answer sends the same request again, with the same key; it may well be answered twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pyoco_server.application.claiming import Claim
+from pyoco_server.application.claims import Wanted
+from pyoco_server.application.executions import NewExecution
+from pyoco_server.execution.commands import (
+    Command,
+    CompleteExecution,
+    FailExecution,
+    FailNode,
+    PutNodeWaiting,
+    ReportNodeProgress,
+    ResumeNode,
+    StartNode,
+    SucceedNode,
+)
+from pyoco_server.execution.ids import NodeId, RunId, WorkerId
+from pyoco_server.execution.state import Failure, NodeStatus
+from pyoco_server.readmodel.steps import WaitQuery
+from simulation.plan import WAIT_KEY
+from simulation.requests import Request, Told
+from simulation.world import PATIENCE, World
+
+LEASES_SEC = (0.4, 1.0, 2.0)
+DRIVER = "driver"
+OOPS = Failure(code="OOPS", message="it did not work")
+
+
+async def client(world: World, graph_id: str) -> None:
+    """Creates an execution and, most often, starts it."""
+    run_id = await _created(world, graph_id)
+    if run_id is not None and world.random.random() < 0.95:
+        await world.pause()
+        await world.ask(Request(key=world.key(), name="StartExecution", run_id=run_id))
+
+
+async def canceller(world: World) -> None:
+    """Cancels whatever there is, some time."""
+    for _ in range(world.random.randrange(6)):
+        await world.pause()
+    run_id = world.any_run()
+    if run_id is not None:
+        await world.ask(Request(key=world.key(), name="CancelExecution", run_id=run_id))
+
+
+async def person(world: World) -> None:
+    """Answers what waits, not always with the right key."""
+    while not world.settling or world.plan.answers_come:
+        await asyncio.sleep(world.random.uniform(0.1, 1.0))
+        waits = world.gateway().index.waits(WaitQuery(limit=5))
+        if waits:
+            wait = world.random.choice(waits)
+            is_right = world.settling or world.random.random() < 0.7
+            resume = _resume(wait.node_id, wait.wait_key if is_right and wait.wait_key is not None else "wrong")
+            await world.ask(_command(world, "ResumeNode", resume, wait.run_id, wait.node_id))
+
+
+async def driver(world: World) -> None:
+    """Makes up the nodes of an open graph as it goes; may be gone before it is complete."""
+    run_id = await _created(world, "open")
+    if run_id is None:
+        return
+    await world.ask(Request(key=world.key(), name="StartExecution", run_id=run_id))
+    for name in "xy"[: world.random.randrange(1, 3)]:
+        node_id, lease_sec = NodeId(name), world.random.choice((None, 1.0))
+        start = _start(node_id, lease_sec)
+        told = await world.ask(_command(world, "StartNode", start, run_id, node_id, None, DRIVER))
+        if told is None or not told.accepted or world.random.random() < 0.1:
+            return
+        await _Holder(world, run_id, node_id, 1, DRIVER, lease_sec or 1.0).work()
+    if world.random.random() < 0.8:
+        await world.ask(_command(world, "CompleteExecution", _complete, run_id))
+    else:
+        await world.ask(_command(world, "FailExecution", _fail, run_id))
+
+
+async def worker(world: World, name: str, *, steady: bool = False) -> None:
+    """Claims nodes and works on them, until it dies or nothing can ever come any more."""
+    graph_ids = tuple(f"g{place}" for place in range(len(world.plan.graphs)))
+    while not world.is_over():
+        lease_sec = world.random.choice(LEASES_SEC)
+        claim = Claim(wanted=Wanted(graph_ids=graph_ids, tenant_id=None), worker_id=WorkerId(name), lease_sec=lease_sec)
+        told = await world.ask(Request(key=world.key(), name="Claim", worker_id=name, claim=claim, wait_sec=2.0), 3)
+        if told is None:
+            await asyncio.sleep(0.3)
+            continue
+        holder = _Holder.of(world, told, name, lease_sec)
+        if steady:
+            await holder.succeed()
+        elif not await _seen_through(world, holder):
+            world.workers_alive -= 1
+            return
+
+
+async def _seen_through(world: World, holder: _Holder) -> bool:
+    """Work that is waited for, whatever happens to the one who does it; False: that one is gone."""
+    done = world.loop.create_future()
+
+    async def work() -> None:
+        alive = await holder.work()
+        if not done.done():
+            done.set_result(alive)
+
+    world.busy(work())
+    alive: bool = await done
+    return alive
+
+
+class _Holder:
+    """Somebody with a node in hand, as of one attempt."""
+
+    def __init__(
+        self, world: World, run_id: RunId, node_id: NodeId, attempt: int, worker_id: str, lease_sec: float
+    ) -> None:
+        self._world = world
+        self._run_id, self._node_id, self._attempt = run_id, node_id, attempt
+        self._worker_id = worker_id
+        self._lease_sec = lease_sec
+
+    @classmethod
+    def of(cls, world: World, told: Told, worker_id: str, lease_sec: float) -> _Holder:
+        plain = told.plain
+        return cls(world, RunId(plain["executionId"]), NodeId(plain["nodeId"]), plain["attempt"], worker_id, lease_sec)
+
+    async def work(self) -> bool:
+        """One of the ways in which work goes; False: the one who did it is no more."""
+        draw = self._world.random.random()
+        if draw < 0.12 and not self._world.settling:
+            return False
+        if draw < 0.24:  # a zombie: it slept through its lease, and does not know
+            await asyncio.sleep(self._lease_sec * self._world.random.uniform(0.9, 2.5))
+        elif draw < 0.4:
+            await self._world.pause()
+            await self.progress()
+        elif draw < 0.5:
+            await self.wait()
+        await self._world.pause()
+        if self._world.random.random() < 0.08:
+            await self.fail()
+        else:
+            await self.succeed()
+        return True
+
+    async def succeed(self) -> None:
+        await self._report("SucceedNode", self._success)
+
+    async def fail(self) -> None:
+        await self._report("FailNode", self._failure)
+
+    async def progress(self) -> None:
+        await self._report("ReportNodeProgress", self._progress)
+
+    async def wait(self) -> None:
+        """Put the node to wait, and look now and then whether somebody has resumed it."""
+        await self._report("PutNodeWaiting", self._waiting)
+        for _ in range(4):
+            await self._world.pause()
+            seen = await self._world.look(self._run_id)
+            if seen is None or seen.nodes[self._node_id].status is not NodeStatus.WAITING:
+                return
+
+    async def _report(self, name: str, make: Callable[[float], Command]) -> None:
+        world = self._world
+        await world.ask(_command(world, name, make, self._run_id, self._node_id, self._attempt, self._worker_id))
+
+    def _success(self, at: float) -> Command:
+        return SucceedNode(
+            at=at, node_id=self._node_id, attempt=self._attempt, output=self._worker_id, from_outside=True
+        )
+
+    def _failure(self, at: float) -> Command:
+        return FailNode(at=at, node_id=self._node_id, attempt=self._attempt, error=OOPS, from_outside=True)
+
+    def _progress(self, at: float) -> Command:
+        return ReportNodeProgress(at=at, node_id=self._node_id, attempt=self._attempt, progress=50.0, from_outside=True)
+
+    def _waiting(self, at: float) -> Command:
+        deadline_at = None if self._lease_sec < 1 else at + 1.0
+        return PutNodeWaiting(
+            at=at,
+            node_id=self._node_id,
+            attempt=self._attempt,
+            wait_key=WAIT_KEY,
+            deadline_at=deadline_at,
+            from_outside=True,
+        )
+
+
+def _start(node_id: NodeId, lease_sec: float | None) -> Callable[[float], Command]:
+    def start(at: float) -> Command:
+        until = None if lease_sec is None else at + lease_sec
+        return StartNode(at=at, node_id=node_id, worker_id=WorkerId(DRIVER), lease_until=until, from_outside=True)
+
+    return start
+
+
+def _resume(node_id: NodeId, key: str) -> Callable[[float], Command]:
+    return lambda at: ResumeNode(at=at, node_id=node_id, resume_key=key, answer="yes", from_outside=True)
+
+
+def _complete(at: float) -> Command:
+    return CompleteExecution(at=at, from_outside=True)
+
+
+def _fail(at: float) -> Command:
+    return FailExecution(at=at, error=OOPS, from_outside=True)
+
+
+async def _created(world: World, graph_id: str) -> RunId | None:
+    new = NewExecution(graph_id=graph_id, input={})
+    patience = PATIENCE if world.random.random() < 0.7 else 1  # some never ask again, and leave behind what there is
+    told = await world.ask(Request(key=world.key(), name="CreateExecution", new=new), patience)
+    return RunId(told.plain["executionId"]) if told is not None and told.accepted else None
+
+
+def _command(
+    world: World,
+    name: str,
+    make: Callable[[float], Command],
+    run_id: RunId,
+    node_id: NodeId | None = None,
+    attempt: int | None = None,
+    worker_id: str | None = None,
+) -> Request:
+    return Request(
+        key=world.key(),
+        name=name,
+        make=make,
+        run_id=run_id,
+        node_id=node_id,
+        attempt=attempt,
+        worker_id=worker_id,
+    )

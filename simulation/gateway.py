@@ -1,0 +1,248 @@
+"""A gateway without HTTP: the use cases of the real one over unsteady stores, its own index, and a life that can end.
+
+What the routes of `/executions` do between HTTP and the use cases is done here in the same words: `once` around every
+request, the line in front of a claim, and which refusals are kept as answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from pyoco_server.adapters.memory.index import MemoryRunIndex
+from pyoco_server.application.caretaker import Caretaker
+from pyoco_server.application.claiming import NothingToClaim, name_of, take
+from pyoco_server.application.claims import Claims
+from pyoco_server.application.desk import Desk
+from pyoco_server.application.executions import Executions
+from pyoco_server.application.handle import Handled
+from pyoco_server.application.idempotency import Answered, Asked, Turn, Work, once
+from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.lists import Lists
+from pyoco_server.application.rounds import one_round
+from pyoco_server.application.stores import Origin, Stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Kind, PyocoError
+from pyoco_server.execution.events import Actor
+from pyoco_server.execution.ids import CommitId, RunId
+from pyoco_server.execution.state import Execution
+from pyoco_server.fleet.flows import AnnouncedFlow
+from pyoco_server.http_api.dialects.executions import translate
+from pyoco_server.idempotency.keys import IdempotencyKey, RecordKey
+from pyoco_server.idempotency.record import Answer
+from pyoco_server.readmodel.steps import ClaimableNode
+from simulation.loop import SeededLoop
+from simulation.ports import LoopClock, SharedStores
+from simulation.requests import REFUSED, Request, Told
+from simulation.way import FeedOnTheWay, Way
+
+T = TypeVar("T")
+
+CONFIG = NatsBackendConfig(cancel_grace_period_sec=1.0)
+# Rounds of care are as often in real life; each costs a step or more, and what matters is what they meet.
+CARE_EVERY_SEC = (0.5, 3.0)
+
+
+class Lost(Exception):
+    """The answer never came: the gateway died, or the connection did."""
+
+
+class SeededGateway:
+    """One process. `serve` answers a request, `kill` ends everything at the await where it stands."""
+
+    def __init__(self, name: str, loop: SeededLoop, random: Random, shared: SharedStores, way: Way, ahead: float):
+        self.name = name
+        self._loop = loop
+        self._random = random
+        self._way = way
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self.stores: Stores = shared.behind(way, LoopClock(loop, ahead))
+        feed = FeedOnTheWay(shared.feed, way)
+        self.index = MemoryRunIndex()
+        self.follower = IndexFollower(feed, self.index, self.stores.clock)
+        self.desk = Desk(self.stores)
+        self.claims = Claims(self.index, self.follower, self.stores.clock)
+        self.caretaker = Caretaker(self.stores, self.index, feed, CONFIG)
+        self.executions = Executions(
+            stores=self.stores, desk=self.desk, config=CONFIG, flow_of=_no_flow, vouch=self.caretaker.vouch
+        )
+        self.lists = Lists(
+            stores=self.stores,
+            index=self.index,
+            follower=self.follower,
+            heavy=asyncio.Semaphore(4),
+            settle=self.desk.settle,
+        )
+
+    @property
+    def is_dead(self) -> bool:
+        return self._way.dead
+
+    def start(self) -> None:
+        """Begin the work that nobody asks for."""
+        for work in (self.follower.run(), self.desk.run(), self.claims.run(), self._note(), self._care()):
+            self._own(work).add_done_callback(self._tasks.pop)
+
+    def kill(self) -> None:
+        """What is in memory is gone, nothing of it reaches a store any more, and nobody gets an answer."""
+        self._way.dead = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def gone(self) -> None:
+        """Wait until the last task has noticed."""
+        while self._tasks:
+            await asyncio.wait([next(iter(self._tasks))])
+
+    async def serve(self, request: Request) -> Told | None:
+        """What the caller is told; None: there was nothing to claim. `PyocoError` is a failure to answer (5xx)."""
+        told: Told | None = await self._outcome(self._answer(request))
+        return told
+
+    async def look(self, run_id: RunId) -> Execution:
+        """`GET /executions/{id}`."""
+        execution: Execution = await self._outcome(self.executions.look(run_id, sees=None))
+        return execution
+
+    def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        return task
+
+    async def _outcome(self, work: Coroutine[Any, Any, T]) -> T:
+        """What came of work that somebody outside waits for: what happens to them must not end it, nor theirs."""
+        if self.is_dead:
+            work.close()
+            raise Lost
+        task, over = self._own(work), self._loop.create_future()
+
+        def tell(task: asyncio.Task[Any]) -> None:
+            del self._tasks[task]
+            _ = task.cancelled() or task.exception()  # looked at, though perhaps nobody is left to be told
+            if not over.done():
+                over.set_result(None)
+
+        task.add_done_callback(tell)
+        await over
+        if task.cancelled() or self.is_dead:
+            raise Lost
+        done: T = task.result()
+        return done
+
+    async def _note(self) -> None:
+        while True:
+            with one_round("commits"):
+                await self.caretaker.note_commits()
+            await asyncio.sleep(0.5)
+
+    async def _care(self) -> None:
+        rounds = [
+            ("repair", self.caretaker.repair),
+            ("cancels", self.caretaker.see_cancels_through),
+            ("times", self.caretaker.expire_nodes),
+        ]
+        while True:
+            await asyncio.sleep(self._random.uniform(*CARE_EVERY_SEC))
+            self._random.shuffle(rounds)
+            for name, work in rounds:
+                with one_round(name):
+                    await work()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def _answer(self, request: Request) -> Told | None:
+        if request.claim is not None:
+            return await self._claim(request)
+        if request.new is not None:
+            return _told(request, await self._once(request, self._create(request), self.stores.ids.run_id()))
+        return _told(request, await self._once(request, self._command(request)))
+
+    async def _once(self, request: Request, work: Work, resource_id: str = "") -> Answered:
+        asked = Asked(
+            record_key=RecordKey(request.key),
+            key=IdempotencyKey(request.key),
+            endpoint=f"POST {request.name}",
+            request_hash=request.name,
+            origin=Origin(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
+        )
+        return await once(self.stores, asked, lambda: resource_id, work)
+
+    def _create(self, request: Request) -> Work:
+        async def work(turn: Turn) -> Answer:
+            assert request.new is not None
+            handled = await self.executions.create(request.new, RunId(turn.resource_id), turn.origin)
+            return _answer(request, handled, turn)
+
+        return work
+
+    def _command(self, request: Request) -> Work:
+        at = self.stores.clock.now()
+
+        async def work(turn: Turn) -> Answer:
+            assert request.run_id is not None
+            if request.name == "StartExecution":
+                handled = await self.executions.start(request.run_id, turn.origin)
+            elif request.name == "CancelExecution":
+                handled = await self.executions.cancel(request.run_id, None, turn.origin)
+            else:
+                assert request.make is not None
+                handled = await self.executions.command(request.run_id, request.make(at), turn.origin)
+            return _answer(request, handled, turn)
+
+        return work
+
+    async def _claim(self, request: Request) -> Told | None:
+        """As `POST /executions:claim` does it."""
+        assert request.claim is not None
+        wanted = request.claim.wanted
+        stored = await self.stores.idempotency.get(RecordKey(request.key))
+        if stored is not None and stored.record.answer is not None:
+            return _told(request, Answered(answer=stored.record.answer, replayed=True))
+        give_up_at = self.stores.clock.monotonic() + request.wait_sec
+        node = self.claims.reserve(wanted)
+        if node is None:
+            await self.lists.fresh()
+            node = self.claims.reserve(wanted)
+        while True:
+            if node is not None:
+                try:
+                    return _told(request, await self._once(request, self._take(request, node), name_of(node)))
+                except NothingToClaim:
+                    pass
+                finally:
+                    self.claims.release(node)
+            left_sec = give_up_at - self.stores.clock.monotonic()
+            if left_sec <= 0:
+                return None
+            await self.claims.changed(wanted, left_sec)
+            node = self.claims.reserve(wanted)
+
+    def _take(self, request: Request, node: ClaimableNode) -> Work:
+        async def work(turn: Turn) -> Answer:
+            assert request.claim is not None
+            claimed = await take(self.executions, self.claims, request.claim, node, turn)
+            return Answer(status=200, body=translate.claimed_out(claimed, request.claim.lease_sec, turn.origin))
+
+        return work
+
+
+def _answer(request: Request, handled: Handled, turn: Turn) -> Answer:
+    try:
+        translate.rejected(handled, request.name)
+    except PyocoError as refusal:
+        if refusal.kind is not Kind.CONFLICT:
+            raise
+        return Answer(status=REFUSED, body=refusal.detail.encode())
+    return Answer(status=202, body=translate.accepted_out(handled, request.name, turn.origin))
+
+
+def _told(request: Request, answered: Answered) -> Told:
+    answer = answered.answer
+    commits = frozenset(CommitId(event_id.rpartition(".")[0]) for event_id in answer.event_ids)
+    return Told(request=request, status=answer.status, body=answer.body, commit_ids=commits)
+
+
+async def _no_flow(name: str) -> AnnouncedFlow | None:
+    return None

@@ -1,0 +1,123 @@
+"""Promises about what stands in a log, whoever was told what: cancel wins, the order of the graph, the fence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pyoco_server.execution.events import (
+    Event,
+    ExecutionArchived,
+    ExecutionCanceled,
+    ExecutionCancelRequested,
+    ExecutionCompleted,
+    ExecutionCreated,
+    ExecutionFailed,
+    NodeCanceled,
+    NodeFailed,
+    NodeProgressReported,
+    NodeReady,
+    NodeResumed,
+    NodeStarted,
+    NodeSucceeded,
+    NodeWaiting,
+)
+from pyoco_server.execution.graph import Graph
+from pyoco_server.execution.ids import NodeId
+from simulation.evidence import Evidence, Finding, Log
+
+_ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
+_OF_AN_ATTEMPT = (NodeProgressReported, NodeWaiting, NodeResumed, NodeSucceeded, NodeFailed)
+_AFTER_A_CANCEL = (NodeCanceled, ExecutionCanceled)
+
+
+def after_the_end(evidence: Evidence) -> Iterator[Finding]:
+    """A finished execution changes no more, and has ended once."""
+    for run_id, log in evidence.logs.items():
+        end: str | None = None
+        for event in _events(log):
+            name = type(event).__name__
+            if end is not None and not isinstance(event, ExecutionArchived):
+                yield run_id, f"{name} stands behind {end}"
+            if isinstance(event, _ENDS):
+                end = name
+
+
+def cancel_lost(evidence: Evidence) -> Iterator[Finding]:
+    """Once a cancel is requested, nothing but the cancel goes on."""
+    for run_id, log in evidence.logs.items():
+        requested = False
+        for event in _events(log):
+            if requested and not isinstance(event, (*_AFTER_A_CANCEL, ExecutionArchived)):
+                yield run_id, f"{type(event).__name__} stands behind EXECUTION_CANCEL_REQUESTED"
+            requested = requested or isinstance(event, ExecutionCancelRequested)
+
+
+def out_of_order(evidence: Evidence) -> Iterator[Finding]:
+    """A node's turn comes once, behind all that precede it; a graph is complete when every node has succeeded once."""
+    for run_id, log in evidence.logs.items():
+        walk = _Walk()
+        for event in _events(log):
+            yield from ((run_id, complaint) for complaint in walk.step(event))
+
+
+def overtaken_but_heard(evidence: Evidence) -> Iterator[Finding]:
+    """Attempts at a node only rise, and what is said of another attempt than the present one changes nothing."""
+    for run_id, log in evidence.logs.items():
+        attempts: dict[NodeId, int] = {}
+        for event in _events(log):
+            if isinstance(event, NodeStarted):
+                if event.attempt <= attempts.get(event.node_id, 0):
+                    yield run_id, f"attempt {event.attempt} at {event.node_id} began after {attempts[event.node_id]}"
+                attempts[event.node_id] = event.attempt
+            elif isinstance(event, _OF_AN_ATTEMPT):
+                # A wait node begins to wait by itself, with the first attempt.
+                present = attempts.setdefault(event.node_id, event.attempt)
+                if event.attempt != present:
+                    name = type(event).__name__
+                    yield run_id, f"{name} of attempt {event.attempt} at {event.node_id}, while {present} is at it"
+
+
+@dataclass(slots=True)
+class _Walk:
+    graph: Graph | None = None
+    ready: set[NodeId] = field(default_factory=set)
+    succeeded: set[NodeId] = field(default_factory=set)
+
+    def step(self, event: Event) -> Iterator[str]:
+        match event:
+            case ExecutionCreated(graph=graph):
+                self.graph = graph
+            case NodeReady(node_id=node_id):
+                if node_id in self.ready:
+                    yield f"{node_id} became ready twice"
+                self.ready.add(node_id)
+                yield from self._too_early(node_id, "ready")
+            case NodeStarted(node_id=node_id):
+                if self.graph is not None and node_id not in self.ready:
+                    yield f"{node_id} began before it was ready"
+                yield from self._too_early(node_id, "begun")
+            case NodeSucceeded(node_id=node_id):
+                if self.graph is not None and node_id in self.succeeded:
+                    yield f"{node_id} succeeded twice"
+                self.succeeded.add(node_id)
+            case ExecutionCompleted():
+                yield from self._incomplete()
+            case _:
+                return
+
+    def _too_early(self, node_id: NodeId, what: str) -> Iterator[str]:
+        edges = self.graph.edges if self.graph else ()
+        missing = sorted(source for source, target in edges if target == node_id and source not in self.succeeded)
+        if missing:
+            yield f"{node_id} was {what} before {', '.join(missing)} had succeeded"
+
+    def _incomplete(self) -> Iterator[str]:
+        nodes = self.graph.nodes if self.graph else ()
+        missing = [node.node_id for node in nodes if node.node_id not in self.succeeded]
+        if missing:
+            yield f"it is complete, but {', '.join(missing)} had not succeeded"
+
+
+def _events(log: Log) -> Iterator[Event]:
+    return (event for stored in log for event in stored.commit.events)

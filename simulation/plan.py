@@ -1,0 +1,73 @@
+"""What one seed has in store: how many take part, how unsteady everything is, and the graphs; it plays nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from pyoco_server.execution.graph import GraphNode
+from pyoco_server.execution.ids import NodeId
+from pyoco_server.graphfile.document import GraphDocument, TitledNode
+
+WAIT_KEY = "key"
+_NAMES = "abcde"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One interleaving, before anything is random in it but its order."""
+
+    gateways: int
+    workers: int
+    graphs: tuple[GraphDocument, ...]
+    are_begun: bool
+    """Whether the executions of the graphs are there and started when everything begins."""
+    nodes_done: int
+    """Of each of those, at most: how many of the nodes that nothing precedes were done then."""
+    open_executions: int
+    unsteady_sec: float
+    fault_rate: float
+    slowness: float
+    crash_at: tuple[int, ...]
+    ahead_sec: float
+    cancels: int
+    people: bool
+    answers_come: bool
+    """Whether people answer every wait in the end; without, some executions wait for ever, and rightly."""
+
+
+def drawn(random: Random) -> Plan:
+    """The plan of a seed."""
+    graphs = random.choices((1, 2, 3), (30, 3, 1))[0]
+    crashes = random.choices((0, 1, 2), (5, 5, 1))[0]
+    return Plan(
+        gateways=random.choices((2, 3), (15, 1))[0],
+        workers=random.choices((1, 2, 3), (6, 4, 1))[0],
+        graphs=tuple(_graph(random) for _ in range(graphs)),
+        are_begun=random.random() < 0.85,
+        nodes_done=random.choices((0, 1), (4, 6))[0],
+        open_executions=random.choices((0, 1), (15, 1))[0],
+        unsteady_sec=random.uniform(0.5, 2.0),
+        fault_rate=random.choice((0.0, 0.0, 0.005, 0.015, 0.04)),
+        slowness=random.choice((0.0, 0.01, 0.05)),
+        crash_at=tuple(random.randrange(5, 150) for _ in range(crashes)),
+        ahead_sec=random.choice((0.0, 0.0, 0.3, 3.0)),
+        cancels=random.choices((0, 1, 2), (6, 4, 1))[0],
+        people=random.random() < 0.5,
+        answers_come=random.random() < 0.7,
+    )
+
+
+def _graph(random: Random) -> GraphDocument:
+    size = random.choices((2, 3, 4, 5), (24, 5, 2, 1))[0]
+    names = [NodeId(name) for name in _NAMES[:size]]
+    edges = tuple(
+        (source, target) for place, target in enumerate(names) for source in names[:place] if random.random() < 0.5
+    )
+    return GraphDocument(nodes=tuple(TitledNode(node=_node(random, name)) for name in names), edges=edges)
+
+
+def _node(random: Random, name: NodeId) -> GraphNode:
+    if random.random() < 0.15:
+        return GraphNode(node_id=name, wait_key=WAIT_KEY, timeout_sec=random.choice((None, 1.0)))
+    return GraphNode(node_id=name, max_attempts=random.choice((None, None, None, 1, 2)))

@@ -1,0 +1,116 @@
+"""Plays the interleaving of a seed and tells what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from random import Random
+
+from pyoco_server.execution import wire
+from simulation.actors import canceller, client, driver, person, worker
+from simulation.evidence import Evidence
+from simulation.invariants import Violation, violations
+from simulation.plan import drawn
+from simulation.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One interleaving, judged."""
+
+    seed: int
+    evidence: Evidence
+    violations: tuple[Violation, ...]
+    figures: Counter[str]
+    story: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """What two plays of a seed must have in common: every byte of every log."""
+        logs = sha256()
+        for run_id, log in self.evidence.logs.items():
+            for stored in log:
+                logs.update(b"%d " % stored.sequence + wire.encode(run_id, stored.commit))
+        return logs.hexdigest()
+
+
+def play(seed: int, *, tell: bool = False) -> Played:
+    """The interleaving of this seed, from its first step to its judgement."""
+    random = Random(seed)
+    world = World(random, drawn(random), tell=tell)
+    with errors_told_to(world.troubles):
+        evidence: Evidence = world.loop.run_until_complete(_life(world))
+    return Played(
+        seed=seed,
+        evidence=evidence,
+        violations=tuple(violations(evidence)),
+        figures=_figures(world, evidence),
+        story=tuple(world.story or ()),
+    )
+
+
+async def _life(world: World) -> Evidence:
+    await world.begin()
+    for place in range(0 if world.plan.are_begun else len(world.plan.graphs)):
+        world.busy(client(world, f"g{place}"))
+    for _ in range(world.plan.open_executions):
+        world.busy(driver(world))
+    for _ in range(world.plan.cancels):
+        world.busy(canceller(world))
+    for number in range(world.plan.workers):
+        world.idle(worker(world, f"worker-{number + 1}"))
+    if world.plan.people:
+        world.idle(person(world))
+    return await world.live(worker(world, "steady", steady=True))
+
+
+def _figures(world: World, evidence: Evidence) -> Counter[str]:
+    figures = Counter(
+        steps=world.loop.steps,
+        calls=world.faults.ways,
+        faults=world.faults.met,
+        crashes=world.crashes,
+        answers=len(evidence.told),
+        lost=world.lost,
+        refusals=sum(not told.accepted for told in evidence.told),
+        executions=len(evidence.logs),
+        events=sum(len(stored.commit.events) for log in evidence.logs.values() for stored in log),
+    )
+    figures.update(f"ended {execution.status.value}" for execution in evidence.ends.values())
+    return figures
+
+
+class _Listener(logging.Handler):
+    def __init__(self, troubles: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._troubles = troubles
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._troubles.append(f"{record.getMessage()}: {error!r}")
+
+
+@contextmanager
+def errors_told_to(troubles: list[str]) -> Iterator[None]:
+    """What the program logs as an error is a trouble."""
+    program, listener = logging.getLogger("pyoco_server"), _Listener(troubles)
+    program.addHandler(listener)
+    try:
+        yield
+    finally:
+        program.removeHandler(listener)
+
+
+@contextmanager
+def without_small_talk() -> Iterator[None]:
+    """What the program logs and is no error costs nothing meanwhile."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,55 @@
+"""What somebody asks of a gateway, as the routes of `/executions` read it, and what they were told; does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pyoco_server.application.claiming import Claim
+from pyoco_server.application.executions import NewExecution
+from pyoco_server.execution.commands import Command
+from pyoco_server.execution.ids import CommitId, NodeId, RunId
+
+ACCEPTED = (200, 202)
+REFUSED = 409
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request with its key; sent again it is the same object.
+
+    `make` builds the command with the time at which a gateway takes the request in. `attempt` is what a holder goes by.
+    """
+
+    key: str
+    name: str
+    run_id: RunId | None = None
+    node_id: NodeId | None = None
+    attempt: int | None = None
+    worker_id: str | None = None
+    make: Callable[[float], Command] | None = None
+    new: NewExecution | None = None
+    claim: Claim | None = None
+    wait_sec: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An answer that reached somebody."""
+
+    request: Request
+    status: int
+    body: bytes
+    commit_ids: frozenset[CommitId]
+
+    @property
+    def accepted(self) -> bool:
+        return self.status in ACCEPTED
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = orjson.loads(self.body)
+        return plain
