@@ -83,9 +83,9 @@ async def driver(world: World) -> None:
 
 
 async def worker(world: World, name: str, *, steady: bool = False) -> None:
-    """Claims nodes and works on them, for ever or until it dies."""
+    """Claims nodes and works on them, until it dies or nothing can ever come any more."""
     graph_ids = tuple(f"g{place}" for place in range(len(world.plan.graphs)))
-    while True:
+    while not world.is_over():
         lease_sec = world.random.choice(LEASES_SEC)
         claim = Claim(wanted=Wanted(graph_ids=graph_ids, tenant_id=None), worker_id=WorkerId(name), lease_sec=lease_sec)
         told = await world.ask(Request(key=world.key(), name="Claim", worker_id=name, claim=claim, wait_sec=2.0), 3)

@@ -49,9 +49,20 @@ def answered_differently(evidence: Evidence) -> Iterator[Finding]:
     first: dict[str, Told] = {}
     for told in evidence.told:
         other = first.setdefault(told.request.key, told)
-        if (told.status, told.body) != (other.status, other.body):
+        if _said(told) != _said(other):
             words = f"{other.status} {other.body.decode()}, then {told.status} {told.body.decode()}"
             yield told.request.key, f"{told.request.name} was answered {words}"
+
+
+def _said(told: Told) -> tuple[int, object]:
+    """What has to be the same.
+
+    Where it was so already, no commit of its own bears the version: it is the one as of which it was so, and may be a
+    later one for who asks later, if the answer before could not be kept.
+    """
+    if not told.accepted or told.commit_ids:
+        return told.status, told.body
+    return told.status, {name: value for name, value in told.plain.items() if name != "version"}
 
 
 def not_done(evidence: Evidence) -> Iterator[Finding]:

@@ -104,6 +104,12 @@ class World:
     def gateway(self) -> SeededGateway:
         return self._any_gateway()
 
+    def is_over(self) -> bool:
+        """Whether every execution that there will be is finished."""
+        runs = self.shared.log.commits
+        is_complete = len(runs) >= len(self.plan.graphs) + self.plan.open_executions
+        return is_complete and all(self.state(run_id).status.is_terminal for run_id in runs)
+
     def note(self, words: str) -> None:
         if self.story is not None:
             self.story.append(f"{self.loop.time() - BEGINNING:8.3f} {words}")

@@ -127,6 +127,12 @@ def test_lawful_histories_break_nothing() -> None:
     assert broken(evidence(canceled, (answer("k9", "CancelExecution", commit="c4"),))) == set()
 
 
+def test_what_was_so_already_may_be_so_as_of_a_later_version() -> None:
+    told = [answer("k", "SucceedNode", node_id=A, attempt=1, version=version) for version in (6, 7)]
+
+    assert broken(evidence(told=(*ANSWERS, *told))) == set()
+
+
 def spoilt_index(**changes: Any) -> Evidence:
     found = evidence()
     return replace(found, indexes=(replace(found.indexes[0], **changes),))
