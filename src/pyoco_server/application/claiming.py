@@ -15,8 +15,9 @@ from pyoco_server.application.executions import Executions
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.idempotency import Turn
 from pyoco_server.execution.commands import StartNode
+from pyoco_server.execution.events import NodeStarted
 from pyoco_server.execution.ids import NodeId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Node
+from pyoco_server.execution.state import Execution
 from pyoco_server.readmodel.steps import ClaimableNode
 
 
@@ -35,10 +36,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A node in somebody's hands, and what they need for it."""
+    """A node in somebody's hands, and what they need for it.
+
+    `started` is what they were given. The node itself may be in other hands by now: whoever carries on with a claim
+    may come when its lease is over.
+    """
 
     handled: Handled
-    node: Node
+    started: NodeStarted
     params: Mapping[str, Any] | None
     before: Mapping[NodeId, Any]
 
@@ -52,7 +57,7 @@ async def take(executions: Executions, claims: Claims, claim: Claim, proposed: C
 
     `proposed` is reserved by the caller, and released by it.
     """
-    node = _named(turn.resource_id, claim) or proposed
+    node = named(turn.resource_id, claim) or proposed
     while True:
         handled = await _start(executions, claim, node, turn)
         # Without an event of ours another claim of the same worker has it, and its work is not to be done twice.
@@ -64,7 +69,7 @@ async def take(executions: Executions, claims: Claims, claim: Claim, proposed: C
         if following is None:
             raise NothingToClaim
         try:
-            node = _named(await turn.choose(name_of(following)), claim) or following
+            node = named(await turn.choose(name_of(following)), claim) or following
         finally:
             claims.release(following)
 
@@ -74,7 +79,8 @@ def name_of(node: ClaimableNode) -> str:
     return f"{node.run_id}/{node.attempt}/{node.node_id}"
 
 
-def _named(name: str, claim: Claim) -> ClaimableNode | None:
+def named(name: str, claim: Claim) -> ClaimableNode | None:
+    """The node that a claim's record names."""
     run_id, _, rest = name.partition("/")
     attempt, _, node_id = rest.partition("/")
     if not attempt.isdigit() or not node_id:
@@ -105,7 +111,11 @@ async def _claimed(executions: Executions, handled: Handled, node: ClaimableNode
     whole = await executions.whole(execution) if sources else execution
     return Claimed(
         handled=handled,
-        node=execution.nodes[node.node_id],
+        started=_started(handled),
         params=drawn.params if drawn else None,
         before={source: whole.nodes[source].output for source in sources},
     )
+
+
+def _started(handled: Handled) -> NodeStarted:
+    return next(event for event in handled.events if isinstance(event, NodeStarted))

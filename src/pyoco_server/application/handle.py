@@ -30,14 +30,21 @@ MAX_CONFLICTS = 64
 class Handled:
     """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal.
 
-    `commit_id` is that of our events. `looked`: the log was read for it, so others' commits may be in the execution.
+    `commit_id` is that of our events, `committed` the sequence under which the log keeps them. `looked`: the log was
+    read for it, so others' commits may be in the execution, before ours and behind.
     """
 
     execution: Execution
     events: Events = ()
     refused: Refused | None = None
     commit_id: CommitId | None = None
+    committed: int | None = None
     looked: bool = False
+
+    @property
+    def version(self) -> int:
+        """The execution as it was with our events; who carries on may find it further on than that."""
+        return self.execution.version if self.committed is None else self.committed
 
     def accepted(self) -> Execution:
         """The execution, or the refusal as an error."""
@@ -78,7 +85,7 @@ async def _carry_on(stores: Stores, execution: Execution, command: Command, orig
     commits = await stores.log.read(execution.execution_id)
     execution = fold_commits(commits, nothing(execution.execution_id))
     if origin.commit_id is not None and (found := _found(commits, origin.commit_id)):
-        return Handled(execution=execution, events=found.events, commit_id=origin.commit_id, looked=True)
+        return _done(execution, found)
     return changed(await _commit(stores, execution, command, origin), looked=True)
 
 
@@ -91,7 +98,9 @@ async def _commit(stores: Stores, execution: Execution, command: Command, origin
             appended = await stores.log.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored) and (origin.commit_id is None or not appended.found):
                 now = changed(after, version=appended.version)
-                return Handled(execution=now, events=verdict, commit_id=commit_id, looked=looked)
+                return Handled(
+                    execution=now, events=verdict, commit_id=commit_id, committed=appended.version, looked=looked
+                )
             stores.happened.append_conflicts += isinstance(appended, Conflict)
         newer, looked = await stores.log.read(execution.execution_id, after=execution.version), True
         if not newer:
@@ -99,7 +108,7 @@ async def _commit(stores: Stores, execution: Execution, command: Command, origin
         execution = fold_commits(newer, execution)
         # Ours by whoever carried on with the same request: what they decided counts, not what we would have.
         if found := _found(newer, commit_id):
-            return Handled(execution=execution, events=found.events, commit_id=commit_id, looked=True)
+            return _done(execution, found)
     raise AppendConflict(run_id=execution.execution_id)
 
 
@@ -110,8 +119,20 @@ async def _may_be_there(execution: Execution, origin: Origin) -> bool:
     return execution.version > 0 and origin.hold is not None and await origin.hold.overtaken()
 
 
-def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> Commit | None:
-    return next((stored.commit for stored in commits if stored.commit.commit_id == commit_id), None)
+def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> StoredCommit | None:
+    return next((stored for stored in commits if stored.commit.commit_id == commit_id), None)
+
+
+def _done(execution: Execution, found: StoredCommit) -> Handled:
+    """What was done by whoever wrote it; the execution may have gone on since."""
+    commit = found.commit
+    return Handled(
+        execution=execution,
+        events=commit.events,
+        commit_id=commit.commit_id,
+        committed=found.sequence,
+        looked=True,
+    )
 
 
 def _written(stores: Stores, command: Command, events: Events, commit_id: CommitId, origin: Origin) -> Commit:

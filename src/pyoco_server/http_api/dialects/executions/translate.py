@@ -78,21 +78,21 @@ def accepted_out(handled: Handled, command: str, origin: Origin, **more: Any) ->
         "accepted": True,
         "correlationId": origin.correlation_id,
         "idempotencyKey": origin.idempotency_key,
-        "version": handled.execution.version,
+        "version": handled.version,
     }
     return orjson.dumps(told | more)
 
 
 def claimed_out(claimed: Claimed, lease_sec: float, origin: Origin) -> bytes:
-    execution, node = claimed.execution, claimed.node
+    execution, started = claimed.execution, claimed.started
     return accepted_out(
         claimed.handled,
         "StartNode",
         origin,
         graphId=execution.request.flow_name,
-        nodeId=node.node_id,
-        attempt=node.attempt,
-        leaseUntil=moment(node.lease_until),
+        nodeId=started.node_id,
+        attempt=started.attempt,
+        leaseUntil=moment(started.lease_until),
         leaseSec=lease_sec,
         input=execution.request.input,
         params=claimed.params,
