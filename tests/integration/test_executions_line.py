@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from pyoco_server.idempotency.keys import IdempotencyKey, record_key
+from pyoco_server.idempotency.record import ENDED
 from support.broker import Broker
 from support.executions import NEXT, NODE, PAIR, new_key, path_of
 from support.gateways import gateway_settings
@@ -33,10 +36,10 @@ async def gateway(broker: Broker, tmp_path: Path) -> AsyncIterator[Gateway]:
 
 
 async def claim(
-    client: httpx.AsyncClient, worker: str = "w", wait_sec: float = LONG_SEC, **more: Any
+    client: httpx.AsyncClient, worker: str = "w", wait_sec: float = LONG_SEC, *, key: str = "", **more: Any
 ) -> httpx.Response:
     body = {"graphIds": ["pair"], "workerId": worker, "waitSec": wait_sec, **more}
-    return await client.post("/executions:claim", json=body, headers={"Idempotency-Key": new_key()})
+    return await client.post("/executions:claim", json=body, headers={"Idempotency-Key": key or new_key()})
 
 
 async def command(client: httpx.AsyncClient, execution_id: str, name: str, body: Any = None) -> None:
@@ -134,3 +137,25 @@ async def test_a_gateway_that_stops_lets_those_in_line_go(broker: Broker, tmp_pa
 
         assert (await waiting).status_code == 204
         assert (await claim(leaving.client)).status_code == 204
+
+
+async def test_a_claim_whose_gateway_died_before_it_answered_gets_its_node_though_there_is_no_other(
+    gateway: Gateway,
+) -> None:
+    await started(gateway.client)
+    first = await claim(gateway.client, wait_sec=0.0, key="claim-1")
+    await _forget_the_answer(gateway, "claim-1")
+
+    again = await claim(gateway.client, wait_sec=0.0, key="claim-1")
+
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.json() == first.json() | {"correlationId": again.json()["correlationId"]}
+
+
+async def _forget_the_answer(gateway: Gateway, key: str) -> None:
+    """As it is when a gateway is killed with its node taken, and nothing answered."""
+    place = record_key(tenant_id=None, method="POST", path="/executions:claim", key=IdempotencyKey(key))
+    stored = await gateway.records.get(place)
+    assert stored is not None
+    unanswered = replace(stored.record, answer=None, lease_until=ENDED)
+    assert await gateway.records.replace(place, unanswered, revision=stored.revision) is not None

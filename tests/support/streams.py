@@ -14,6 +14,7 @@ import orjson
 import uvicorn
 
 from pyoco_server.application.claims import Claims
+from pyoco_server.application.ports import IdempotencyStore
 from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -60,6 +61,12 @@ class Gateway:
     def claims(self) -> Claims:
         claims: Claims = self._app.state.gateway.claims
         return claims
+
+    @property
+    def records(self) -> IdempotencyStore:
+        """What is kept of requests with a key."""
+        records: IdempotencyStore = self._app.state.gateway.stores.idempotency
+        return records
 
 
 class _Server(uvicorn.Server):

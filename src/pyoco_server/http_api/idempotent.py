@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -80,9 +81,16 @@ async def answered_once(
     return _told(answered, replay_status) if made is None or answered.replayed else made
 
 
-async def replayed(request: Request, gateway: Gateway, digest: Digest) -> Response | None:
-    """What was answered to this request before; None when it was not, or not yet. For work that may have to wait for
-    its turn: it needs no record until then."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request that was begun on this resource, and was not answered yet: whoever sends it again carries on."""
+
+    resource_id: str
+
+
+async def replayed(request: Request, gateway: Gateway, digest: Digest) -> Response | Begun | None:
+    """What was answered to this request before, or what it was begun on; None when it is new. For work that may have to
+    wait for its turn: it needs no record until then."""
     key = _key_of(request)
     if key is None:
         raise IdempotencyKeyRequired
@@ -91,7 +99,9 @@ async def replayed(request: Request, gateway: Gateway, digest: Digest) -> Respon
         return None
     if stored.record.request_hash != await digest():
         raise IdempotencyConflict(endpoint=stored.record.endpoint)
-    return None if stored.record.answer is None else _told(Answered(answer=stored.record.answer, replayed=True), None)
+    if stored.record.answer is None:
+        return Begun(stored.record.resource_id)
+    return _told(Answered(answer=stored.record.answer, replayed=True), None)
 
 
 async def was_asked_before(request: Request, gateway: Gateway) -> bool:

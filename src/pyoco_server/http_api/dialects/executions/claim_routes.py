@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.access.scopes import Scope
-from pyoco_server.application.claiming import Claim, NothingToClaim, name_of, take
+from pyoco_server.application.claiming import Claim, NothingToClaim, name_of, named, take
 from pyoco_server.application.claims import Wanted
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.idempotency import Turn
@@ -52,10 +52,11 @@ async def _in_line(request: Request, gateway: Gateway, claim: Claim, wait_sec: f
     node = gateway.claims.reserve(claim.wanted)
     if node is None:
         # One who gets a node at once asks for nothing here: the record that is made then tells the same.
-        if (known := await replayed(request, gateway, of_json(body))) is not None:
-            return known
-        await gateway.lists.fresh()
-        node = gateway.claims.reserve(claim.wanted)
+        before = await replayed(request, gateway, of_json(body))
+        if isinstance(before, Response):
+            return before
+        # What was begun is carried on, whether or not there is more to be had: the node may be its own by now.
+        node = named(before.resource_id, claim) if before else await _looked_for(gateway, claim)
     while True:
         if node is not None:
             try:
@@ -71,6 +72,11 @@ async def _in_line(request: Request, gateway: Gateway, claim: Claim, wait_sec: f
         if await request.is_disconnected():
             return Response(status_code=204)  # a node for somebody who has gone would lie there until its lease ends
         node = gateway.claims.reserve(claim.wanted)
+
+
+async def _looked_for(gateway: Gateway, claim: Claim) -> ClaimableNode | None:
+    await gateway.lists.fresh()
+    return gateway.claims.reserve(claim.wanted)
 
 
 async def _take(request: Request, gateway: Gateway, claim: Claim, node: ClaimableNode, body: bytes) -> Response:
