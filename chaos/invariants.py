@@ -17,6 +17,7 @@ from chaos.node_promises import (
     not_canceled,
     not_done_once,
     out_of_order,
+    taken_for_nobody,
     unlike_their_events,
 )
 from chaos.printed import misprinted
@@ -234,6 +235,7 @@ CHECKS: Mapping[str, Check] = {
     "cancels that ended other than CANCELED": not_canceled,
     "nodes out of their order": out_of_order,
     "nodes given to two": held_by_two,
+    "nodes taken for nobody": taken_for_nobody,
     "events told otherwise than stored": unlike_their_events,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.

@@ -103,6 +103,8 @@ class Journal:
     accepted: dict[str, Accepted] = field(default_factory=dict)
     seen: dict[str, list[Seen]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
+    empty: list[tuple[str, float]] = field(default_factory=list)
+    """Claims that were told that there is nothing: their key, and when they were asked."""
     watched: list[Watched] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
@@ -72,6 +73,7 @@ class Sender:
         return response is not None and response.status_code in (200, 201)
 
     async def _once(self, key: str, command: str, path: str, body: Plain, execution_id: str) -> Told | None:
+        asked_at = time.time()
         response = await self._request("POST", path, label=command, json=body, headers={"Idempotency-Key": key})
         if response is None:
             return None
@@ -90,7 +92,9 @@ class Sender:
             body=said,
             again=response.headers.get("Idempotency-Replayed") == "true",
         )
-        if status != NOTHING:
+        if status == NOTHING:
+            self._journal.empty.append((key, asked_at))
+        else:
             self._journal.told.append(told)
         return told
 

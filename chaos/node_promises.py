@@ -115,6 +115,15 @@ def is_for_hands(log: Sequence[StoredCommit]) -> bool:
     return final("", log).request.work is Work.NODES
 
 
+def taken_for_nobody(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
+    """Who repeats a claim is not told that there is nothing when the first try has taken a node."""
+    done = _by_key(evidence.logs)
+    for key, asked_at in journal.empty:
+        for run_id, stored in done.get(key, ()):
+            if evidence.stored_at[stored.sequence] < asked_at:
+                yield run_id, f"the claim {key} had taken a node (#{stored.sequence}), and was told that there is none"
+
+
 def _certain(journal: Journal) -> dict[str, Told]:
     """The first answer of each key."""
     found: dict[str, Told] = {}

@@ -165,6 +165,16 @@ def test_an_attempt_that_was_given_to_two_is_found() -> None:
     assert "nodes given to two" in judged(LOG, journal)
 
 
+def test_a_claim_that_took_a_node_and_was_told_that_there_is_none_is_found() -> None:
+    journal = journal_of(LOG)
+    journal.empty.append(("k3", 2.9))
+    assert judged(LOG, journal) == set()
+
+    journal.empty.append(("k3", 3.1))
+
+    assert judged(LOG, journal) == {"nodes taken for nobody"}
+
+
 @pytest.mark.parametrize("wrong", [{"status": "FAILED"}, {"version": 5}])
 def test_a_gateway_that_shows_an_older_execution_is_found(wrong: dict[str, object]) -> None:
     def spoil(evidence: Evidence) -> Evidence:
