@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHORT = ("--seconds", "15", "--kill-every", "1.5", "--rate", "6", "--seed", "20", "--settle", "90")
+SHORT = ("--seconds", "15", "--kill-every", "1.5", "--rate", "6", "--executions", "1", "--seed", "20", "--settle", "90")
 # Long absences of the broker and changes of wheels, which take longer and are newer, are left to `scripts/chaos`.
 KINDS = (
     "worker,gateway,nats,runner,fork_server,worker_stop,gateway_stop,worker_pause,gateway_pause,nats_pause,worker_twin"
@@ -36,6 +36,7 @@ def test_nothing_is_lost_stuck_changed_or_forgotten_while_processes_are_killed(t
     assert outcome["clean"]
     assert set(outcome["invariants"].values()) == {0}
     assert outcome["figures"]["accepted"] > 0
+    assert outcome["figures"]["commands"]["accepted"] > 0
     assert sum(outcome["figures"]["kills"].values()) > 0
 
 
