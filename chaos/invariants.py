@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,16 +10,7 @@ import orjson
 
 from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
-from chaos.node_promises import (
-    answered_differently,
-    held_by_two,
-    is_for_hands,
-    not_canceled,
-    not_done_once,
-    out_of_order,
-    taken_for_nobody,
-    unlike_their_events,
-)
+from chaos.node_promises import NODE_CHECKS, Check, is_for_hands
 from chaos.printed import misprinted
 from chaos.replay import complaints
 from chaos.states import final, starts_of, states
@@ -48,9 +39,6 @@ class Violation:
     broken: str
     subject: str
     detail: str
-
-
-Check = Callable[[Evidence, Journal], Iterator[Finding]]
 
 
 def lost(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
@@ -230,13 +218,7 @@ CHECKS: Mapping[str, Check] = {
     "runs with other wheels than they say": ran_with_other_wheels,
     "workers without the latest wheels": behind_the_registry,
     "environments left behind": left_behind,
-    "commands that were not done once": not_done_once,
-    "answers that differ for one key": answered_differently,
-    "cancels that ended other than CANCELED": not_canceled,
-    "nodes out of their order": out_of_order,
-    "nodes given to two": held_by_two,
-    "nodes taken for nobody": taken_for_nobody,
-    "events told otherwise than stored": unlike_their_events,
+    **NODE_CHECKS,
 }
 # Found while it happens, by clients and killer, and written into the journal under these names.
 SEEN_ON_THE_WAY = (

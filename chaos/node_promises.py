@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from chaos.evidence import Evidence, Finding
 from chaos.journal import Journal, Told
@@ -21,6 +21,8 @@ from pyoco_server.execution.graph import Graph
 from pyoco_server.execution.ids import NodeId
 from pyoco_server.execution.state import Status, Work
 from pyoco_server.execution.wire import event_id, type_name
+
+Check = Callable[[Evidence, Journal], Iterator[Finding]]
 
 # A holder's last word after a cancel is refused, and counts as this under the same key.
 HAS_STOPPED = StopNode.__name__
@@ -122,6 +124,17 @@ def taken_for_nobody(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
         for run_id, stored in done.get(key, ()):
             if evidence.stored_at[stored.sequence] < asked_at:
                 yield run_id, f"the claim {key} had taken a node (#{stored.sequence}), and was told that there is none"
+
+
+NODE_CHECKS: Mapping[str, Check] = {
+    "commands that were not done once": not_done_once,
+    "answers that differ for one key": answered_differently,
+    "cancels that ended other than CANCELED": not_canceled,
+    "nodes out of their order": out_of_order,
+    "nodes given to two": held_by_two,
+    "nodes taken for nobody": taken_for_nobody,
+    "events told otherwise than stored": unlike_their_events,
+}
 
 
 def _certain(journal: Journal) -> dict[str, Told]:
