@@ -34,6 +34,8 @@ POLL_SEC = 0.5
 AT_A_TIME = 16
 LINES_PER_PAGE = 100
 EVENTS_PER_PAGE = 10
+# Gateways close what was idle for 5 s: who keeps a connection as long may send its request into a closed one.
+SHORT_LIVED = httpx.Limits(keepalive_expiry=2.0)
 
 Newest = Callable[[Sequence[Plain], Sequence[str]], frozenset[tuple[str, str]]]
 
@@ -51,7 +53,7 @@ async def settled(fleet: Fleet, within_sec: float) -> bool:
 async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[str], folder: Path) -> Evidence:
     """Read everything."""
     config, names = fleet.config, Subjects(fleet.config)
-    async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0) as http:
+    async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0, limits=SHORT_LIVED) as http:
         logs: dict[str, list[StoredCommit]] = {}
         stored_at: dict[int, float] = {}
         for message in await StreamReader(connection, config.events_stream, direct=True).after(names.event("*"), 0):
