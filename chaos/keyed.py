@@ -22,7 +22,9 @@ ANSWER_SEC = 10.0
 PAUSE_SEC = (0.05, 0.3)
 # Which part of the commands is sent to two at once, and which is sent again though it was answered.
 TWINS, AGAIN = 0.08, 0.08
-DONE, REFUSED, NOTHING = (200, 202), 409, 204
+DONE, REFUSED, NOTHING, UNAVAILABLE = (200, 202), 409, 204, 503
+# Longer than anything stays away.
+PATIENCE_SEC = 120.0
 
 
 class Sender:
@@ -40,9 +42,10 @@ class Sender:
         await self._http.aclose()
 
     async def send(self, command: str, path: str, body: Plain, *, execution_id: str = "") -> Told | None:
-        """The first certain answer, however long it takes; None when there was nothing to be had (a claim)."""
+        """The first certain answer; None when there was nothing to be had (a claim), or nobody to be asked for long."""
         key = f"{self.name}-{next(self._numbers)}"
-        while True:
+        give_up_at = time.monotonic() + PATIENCE_SEC
+        while time.monotonic() < give_up_at:
             at_once = 2 if self.rng.random() < TWINS else 1
             answers = await asyncio.gather(
                 *(self._once(key, command, path, body, execution_id) for _ in range(at_once))
@@ -51,11 +54,12 @@ class Sender:
             if told is None:
                 await asyncio.sleep(self.rng.uniform(*PAUSE_SEC))
                 continue
-            if told.status == NOTHING:
+            if told.status not in (*DONE, REFUSED):
                 return None
             if self.rng.random() < AGAIN:
                 await self._once(key, command, path, body, execution_id)
             return told
+        return None
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """The JSON of a 200, or None."""
@@ -78,10 +82,9 @@ class Sender:
         if response is None:
             return None
         status = response.status_code
-        if status not in (*DONE, REFUSED, NOTHING):
-            self._judge(f"POST {path} {key}", response)
+        if status == UNAVAILABLE:
             return None
-        said = {} if status == NOTHING else response.json()
+        said = response.json() if status in (*DONE, REFUSED) else {}
         if status == REFUSED and said["error"]["code"] != "COMMAND_REJECTED":
             self._journal.note_fault("answers that were errors", execution_id or key, f"POST {path} {key}: {said}")
         told = Told(
@@ -94,8 +97,10 @@ class Sender:
         )
         if status == NOTHING:
             self._journal.empty.append((key, asked_at))
-        else:
+        elif status in (*DONE, REFUSED):
             self._journal.told.append(told)
+        else:
+            self._judge(f"POST {path} {key}", response)
         return told
 
     async def _request(self, method: str, path: str, *, label: str = "", **more: Any) -> httpx.Response | None:
@@ -116,5 +121,5 @@ class Sender:
     def _judge(self, what: str, response: httpx.Response) -> None:
         if response.status_code == 404:
             self._journal.note_fault("accepted runs that were lost", what.split("/")[2], f"{what}: {response.text}")
-        elif response.status_code != 503:
+        elif response.status_code != UNAVAILABLE:
             self._journal.note_fault("answers that were errors", what, f"{response.status_code} {response.text[:300]}")
