@@ -10,9 +10,10 @@ from pathlib import Path
 
 import orjson
 
+from simulation.bare import Bare
 from simulation.many import Total, play_many
 from simulation.play import play, without_small_talk
-from simulation.report import played_to_text, progress_line, to_plain, to_text
+from simulation.report import bare_to_text, played_to_text, progress_line, to_plain, to_text
 
 INTERLEAVINGS = 10_000
 # Sets of texts are gone through in an order that Python draws anew with each start, unless it is told not to.
@@ -25,6 +26,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, metavar="N", help="as many as there is time for")
     parser.add_argument("--seed", type=int, metavar="S", help="the first seed; the others follow it (random)")
     parser.add_argument("--replay", type=int, metavar="SEED", help="play this one and tell its story")
+    parser.add_argument("--bare", action="store_true", help="the core and its log alone, five times as fast")
     parser.add_argument("--processes", type=_count, default=os.cpu_count() or 1, metavar="N", help="(one per core)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome there too")
     parsed = parser.parse_args(arguments)
@@ -43,14 +45,21 @@ def _count(text: str) -> int:
 def main(arguments: list[str]) -> int:
     asked = parse(arguments)
     if asked.replay is not None:
-        return _replay(asked.replay)
+        return _replay_bare(asked.replay) if asked.bare else _replay(asked.replay)
     first = asked.seed if asked.seed is not None else random.SystemRandom().randrange(1_000_000_000)
     print(f"simulation: from seed {first} on", flush=True)
     progress = _show if sys.stderr.isatty() else _say_nothing
-    total = play_many(first, asked.interleavings, seconds=asked.seconds, processes=asked.processes, progress=progress)
+    total = play_many(
+        first,
+        asked.interleavings,
+        seconds=asked.seconds,
+        processes=asked.processes,
+        progress=progress,
+        bare=asked.bare,
+    )
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    print(to_text(total, first))
+    print(to_text(total, first, bare=asked.bare))
     if asked.json is not None:
         asked.json.write_bytes(orjson.dumps(to_plain(total, first), option=orjson.OPT_INDENT_2))
     return 0 if total.is_clean else 1
@@ -61,6 +70,13 @@ def _replay(seed: int) -> int:
         played = play(seed, tell=True)
     print(played_to_text(played))
     return 1 if played.violations else 0
+
+
+def _replay_bare(seed: int) -> int:
+    bare = Bare(seed)
+    violations = tuple(bare.play())
+    print(bare_to_text(seed, bare.log.commits, violations))
+    return 1 if violations else 0
 
 
 def _show(total: Total) -> None:

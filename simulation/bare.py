@@ -1,4 +1,4 @@
-"""The core and its log alone, at a fifth of the price: `commit` by several at once, over a log that fails and loses answers.
+"""The core and its log alone, at a fifth of the price: many commit at once, to a log that fails and loses answers.
 
 No gateways, no index, no line, no HTTP: holders look at the log themselves. What is left is what everything else stands
 on: the process manager, the fence, cancel wins, and that a request which is carried on is done once. Between any two
@@ -46,13 +46,15 @@ RUN_ID = RunId("00000000-0000-7000-8000-000000000001")
 LEASE_SEC = 6.0
 MOST_STEPS = 20_000
 WHO = Actor(kind="simulation")
+OVERTAKEN = "reports of those who were overtaken"
 CHECKS = {
     "executions stuck": stuck,
     "events after a cancel or an end": after_the_end,
     "logs in which a cancel lost": cancel_lost,
     "nodes out of the graph's order": out_of_order,
-    "reports of those who were overtaken": overtaken_but_heard,
+    OVERTAKEN: overtaken_but_heard,
 }
+NOT_ONCE = "requests not done once"
 
 Life = Coroutine[Any, Any, None]
 
@@ -125,7 +127,7 @@ class Bare:
         self.graph = plan.graphs[0].graph
         self.log = _Log(random, plan.fault_rate * 2)
         self.now, self.ids = 0.0, 0
-        self.accepted: dict[CommitId, str] = {}
+        self.accepted: dict[CommitId, Command] = {}
         self._known = nothing(RUN_ID)
         self._twins: list[Life] = []
         self.figures: Counter[str] = Counter()
@@ -264,7 +266,7 @@ class Bare:
                 known = nothing(RUN_ID)
                 continue
             if handled.refused is None and handled.events:
-                self.accepted[commit_id] = type(command).__name__
+                self.accepted[commit_id] = command
             self.figures["refusals" if handled.refused else "accepted"] += 1
             return handled.refused is None and bool(handled.events)
         raise AssertionError("a request that is never answered")
@@ -328,16 +330,29 @@ class Bare:
             for subject, detail in check(evidence):
                 yield Violation(broken=broken, subject=subject, detail=detail)
         for subject, detail in self._requests():
-            yield Violation(broken="requests not done once", subject=subject, detail=detail)
+            yield Violation(broken=NOT_ONCE, subject=subject, detail=detail)
+        for subject, detail in self._heard_for_another():
+            yield Violation(broken=OVERTAKEN, subject=subject, detail=detail)
 
     def _requests(self) -> Iterator[Finding]:
         times = Counter(stored.commit.commit_id for stored in self.log.commits)
         for commit_id, number in times.items():
             if number > 1:
                 yield commit_id, f"stands in the log {number} times"
-        for commit_id, name in self.accepted.items():
+        for commit_id, command in self.accepted.items():
             if commit_id not in times:
-                yield commit_id, f"{name} was accepted, and no log has it"
+                yield commit_id, f"{type(command).__name__} was accepted, and no log has it"
+
+    def _heard_for_another(self) -> Iterator[Finding]:
+        """What a holder says counts for his own attempt only."""
+        for stored in self.log.commits:
+            command = self.accepted.get(stored.commit.commit_id)
+            if isinstance(command, SucceedNode | FailNode | ReportNodeProgress | PutNodeWaiting):
+                first = stored.commit.events[0]
+                counted = getattr(first, "attempt", None)
+                if counted != command.attempt:
+                    name = type(command).__name__
+                    yield stored.commit.commit_id, f"{name} of attempt {command.attempt} counted for {counted}"
 
 
 def play_bare(seed: int) -> tuple[tuple[Violation, ...], Counter[str]]:

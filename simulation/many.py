@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 
+from simulation.bare import play_bare
 from simulation.invariants import Violation
 from simulation.play import play, without_small_talk
 
@@ -50,21 +51,32 @@ class Total:
         self.broken.extend(other.broken)
 
 
-def play_some(first: int, number: int) -> Total:
-    """These seeds, one after the other."""
+def play_some(first: int, number: int, bare: bool = False) -> Total:
+    """These seeds, one after the other; `bare`: the core and its log alone."""
     gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     total = Total(interleavings=number)
     with without_small_talk():
         for seed in range(first, first + number):
-            played = play(seed)
-            total.figures.update(played.figures)
-            if played.violations:
-                total.broken.append(Broken(seed=seed, violations=played.violations))
+            violations, figures = play_bare(seed) if bare else _whole(seed)
+            total.figures.update(figures)
+            if violations:
+                total.broken.append(Broken(seed=seed, violations=violations))
     return total
 
 
+def _whole(seed: int) -> tuple[tuple[Violation, ...], Counter[str]]:
+    played = play(seed)
+    return played.violations, played.figures
+
+
 def play_many(
-    first: int, number: int | None, *, seconds: float | None, processes: int, progress: Progress = lambda total: None
+    first: int,
+    number: int | None,
+    *,
+    seconds: float | None,
+    processes: int,
+    progress: Progress = lambda total: None,
+    bare: bool = False,
 ) -> Total:
     """The seeds from the first on: so many, or for so long."""
     total, began = Total(), time.monotonic()
@@ -80,18 +92,18 @@ def play_many(
     parts = _parts(first, number)
     if processes == 1:
         for part in parts:
-            note(play_some(*part))
+            note(play_some(*part, bare))
             if is_time():
                 break
         return total
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        playing = {pool.submit(play_some, *part) for part in islice(parts, 2 * processes)}
+        playing = {pool.submit(play_some, *part, bare) for part in islice(parts, 2 * processes)}
         while playing:
             done, playing = wait(playing, return_when=FIRST_COMPLETED)
             for one in done:
                 note(one.result())
             if not is_time():
-                playing |= {pool.submit(play_some, *part) for part in islice(parts, len(done))}
+                playing |= {pool.submit(play_some, *part, bare) for part in islice(parts, len(done))}
     total.broken.sort(key=lambda broken: broken.seed)
     return total
 

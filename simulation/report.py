@@ -8,12 +8,27 @@ from dataclasses import asdict
 from typing import Any
 
 from pyoco_server.execution import wire
-from simulation.invariants import INVARIANTS
+from simulation.bare import CHECKS, NOT_ONCE
+from simulation.evidence import Log
+from simulation.invariants import INVARIANTS, Violation
 from simulation.many import Total
 from simulation.play import Played
 
 WIDTH = 46
 SHOWN_SEEDS = 20
+FIGURES = {
+    "events": "events in their logs",
+    "commits": "commits in their logs",
+    "calls": "calls of a store, there or back",
+    "faults": "of these lost",
+    "steps": "steps of the event loop",
+    "answers": "answers",
+    "accepted": "commands that were accepted",
+    "refusals": "refusals",
+    "lost": "requests without an answer",
+    "crashes": "gateways that died",
+    "deaths": "callers that died at the log",
+}
 
 
 def progress_line(total: Total) -> str:
@@ -32,13 +47,18 @@ def to_plain(total: Total, first_seed: int) -> dict[str, Any]:
     }
 
 
-def to_text(total: Total, first_seed: int) -> str:
-    return "\n".join((*_figures(total, first_seed), *_invariants(total), *_findings(total)))
+def to_text(total: Total, first_seed: int, *, bare: bool = False) -> str:
+    return "\n".join((*_figures(total, first_seed), *_invariants(total, bare), *_findings(total, bare)))
+
+
+def bare_to_text(seed: int, log: Log, violations: tuple[Violation, ...]) -> str:
+    """One interleaving of the core: its log, and what was found."""
+    return "\n".join((*_log(log), "", *_judgement(seed, violations)))
 
 
 def played_to_text(played: Played) -> str:
     """One interleaving, from its first request to what was found."""
-    return "\n".join((*played.story, "", *_logs(played), "", *_judgement(played)))
+    return "\n".join((*played.story, "", *_logs(played), "", *_judgement(played.seed, played.violations)))
 
 
 def _figures(total: Total, first_seed: int) -> Iterator[str]:
@@ -47,24 +67,22 @@ def _figures(total: Total, first_seed: int) -> Iterator[str]:
     rate = total.interleavings / max(total.seconds, 1e-9)
     yield f"{total.interleavings:,} interleavings from seed {first_seed} on, in {total.seconds:.0f} s ({rate:.0f}/s)"
     yield _row("executions, by their end", ", ".join(f"{name} {ends[name]:,}" for name in sorted(ends)))
-    yield _row("events in their logs", f"{figures['events']:,}")
-    yield _row("calls of a store, there or back", f"{figures['calls']:,}, of which lost {figures['faults']:,}")
-    yield _row("steps of the event loop", f"{figures['steps']:,}")
-    yield _row("answers", f"{figures['answers']:,}, of which refusals {figures['refusals']:,}")
-    yield _row("requests without an answer", f"{figures['lost']:,}")
-    yield _row("gateways that died", f"{figures['crashes']:,}")
+    told = {name: number for name, number in figures.items() if not name.startswith("ended ")}
+    for name, words in FIGURES.items():
+        if name in told:
+            yield _row(words, f"{told[name]:,}")
 
 
-def _invariants(total: Total) -> Iterator[str]:
+def _invariants(total: Total, bare: bool) -> Iterator[str]:
     broken = Counter(name for one in total.broken for name in {violation.broken for violation in one.violations})
     yield "\npromises, and how many interleavings broke them"
-    for name in INVARIANTS:
+    for name in (*CHECKS, NOT_ONCE) if bare else INVARIANTS:
         yield _row(name, broken[name])
 
 
-def _findings(total: Total) -> Iterator[str]:
+def _findings(total: Total, bare: bool) -> Iterator[str]:
     for broken in total.broken[:SHOWN_SEEDS]:
-        yield f"\nseed {broken.seed}: scripts/simulate --replay {broken.seed}"
+        yield f"\nseed {broken.seed}: scripts/simulate{' --bare' if bare else ''} --replay {broken.seed}"
         for violation in broken.violations:
             yield f"  {violation.broken}: {violation.subject}: {violation.detail}"
     if len(total.broken) > SHOWN_SEEDS:
@@ -75,10 +93,14 @@ def _findings(total: Total) -> Iterator[str]:
 def _logs(played: Played) -> Iterator[str]:
     for run_id, log in played.evidence.logs.items():
         yield f"log of {run_id}"
-        for stored in log:
-            told = ", ".join(_event(event) for event in stored.commit.events)
-            key = stored.commit.idempotency_key or "-"
-            yield f"  {stored.sequence:>4} {stored.commit.command} {key} {stored.commit.actor.id or '-'}: {told}"
+        yield from _log(log)
+
+
+def _log(log: Log) -> Iterator[str]:
+    for stored in log:
+        told = ", ".join(_event(event) for event in stored.commit.events)
+        key = stored.commit.idempotency_key or "-"
+        yield f"  {stored.sequence:>4} {stored.commit.command} {key} {stored.commit.actor.id or '-'}: {told}"
 
 
 def _event(event: Any) -> str:
@@ -86,10 +108,10 @@ def _event(event: Any) -> str:
     return " ".join((wire.type_name(event), *about))
 
 
-def _judgement(played: Played) -> Iterator[str]:
-    for violation in played.violations:
+def _judgement(seed: int, violations: tuple[Violation, ...]) -> Iterator[str]:
+    for violation in violations:
         yield f"{violation.broken}: {violation.subject}: {violation.detail}"
-    yield "clean" if not played.violations else f"BROKEN: seed {played.seed}"
+    yield "clean" if not violations else f"BROKEN: seed {seed}"
 
 
 def _row(name: str, value: object) -> str:
