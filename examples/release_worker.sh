@@ -254,12 +254,15 @@ claim() {
 }
 
 stop() {
+  # A background job that is told to end in its first moment still has our traps: they are the worker's, not its own.
+  [[ $BASHPID == "$$" ]] || exit 143
   STOPPING=yes
   [[ -z $CALL ]] || kill "$CALL" 2>/dev/null
 }
 
 clean_up() {
   local group
+  [[ $BASHPID == "$$" ]] || exit
   trap - EXIT
   for group in "$STEP" "$LISTENER" "$RENEWAL" "$STOPPER"; do [[ -z $group ]] || kill -TERM -- "-$group" 2>/dev/null; done
   rm -rf "$WORK"
