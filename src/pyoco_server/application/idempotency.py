@@ -35,7 +35,8 @@ RENEW_EVERY_SEC = 2.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.005, 0.1
 # Each is somebody else's success.
 MAX_RACES = 20
-REFUSED = 409
+# What guards answer: the state does not allow it, or has no such node.
+REFUSED = (404, 409)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ async def _done(hold: _Hold, turn: Turn, work: Work) -> Answered:
     try:
         async with _renewed(hold):
             answer = await work(turn)
-        is_kept = answer.status < 400 or answer.status == REFUSED
+        is_kept = answer.status < 400 or answer.status in REFUSED
     finally:
         if not is_kept:
             await hold.let_go()
@@ -224,7 +225,7 @@ class _Hold:
                 if self._stored.record.answer is not None:
                     return Answered(answer=self._stored.record.answer, replayed=True)
         except PyocoError as error:
-            if answer.status == REFUSED:
+            if answer.status in REFUSED:
                 raise  # no log has it: whoever asked again would be told what is so then
             # It is done. Whoever asks again carries on, finds it done, and is told the same.
             facts = {"endpoint": self._stored.record.endpoint, "err_id": error.err_id, "error": error.detail}

@@ -20,7 +20,14 @@ from fastapi import Request, Response
 
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.idempotency import Answered, Asked, Turn, once
-from pyoco_server.errors import IdempotencyConflict, IdempotencyKeyRequired, InvalidRequest, Kind, PyocoError
+from pyoco_server.errors import (
+    IdempotencyConflict,
+    IdempotencyKeyRequired,
+    InvalidRequest,
+    Kind,
+    NodeNotFound,
+    PyocoError,
+)
 from pyoco_server.http_api.depends import origin_of
 from pyoco_server.http_api.guard import caller_of
 from pyoco_server.http_api.problems import response_for
@@ -186,7 +193,8 @@ async def _response_of(request: Request, work: Work, turn: Turn) -> Response:
     try:
         return await work(turn)
     except PyocoError as refusal:
-        if refusal.kind is not Kind.CONFLICT:
+        # What is refused because of the state of things is an answer, and kept; what is not there at all is none.
+        if refusal.kind is not Kind.CONFLICT and not isinstance(refusal, NodeNotFound):
             raise
         return response_for(request, refusal)
 

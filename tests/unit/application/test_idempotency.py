@@ -341,7 +341,7 @@ async def test_an_overtaken_one_that_fails_does_not_end_the_lease_of_the_other(w
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 409])
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 404, 409])
 async def test_a_success_and_a_refusal_are_kept(world: World, status: int) -> None:
     answer = Answer(status=status, body=b"{}", media_type="application/json", headers=(("location", "/runs/1"),))
 
@@ -353,7 +353,7 @@ async def test_a_success_and_a_refusal_are_kept(world: World, status: int) -> No
     assert await ask(world, never) == Answered(answer=answer, replayed=True)
 
 
-@pytest.mark.parametrize("status", [404, 413, 422, 500, 503])
+@pytest.mark.parametrize("status", [413, 422, 500, 503])
 async def test_whatever_else_is_answered_is_not_kept_and_the_next_carries_on_at_once(world: World, status: int) -> None:
     turns: list[Turn] = []
 
