@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from pyoco_server.adapters.nats_server import EmbeddedNats
 from support.nats import running_nats, url_with_token
+
+# The machine may be busy: time says nothing about what is tested.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest_asyncio.fixture
