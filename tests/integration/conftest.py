@@ -14,14 +14,6 @@ from support.gateways import gateway_settings
 from support.served import served
 
 
-@pytest.fixture(scope="session", autouse=True)
-def patient_lists() -> Iterator[None]:
-    """Lists wait for what their own gateway wrote, however long that takes: a busy machine is not a broken one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
-        yield
-
-
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("broker")) as running:
@@ -30,10 +22,12 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def shared_address(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A gateway behind a real socket."""
+    """A gateway behind a real socket. Its lists wait for what it wrote itself: a busy machine is not a broken one."""
     folder: Path = tmp_path_factory.mktemp("gateway")
-    with served(gateway_settings(shared_broker.url, folder)) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+        with served(gateway_settings(shared_broker.url, folder)) as found:
+            yield found
 
 
 @pytest.fixture(scope="module")
