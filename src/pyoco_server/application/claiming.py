@@ -7,6 +7,7 @@ gets the node that was taken, and not a second one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,21 +58,26 @@ async def take(executions: Executions, claims: Claims, claim: Claim, proposed: C
 
     `proposed` is reserved by the caller, and released by it.
     """
-    node = named(turn.resource_id, claim) or proposed
-    while True:
-        handled = await _start(executions, claim, node, turn)
-        # Without an event of ours another claim of the same worker has it, and its work is not to be done twice.
-        if handled.refused is None and handled.events:
-            claims.settle(node, handled.execution.version)
-            return await _claimed(executions, handled, node)
-        claims.settle(node, handled.execution.version, for_sec=REFUSED_FOR_SEC)
-        following = claims.reserve(claim.wanted)
-        if following is None:
-            raise NothingToClaim
-        try:
-            node = named(await turn.choose(name_of(following)), claim) or following
-        finally:
-            claims.release(following)
+    chosen = named(turn.resource_id, claim)
+    if chosen is None or name_of(chosen) == name_of(proposed):
+        node, following = proposed, None
+    else:
+        # It may have been tried before and be gone: then the turn is the proposed one's, which nobody else can reserve.
+        node, following = chosen, proposed
+    with ExitStack() as reserved:
+        while True:
+            handled = await _start(executions, claim, node, turn)
+            # Without an event of ours another claim of the same worker has it, and its work is not to be done twice.
+            if handled.refused is None and handled.events:
+                claims.settle(node, handled.execution.version)
+                return await _claimed(executions, handled, node)
+            claims.settle(node, handled.execution.version, for_sec=REFUSED_FOR_SEC)
+            if following is None:
+                following = claims.reserve(claim.wanted)
+                if following is None:
+                    raise NothingToClaim
+                reserved.callback(claims.release, following)
+            node, following = named(await turn.choose(name_of(following)), claim) or following, None
 
 
 def name_of(node: ClaimableNode) -> str:

@@ -62,10 +62,6 @@ class Claims:
         """How many wait for work, for the metrics."""
         return sum(len(line) for line in self._line.values())
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
     def reserve(self, wanted: Wanted) -> ClaimableNode | None:
         """The next node, for nobody else here until it is released or settled."""
         node = next(iter(self._free(wanted, 1)), None)

@@ -1,4 +1,4 @@
-"""One claim that is cut off and carried on: it is told of its own start of the node, whatever others did since."""
+"""One claim, asked for again: it is told of its own start of the node, or goes on to the next that can be taken."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from pyoco_server.application.claiming import Claim, Claimed, name_of, take
+from pyoco_server.application.claiming import Claim, Claimed, NothingToClaim, name_of, take
 from pyoco_server.application.claims import Claims, Wanted
 from pyoco_server.application.executions import Executions
 from pyoco_server.application.idempotency import Answered, Turn, once
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.commands import StartNode
+from pyoco_server.execution.commands import StartNode, SucceedNode
+from pyoco_server.execution.graph import Graph, GraphNode
 from pyoco_server.execution.ids import WorkerId
 from pyoco_server.idempotency.record import Answer
-from support.executions_in_memory import A, begun, executions_of
+from support.executions_in_memory import A, B, begun, executions_of
 from support.keyed import asked, killed
 from support.world import World
 
@@ -70,3 +71,31 @@ async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_t
     started = ann.claimed.started
     assert (started.node_id, started.attempt, started.worker_id) == (A, 1, "ann")
     assert started.lease_until == lease_until
+
+
+@pytest.mark.parametrize("succeeded", [False, True])
+async def test_a_claim_whose_first_choice_was_gone_takes_what_is_proposed_to_it_next(succeeded: bool) -> None:
+    world = World()
+    graph = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=((A, B),))
+    run_id = await begun(world, graph)
+    await world.catch_up()
+    follower = IndexFollower(world.feed, world.index, world.truth.clock)
+    ann = Claimer(world, executions_of(world), Claims(world.index, follower, world.truth.clock))
+    # The index does not know yet that somebody has the node.
+    theirs = StartNode(
+        at=world.now(), node_id=A, attempt=1, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
+    )
+    (await world.handle(run_id, theirs)).accepted()
+    if succeeded:
+        success = SucceedNode(at=world.now(), node_id=A, attempt=1, from_outside=True)
+        (await world.handle(run_id, success)).accepted()
+    with pytest.raises(NothingToClaim):
+        await ann.claim()
+
+    await world.catch_up()
+    world.clock.pass_time(61)
+    await ann.claim()
+
+    assert ann.claimed is not None
+    started = ann.claimed.started
+    assert (started.node_id, started.attempt, started.worker_id) == ((B, 1, "ann") if succeeded else (A, 2, "ann"))

@@ -28,9 +28,6 @@ from pyoco_server.readmodel.steps import ClaimableNode, WaitingNode, WaitQuery
 
 router = APIRouter(tags=["executions"])
 
-# Those in line are woken; so often they also look for themselves.
-LOOK_EVERY_SEC = 1.0
-
 _CLAIMED = shown(schemas.Claimed, 409, 413, 422, 503)
 _CLAIMED[204] = {"description": "Nothing was to be had within the time: ask again."}
 
@@ -71,14 +68,9 @@ async def _in_line(request: Request, gateway: Gateway, claim: Claim, wait_sec: f
             finally:
                 gateway.claims.release(node)
         left_sec = give_up_at - gateway.stores.clock.monotonic()
-        woken = left_sec > 0 and await gateway.claims.changed(claim.wanted, min(left_sec, LOOK_EVERY_SEC))
-        if not woken:
-            # While the broker is away nobody can tell that there is nothing; and what was missed is found now.
-            await gateway.lists.fresh()
-            node = gateway.claims.reserve(claim.wanted)
-            if node is None and (left_sec <= LOOK_EVERY_SEC or gateway.claims.is_closed):
-                return Response(status_code=204)
-            continue
+        if left_sec <= 0 or not await gateway.claims.changed(claim.wanted, left_sec):
+            await gateway.lists.fresh()  # while the broker is away nobody can tell that there is nothing
+            return Response(status_code=204)
         if await request.is_disconnected():
             return Response(status_code=204)  # a node for somebody who has gone would lie there until its lease ends
         node = gateway.claims.reserve(claim.wanted)
