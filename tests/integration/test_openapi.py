@@ -245,8 +245,11 @@ def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str)
     assert sorted(methods) == sorted(OPERATIONS)
     for path, operations in told["paths"].items():
         model = "ExecutionProblem" if path.startswith(("/executions", "/graphs", "/waits")) else "Problem"
+        media_type = "application/json"
+        if path.startswith(("/jobs", "/tags")):
+            model, media_type = "JobProblem", "application/problem+json"
         problem = {"$ref": f"#/components/schemas/{model}"}
         for operation in operations.values():
             failures = {code: answer for code, answer in operation["responses"].items() if code >= "400"}
             assert path == "/health" or "503" in failures
-            assert all(answer["content"]["application/json"]["schema"] == problem for answer in failures.values())
+            assert all(answer["content"][media_type]["schema"] == problem for answer in failures.values())

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.access.scopes import Scope, in_words
 from pyoco_server.http_api.guard import decision_of
 from pyoco_server.http_api.idempotent import REPLAYED, parameters
-from pyoco_server.http_api.problems import ExecutionProblem, Problem, speaks_of_executions
+from pyoco_server.http_api.problems import JobProblem, problem_content
 
 _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
@@ -33,6 +33,8 @@ class DocumentedApp(FastAPI):
             "ApiKey": {"type": "apiKey", "in": "header", "name": header},
             "Bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
         }
+        # The framework knows the models of JSON bodies only.
+        document["components"].setdefault("schemas", {})[JobProblem.__name__] = JobProblem.model_json_schema()
         for route in self.router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 scopes = decision_of(route)
@@ -60,7 +62,6 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
         return
     words = in_words(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
-    model = ExecutionProblem if speaks_of_executions(path) else Problem
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    content = problem_content(path)
     for status, description in _REFUSALS.items():
         operation["responses"].setdefault(status, {"description": description, "content": content})

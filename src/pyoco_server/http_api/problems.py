@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -46,8 +47,10 @@ RETRY_AFTER_SEC = "2"
 MAX_PLACE_CHARS = 200
 
 
-# The paths whose errors are told in the words of `/executions`; everything else follows `/runs`.
+# Paths whose errors are told in the words of `/executions`, and in those of `/jobs`; everything else follows `/runs`.
 EXECUTION_PATHS = ("/executions", "/graphs", "/waits")
+JOB_PATHS = ("/jobs", "/tags")
+JSON, PROBLEM_JSON = "application/json", "application/problem+json"
 
 
 class Problem(BaseModel):
@@ -74,6 +77,20 @@ class ExecutionProblem(BaseModel):
     error: ExecutionProblemBody
 
 
+class JobProblem(BaseModel):
+    """What went wrong, in the words of `/jobs` (RFC 9457); `code` and `errId` are for programs."""
+
+    type: str = Field(examples=["urn:pyoco:error:ERR-PYOCO-0005"])
+    title: str = Field(examples=["run not found"])
+    status: int = Field(examples=[404])
+    detail: str
+    instance: str = Field(description="The path that was asked for.")
+    code: str = Field(examples=["EXECUTION_NOT_FOUND"])
+    err_id: str = Field(alias="errId", examples=["ERR-PYOCO-0005"])
+    msg_id: str = Field(alias="msgId", examples=["MSG-PYOCO-0005"])
+    hint: str
+
+
 def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str, dict[str, Any]]:
     """How a route may fail, for the OpenAPI document."""
     return {status: {"model": model} for status in statuses}
@@ -82,6 +99,28 @@ def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str
 def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route answers and how it may fail, for the OpenAPI document."""
     return {200: {"model": model}, **failures(*statuses)}
+
+
+def job_failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route of `/jobs` may fail, for the OpenAPI document."""
+    content = problem_content("/jobs")
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def problem_content(path: str) -> dict[str, Any]:
+    """How the errors of a path are written, for the OpenAPI document."""
+    model: type[BaseModel] = Problem
+    media_type = JSON
+    if speaks_of_jobs(path):
+        model, media_type = JobProblem, PROBLEM_JSON
+    elif speaks_of_executions(path):
+        model = ExecutionProblem
+    return {media_type: {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+
+
+def speaks_of_jobs(path: str) -> bool:
+    """Whether the errors of a path are told in the words of `/jobs`."""
+    return f"{path}/".startswith(tuple(f"{one}/" for one in JOB_PATHS))
 
 
 def speaks_of_executions(path: str) -> bool:
@@ -117,6 +156,31 @@ def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": message_of(error), "details": facts | ids}}
 
 
+def job_body(error: PyocoError, language: str, *, status: int, path: str) -> dict[str, Any]:
+    """The error body of `/jobs` and of what belongs to it."""
+    japanese = language == "ja"
+    return {
+        "type": f"urn:pyoco:error:{error.err_id}",
+        "title": error.message_ja if japanese else error.message(),
+        "status": status,
+        "detail": error.detail,
+        "instance": path,
+        "code": error.code,
+        "errId": error.err_id,
+        "msgId": error.msg_id,
+        "hint": error.hint_ja if japanese else error.hint,
+    }
+
+
+def _told(error: PyocoError, path: str, status: int, language: str) -> tuple[dict[str, Any], str]:
+    """The body in the words of the path's dialect, and its media type."""
+    if speaks_of_jobs(path):
+        return job_body(error, language, status=status, path=path[:MAX_PLACE_CHARS]), PROBLEM_JSON
+    if speaks_of_executions(path):
+        return execution_body(error, language), JSON
+    return run_body(error, language), JSON
+
+
 def _camel(name: str) -> str:
     if name == "run_id":
         return "executionId"
@@ -124,9 +188,9 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def response_for(request: Request, error: PyocoError) -> Response:
-    """The response that tells of an error, logged where it is the server's fault."""
-    status = status_of(error, request.url.path)
+def response_for(request: Request, error: PyocoError, status: int | None = None) -> Response:
+    """The response that tells of an error, logged where it is the server's fault; its kind says the status, or you."""
+    status = status_of(error, request.url.path) if status is None else status
     facts = {"path": request.url.path, "method": request.method, "status": status}
     known = {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
     ids = {"err_id": error.err_id, "msg_id": error.msg_id} | known
@@ -139,9 +203,8 @@ def response_for(request: Request, error: PyocoError) -> Response:
         headers["Retry-After"] = RETRY_AFTER_SEC
     elif status == 401:
         headers["WWW-Authenticate"] = request.app.state.challenge
-    told = execution_body if speaks_of_executions(request.url.path) else run_body
-    body = orjson.dumps(told(error, preferred_language(request)), default=repr)
-    return Response(body, status_code=status, headers=headers, media_type="application/json")
+    body, media_type = _told(error, request.url.path, status, preferred_language(request))
+    return Response(orjson.dumps(body, default=repr), status_code=status, headers=headers, media_type=media_type)
 
 
 def status_of(error: PyocoError, path: str) -> int:
@@ -204,9 +267,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         raise error
     if error.status_code == 404:
         return response_for(request, RouteNotFound(f"there is nothing at {request.url.path[:200]}"))
-    refused = InvalidRequest(str(error.detail))
-    response = response_for(request, refused)
-    response.status_code = error.status_code
+    response = response_for(request, InvalidRequest(str(error.detail)), error.status_code)
     response.headers.update(error.headers or {})
     return response
 

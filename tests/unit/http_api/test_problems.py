@@ -27,6 +27,10 @@ def make_app() -> FastAPI:
     async def missing() -> None:
         raise RunNotFound(run_id="r1")
 
+    @app.get("/jobs/missing")
+    async def missing_job() -> None:
+        raise RunNotFound(run_id="r1")
+
     @app.get("/away")
     async def away() -> None:
         raise NatsUnavailable
@@ -109,6 +113,29 @@ async def test_the_caller_chooses_the_language(accepted: str, japanese: bool) ->
 
     assert answer["message"] == (RunNotFound.message_ja if japanese else RunNotFound.message())
     assert answer["hint"] == (RunNotFound.hint_ja if japanese else RunNotFound.hint)
+
+
+async def test_under_jobs_an_error_is_a_problem_document() -> None:
+    told = await get("/jobs/missing", **{"Accept-Language": "ja"})
+
+    assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+    assert told.json() == {
+        "type": "urn:pyoco:error:ERR-PYOCO-0005",
+        "title": RunNotFound.message_ja,
+        "status": 404,
+        "detail": "run not found",
+        "instance": "/jobs/missing",
+        "code": "EXECUTION_NOT_FOUND",
+        "errId": "ERR-PYOCO-0005",
+        "msgId": "MSG-PYOCO-0005",
+        "hint": RunNotFound.hint_ja,
+    }
+
+
+async def test_under_jobs_the_frameworks_own_errors_are_told_so_too() -> None:
+    told = await get("/jobs/missing/nothing")
+
+    assert (told.status_code, told.json()["status"], told.json()["code"]) == (404, 404, "ROUTE_NOT_FOUND")
 
 
 async def test_an_absent_broker_is_a_503_that_says_when_to_come_back() -> None:
