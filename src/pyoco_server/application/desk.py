@@ -66,6 +66,11 @@ class _File:
     def version_stored(self) -> int:
         return self.stored.execution.version if self.stored else 0
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the snapshot lacks something that was answered here, or is being written just now."""
+        return self.execution is not None and self.execution.version > self.version_stored
+
     def was_read(self, now: float) -> None:
         self.read_at = now
         self.ours.clear()
@@ -130,11 +135,20 @@ class Desk:
     async def settle(self) -> None:
         """Write what is left now, for somebody who is about to look at lists; what cannot be written stays left."""
         # The files with them: one that another writes meanwhile may be put away before its turn here.
-        for run_id, file in [(run_id, self._files[run_id]) for run_id in self._left]:
-            try:
-                await self._write_in_turn(run_id, file)
-            except PyocoError as error:
-                logger.info("snapshot left to a caretaker", extra={"run_id": run_id, "error": error.detail})
+        for run_id, file in [(run_id, file) for run_id, file in self._files.items() if file.is_ahead]:
+            await self._settle(run_id, file)
+
+    async def settle_one(self, run_id: RunId) -> None:
+        """The same of one execution, for somebody who is about to look at its snapshot."""
+        file = self._files.get(run_id)
+        if file is not None and file.is_ahead:
+            await self._settle(run_id, file)
+
+    async def _settle(self, run_id: RunId, file: _File) -> None:
+        try:
+            await self._write_in_turn(run_id, file)
+        except PyocoError as error:
+            logger.info("snapshot left to a caretaker", extra={"run_id": run_id, "error": error.detail})
 
     def _open(self, run_id: RunId) -> _File:
         file = self._files.get(run_id)
@@ -159,7 +173,7 @@ class Desk:
         return loaded.execution if loaded else nothing(run_id)
 
     async def _keep(self, run_id: RunId, file: _File, before: Execution, handled: Handled) -> None:
-        if file.execution is None or file.execution.version <= file.version_stored:
+        if file.execution is None or not file.is_ahead:
             return
         if not before.exists or run_status(before) != run_status(file.execution):
             await self._write(run_id, file)
@@ -175,7 +189,7 @@ class Desk:
 
     async def _write(self, run_id: RunId, file: _File) -> None:
         """Called by whoever has the turn."""
-        if file.execution is None or file.execution.version <= file.version_stored:
+        if file.execution is None or not file.is_ahead:
             return
         create, began = file.stored is None, self._now()
         file.stored = await self._stores.snapshots.advance(file.execution, known=file.stored, create=create)

@@ -103,7 +103,11 @@ class Gateway:
         return execution
 
     async def get_snapshot(self, run_id: RunId, *, sees: str | None) -> Mapping[str, Any]:
-        """The stored snapshot of a run; a run of another tenant than the one the caller sees is not there."""
+        """The stored snapshot of a run; a run of another tenant than the one the caller sees is not there.
+
+        What this gateway has answered for is in it.
+        """
+        await self.desk.settle_one(run_id)
         loaded = await self.stores.snapshots.load(run_id)
         if loaded is None or sees not in (None, loaded.execution.request.tenant_id):
             raise RunNotFound(run_id=run_id)

@@ -114,6 +114,40 @@ async def test_whoever_looks_at_lists_finds_what_was_left_to_gather(world: World
     assert await version_shown(world, run_id) == handled.execution.version
 
 
+async def test_whoever_looks_at_one_execution_finds_what_was_left_to_gather(world: World) -> None:
+    run_id, other, desk = await begun(world), await begun(world), Desk(world.stores)
+    for one in (run_id, other):
+        handled = await desk.handle(one, take(world), USER)
+
+    await desk.settle_one(run_id)
+
+    assert await version_shown(world, run_id) == (await world.told(run_id)).version
+    assert await version_shown(world, other) < handled.execution.version
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_whoever_looks_while_a_snapshot_is_being_written_waits_for_it(world: World, whole: bool) -> None:
+    run_id, desk = await begun(world), Desk(world.stores)
+    await desk.handle(run_id, take(world), USER)
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> None:
+        reached.set()
+        await go_on.wait()
+
+    world.faults.before("snapshots.advance", slowly)
+    async with writing(desk):
+        await reached.wait()
+        looking = asyncio.create_task(desk.settle() if whole else desk.settle_one(run_id))
+        await asyncio.sleep(0)
+        waits = not looking.done()
+        go_on.set()
+        await looking
+
+    assert waits
+    assert await version_shown(world, run_id) == (await world.told(run_id)).version
+
+
 async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_is_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
