@@ -79,7 +79,7 @@ CASES = [
     *((name, GenerationMode.POSITIVE) for name in OPERATIONS),
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
-EXAMPLES = 80
+EXAMPLES = 40
 # Commands are one route with many bodies.
 EXAMPLES_OF_A_COMMAND = 15
 
@@ -115,7 +115,7 @@ def executions(address: str) -> list[str]:
         ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def document(address: str) -> schemathesis.BaseSchema:
     return schemathesis.openapi.from_url(f"{address}/openapi.json")
 
