@@ -150,8 +150,8 @@ def test_chosen_lines_are_all_told_whatever_the_pages_and_the_bounds(
 
 
 async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    levels: list[Level] = ["INFO"] * 10 + ["ERROR"]
-    logs = await stored_kinds([[("load", level)] for level in levels])
+    calm: tuple[str | None, Level] = ("load", "INFO")
+    logs = await stored_kinds([*([calm] for _ in range(10)), [("load", "ERROR")]])
     only = LineFilter(level="ERROR")
     monkeypatch.setattr(run_logs, "SEARCHED_CHUNKS", 4)
 
