@@ -1,8 +1,8 @@
 """Finds the chunk of a line or of a byte in a log without walking through it; reads chunks and keeps none.
 
 Sequences count all that a stream keeps, so the chunks of one run are anywhere among them. But whatever sequence one
-asks behind, the next chunk of the run says where in the log it is: the half in which the wanted one cannot be is left
-out, guess by guess. Logs that are written evenly take one or two guesses.
+asks behind, the next chunk of the run says where in the log it is: the part in which the wanted one cannot be is left
+out, guess by guess. A log that was written evenly takes one or two guesses.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ async def chunk_with(
     logs: LogStore, run_id: RunId, wanted: int, extent: Extent, *, last: StoredChunk
 ) -> StoredChunk | None:
     """The chunk that has the wanted line or byte, which is not behind `last`; None where the log has gone meanwhile."""
-    # Chunks up to `low` end before the wanted one; `found` is the first chunk behind `top`, and ends behind it.
-    found, low, top, begins = last, 0, last.sequence - 1, 0
-    halve = False
-    while low < top and wanted < extent(found.chunk)[0]:
-        share = 0.5 if halve else max(0, wanted - begins) / (extent(found.chunk)[0] - begins)
-        guess = low + int((top - low) * share)
+    # Chunks up to `low` end at `before`, which is not behind the wanted one; `found`, the first behind `top`, does not.
+    found, low, top, before = last, 0, last.sequence - 1, 0
+    guesses = 0
+    while low < top and wanted < (begins := extent(found.chunk)[0]):
+        guesses += 1
+        # Each third guess halves: where chunks are uneven, their share alone could lead on in small steps.
+        part, whole = (wanted - before, begins - before) if guesses % 3 else (1, 2)
+        guess = low + (top - low) * part // whole
         near = await logs.next(run_id, after=guess)
         if near is None:
             return None
         if extent(near.chunk)[1] <= wanted:
-            low, begins = near.sequence, extent(near.chunk)[1]
+            low, before = near.sequence, extent(near.chunk)[1]
         else:
             found, top = near, guess
-        halve = not halve  # by turns: where chunks are uneven, the share alone could lead on in small steps
     return found

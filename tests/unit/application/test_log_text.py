@@ -109,7 +109,7 @@ async def test_a_byte_of_a_long_log_is_found_in_few_reads(spread: str) -> None:
         others = {"a burst at the end": 30 if number < 40 else 0, "a burst at the start": 30 if number > 360 else 0}
         size = number**2 if spread == "ever larger chunks" else 50
         await written.add(["x" * size], others=others.get(spread, 1))
-    last, most = await written.last(), 2 * math.log2(count * 32)
+    last, most = await written.last(), 3 * math.log2(count * 32)
 
     for share in range(20):
         written.logs.reads = 0
