@@ -65,6 +65,7 @@ OPERATIONS = [
     "POST /executions/{executionId}/nodes/{nodeId}/fail",
     "POST /executions:claim",
     "GET /waits",
+    "GET /jobs/{id}/logs",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
@@ -131,6 +132,7 @@ def test_every_answer_is_one_that_the_document_promises(
     ids = st.fixed_dictionaries(
         {
             "run_id": st.sampled_from([None, *there]),
+            "id": st.sampled_from([None, *there]),
             "executionId": st.sampled_from([None, *executions]),
             "nodeId": st.sampled_from([None, NODE, NEXT]),
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -19,6 +18,7 @@ from pyoco_server.execution.decide import Why
 from pyoco_server.execution.state import Execution, Failure, Node
 from pyoco_server.http_api import json_body
 from pyoco_server.http_api.problems import describe
+from pyoco_server.http_api.times import moment
 from pyoco_server.readmodel.steps import WaitingNode
 
 B = TypeVar("B", bound=BaseModel)
@@ -200,16 +200,6 @@ def wait_out(wait: WaitingNode, prompt: Any) -> dict[str, Any]:
         "deadlineAt": moment(wait.due_at),
         "workerId": wait.worker_id,
     }
-
-
-def moment(at: float | None) -> str | None:
-    """RFC 3339, UTC, to the millisecond; what no calendar has is left out."""
-    if at is None:
-        return None
-    try:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _node_out(node: Node) -> dict[str, Any]:
