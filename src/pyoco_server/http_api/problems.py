@@ -89,6 +89,9 @@ class JobProblem(BaseModel):
     err_id: str = Field(alias="errId", examples=["ERR-PYOCO-0005"])
     msg_id: str = Field(alias="msgId", examples=["MSG-PYOCO-0005"])
     hint: str
+    guard: str | None = Field(
+        default=None, description="Of a refused command: what it ran into.", examples=["TOO_MANY_TAGS"]
+    )
 
 
 def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str, dict[str, Any]]:
@@ -99,6 +102,12 @@ def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str
 def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route answers and how it may fail, for the OpenAPI document."""
     return {200: {"model": model}, **failures(*statuses)}
+
+
+def json_request(schema: type[BaseModel], *, required: bool) -> dict[str, Any]:
+    """The JSON body that a route reads by itself, for the OpenAPI document."""
+    content = {JSON: {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def job_failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -159,7 +168,8 @@ def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
 def job_body(error: PyocoError, language: str, *, status: int, path: str) -> dict[str, Any]:
     """The error body of `/jobs` and of what belongs to it."""
     japanese = language == "ja"
-    return {
+    guard = {"guard": error.facts["why"]} if "why" in error.facts else {}
+    return guard | {
         "type": f"urn:pyoco:error:{error.err_id}",
         "title": error.message_ja if japanese else error.message(),
         "status": status,
