@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-# Unix seconds of the first and the last moment that has a four-digit year.
-FIRST, LAST = -62_135_596_800.0, 253_402_300_799.999
+# Unix seconds of the first and the last second that has a year of four digits.
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
