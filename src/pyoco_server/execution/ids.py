@@ -31,6 +31,11 @@ def parse_run_id(text: str) -> RunId:
     return RunId(lowered)
 
 
+def is_run_id(text: str) -> bool:
+    """Whether it is a run id as we make them, to the letter."""
+    return _UUID.fullmatch(text) is not None
+
+
 def parse_tag(text: str) -> str:
     """A routing tag: one token of a subject."""
     if not _TOKEN.fullmatch(text):
