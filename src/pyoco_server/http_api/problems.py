@@ -41,6 +41,8 @@ STATUS = {
 }
 # Elsewhere a key that is not accepted is a 401, as HTTP has it; these paths follow a contract that says 403.
 BAD_KEY_IS_FORBIDDEN = ("/runs", "/workers", "/wheels", "/metrics")
+# Where a query that is not understood has an id of its own.
+LISTS = ("/runs", "/jobs", "/tags")
 # What a client should wait before it tries again: NATS is usually back within seconds.
 RETRY_AFTER_SEC = "2"
 # The name of a parameter or field may be the caller's own; so much of it is told back.
@@ -269,7 +271,7 @@ def _refusal_at(request: Request) -> type[PyocoError]:
         return InvalidWorkersRequest
     if request.method == "GET" and request.url.path.endswith("/logs"):
         return InvalidLogQuery
-    return InvalidListQuery if request.method == "GET" and request.url.path == "/runs" else InvalidRequest
+    return InvalidListQuery if request.method == "GET" and request.url.path in LISTS else InvalidRequest
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

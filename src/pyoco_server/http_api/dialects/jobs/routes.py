@@ -16,6 +16,7 @@ from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.execution.snapshot import to_snapshot
 from pyoco_server.http_api.depends import NO_QUERY, CallerDep, GatewayDep, RawRoute, gateway_of, refuse_query
 from pyoco_server.http_api.dialects.jobs import schemas, translate
+from pyoco_server.http_api.dialects.jobs.list_query import JOBS_GIVEN_ONCE, JobsQueryDep
 from pyoco_server.http_api.guard import caller_of, needs
 from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
 from pyoco_server.http_api.problems import job_failures, json_request
@@ -63,6 +64,22 @@ router.add_api_route(
     responses=_CREATED,
     openapi_extra=json_request(schemas.JobSubmitRequest, required=True),
 )
+
+
+@router.get(
+    "",
+    responses={200: {"model": schemas.JobList}, **job_failures(422, 503)},
+    dependencies=[JOBS_GIVEN_ONCE],
+)
+@needs(Scope.RUNS_READ)
+async def list_jobs(gateway: GatewayDep, caller: CallerDep, asked: JobsQueryDep) -> Response:
+    """The newest jobs come first; archived ones stay out. Runs and executions are among them.
+
+    A page may be short, even empty, and not be the last: there are more as long as there is a `nextToken`. Whatever
+    happens to the jobs meanwhile, each that stays is shown once.
+    """
+    query = asked.of(caller.sees)
+    return json_response(translate.page_out(await gateway.lists.jobs(query), query, asked.status))
 
 
 @router.get(

@@ -1,4 +1,4 @@
-"""The tags of a job: read them, put one on, take one off; each is an event of its execution, also after its end."""
+"""The tags of a job, each an event of its execution, also after its end; and `/tags`, all that there are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyoco_server.application.idempotency import Turn
 from pyoco_server.execution.ids import parse_run_id
 from pyoco_server.http_api.depends import NO_QUERY, CallerDep, GatewayDep
 from pyoco_server.http_api.dialects.jobs import schemas, translate
+from pyoco_server.http_api.dialects.jobs.list_query import TAGS_GIVEN_ONCE, TagsQueryDep
 from pyoco_server.http_api.dialects.jobs.routes import JobIdPath, json_response
 from pyoco_server.http_api.guard import needs
 from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
@@ -71,3 +72,16 @@ async def remove_tag(
         return Response(status_code=204)
 
     return await answered_once(request, gateway, of_json(), work, resource_id=no_id)
+
+
+@router.get(
+    "/tags",
+    responses={200: {"model": schemas.TagList}, **job_failures(422, 503)},
+    dependencies=[TAGS_GIVEN_ONCE],
+)
+@needs(Scope.RUNS_READ)
+async def list_tags(gateway: GatewayDep, caller: CallerDep, asked: TagsQueryDep) -> Response:
+    """The tags that jobs have, in the order of their code points, each with the number of jobs; archived ones do not
+    count."""
+    query = asked.of(caller.sees)
+    return json_response(translate.tags_out(await gateway.lists.labels(query), query, asked.limit))

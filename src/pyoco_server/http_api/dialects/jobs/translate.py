@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.config import NatsBackendConfig
@@ -11,6 +13,8 @@ from pyoco_server.execution.state import Request
 from pyoco_server.http_api import submitted
 from pyoco_server.http_api.dialects.jobs.schemas import JobStatus, JobSubmitRequest, TagRequest
 from pyoco_server.http_api.times import moment, rfc3339
+from pyoco_server.readmodel import job_tokens
+from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.readmodel.plain import integer, number, text
 
 # In the words of `/runs`, which is what lists are kept by. What is being cancelled is what it was before.
@@ -66,7 +70,7 @@ def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
         "tags": [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else [],
         "attempt": integer(snapshot.get("attempt")),
     }
-    optional = {
+    optional: dict[str, Any] = {
         "error": text(snapshot.get("error")),
         "cancelRequestedAt": moment(number(snapshot.get("cancel_requested_at"))),
         "timeoutSec": number(snapshot.get("timeout_sec")),
@@ -75,3 +79,20 @@ def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
         params = snapshot.get("params")
         optional["parameters"] = params if isinstance(params, Mapping) else {}
     return told | {name: value for name, value in optional.items() if value is not None}
+
+
+def page_out(page: JobPage, query: JobQuery, status: JobStatus | None) -> dict[str, Any]:
+    """A page of a list. What is being cancelled is asked for with two statuses, and shown with the one that it has."""
+    jobs = [job_out(orjson.loads(run.summary), parameters=False) for run in page.runs]
+    shown = [job for job in jobs if status in (None, job["status"])]
+    return {"jobs": shown} | _following(page.following, query)
+
+
+def tags_out(found: Sequence[LabelCount], query: LabelQuery, limit: int) -> dict[str, Any]:
+    """A page of tags, of which there are more where more than the limit were found."""
+    shown = [{"tag": label, "count": runs} for label, runs in found[:limit]]
+    return {"tags": shown} | _following(found[limit - 1].label if len(found) > limit else None, query)
+
+
+def _following(place: str | None, query: JobQuery | LabelQuery) -> dict[str, str]:
+    return {} if place is None else {"nextToken": job_tokens.encode(place, query)}
