@@ -1,4 +1,4 @@
-"""Words for lists of jobs and of the labels they have: what is asked for and found, and in which order. It lists nothing.
+"""Words for lists of jobs and of their labels: what is asked for and found, and in which order. It lists nothing.
 
 Jobs are listed by id, the newest first. An id begins with its time and never changes, so a place in such a list is an
 id, and stays where it is whatever happens to the jobs.
@@ -14,8 +14,9 @@ from pyoco_server.execution.ids import RunId, is_run_id
 from pyoco_server.readmodel.query import Listed
 from pyoco_server.readmodel.rows import RunRow
 
+_BYTES = 16
 # Ids that are none of ours come behind all of ours, and are never taken for one: they are longer.
-_FOREIGN = bytes(16)
+_FOREIGN = bytes(_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +63,13 @@ class LabelCount(NamedTuple):
 
 
 def order_of(run_id: str) -> bytes:
-    """What lists of jobs are in the order of, the greatest first: of our own ids sixteen bytes, in the order of time."""
+    """What lists of jobs are in the order of, the greatest first: of an id of ours its sixteen bytes."""
     return bytes.fromhex(run_id.replace("-", "")) if is_run_id(run_id) else _FOREIGN + run_id.encode()
 
 
 def run_id_of(order: bytes) -> RunId:
     """The id that `order_of` stands for."""
-    if len(order) > len(_FOREIGN):
+    if len(order) > _BYTES:
         return RunId(order[len(_FOREIGN) :].decode())
     digits = order.hex()
     return RunId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))

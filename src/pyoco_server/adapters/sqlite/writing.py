@@ -142,7 +142,7 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
-    return {row[0]: _Stored(row[1], row[2:4], *row[4:8], row[8:]) for row in found}
+    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8:]) for row in found}
 
 
 def _keys(row: RunRow, cells: Cells) -> Keys:
