@@ -17,6 +17,8 @@ from pyoco_server.http_api.dialects.executions import claim_routes as claims
 from pyoco_server.http_api.dialects.executions import event_routes as executions_events
 from pyoco_server.http_api.dialects.executions import routes as executions
 from pyoco_server.http_api.dialects.jobs import log_routes as jobs_logs
+from pyoco_server.http_api.dialects.jobs import routes as jobs
+from pyoco_server.http_api.dialects.jobs import tag_routes as jobs_tags
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
@@ -39,6 +41,8 @@ WITH_ROUTES = (
     executions_events,
     claims,
     jobs_logs,
+    jobs,
+    jobs_tags,
     workers,
     wheels,
     dlq,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pyoco_server.application.claiming import Claimed
 from pyoco_server.application.event_list import Listed, Place
@@ -16,8 +16,7 @@ from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, R
 from pyoco_server.execution import wire
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.state import Execution, Failure, Node
-from pyoco_server.http_api import json_body
-from pyoco_server.http_api.problems import describe
+from pyoco_server.http_api import json_body, submitted
 from pyoco_server.http_api.times import moment
 from pyoco_server.readmodel.steps import WaitingNode
 
@@ -38,11 +37,7 @@ _STATUSES = {run: status for status, runs in RUN_STATUSES.items() for run in run
 
 def read(model: type[B], body: bytes, *, marks: int = json_body.FEW_MARKS) -> B:
     """The body in its shape; one that says nothing may be left out."""
-    value = json_body.parse(body, marks) if body.strip() else {}
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise InvalidRequest(describe(list(error.errors()))) from error
+    return submitted.read(model, body if body.strip() else b"{}", most_marks=marks)
 
 
 def bounded(value: Any, most_bytes: int, name: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.gateway import Gateway
@@ -18,6 +18,7 @@ from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.http_api import conditional, ranges
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.dialects.jobs.log_schemas import ANSWERS, HEADERS, LogsQuery, entry_out
+from pyoco_server.http_api.dialects.jobs.routes import JobIdPath
 from pyoco_server.http_api.downloads import Download
 from pyoco_server.http_api.guard import needs
 from pyoco_server.http_api.log_text import MEDIA_TYPE, text_headers, wants_text
@@ -25,8 +26,6 @@ from pyoco_server.runlog import tokens
 from pyoco_server.runlog.lines import text_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
-
-JobIdPath = Annotated[str, Path(alias="id", description="The job's id, as given at submit.")]
 
 # Another number when the same log is told in other bytes: what was kept under the tags of before is old then.
 FORM = 1
