@@ -26,6 +26,7 @@ class Include(StrEnum):
 
 RunIdArgument = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="Which run.", show_default=False)]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
+JobIdArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="Which job.", show_default=False)]
 TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; the server's default tag if absent.")]
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout-sec", min=0.001, help="Wait no longer than this; the run goes on.")
@@ -59,6 +60,10 @@ def the_run(argument: str | None, option: str | None) -> str:
     if not run_id:
         raise InvalidUsage("no run is named", example=corrected([*filter(None, sys.argv[1:]), EXAMPLE_ID], replace={}))
     return checked_id("a run id", run_id, EXAMPLE_ID)
+
+
+def the_job(job_id: str) -> str:
+    return checked_id("a job id", job_id, EXAMPLE_ID)
 
 
 def checked_id(what: str, text: str, example: str) -> str:
