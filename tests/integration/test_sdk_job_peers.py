@@ -20,7 +20,7 @@ from pyoco_server.http_client import (
     SubmitUncertain,
     UnexpectedAnswer,
 )
-from support.peers import Cut, Peer, Reply, Stream
+from support.peers import Cut, Head, Peer, Reply, Stream
 from support.twins import Kind, Pauses, Twin
 
 JOB = {"id": "j", "status": "completed", "createdAt": "2026-02-18T12:00:00.000Z", "tags": []}
@@ -69,9 +69,13 @@ def text(body: bytes, first: int | None = None, whole: int | None = None, **head
     return Reply(status=206, body=body, headers=named | {"Content-Range": f"bytes {first}-{last}/{whole or last + 1}"})
 
 
-def nothing_beyond(size: int, **headers: str) -> Reply:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status=416, body=b"", headers=named | {"Content-Range": f"bytes */{size}"})
+def nothing_beyond(size: int) -> Reply:
+    return Reply(status=416, body=b"", headers={"Content-Range": f"bytes */{size}"})
+
+
+def looked_at(size: int, *, complete: bool) -> Head:
+    """The head of a log of that size."""
+    return Head({"Content-Length": str(size), "X-Log-Complete": "true" if complete else "false"})
 
 
 def test_a_log_is_followed_to_the_end_of_the_job(kind: Kind) -> None:
@@ -151,14 +155,30 @@ def test_following_that_is_stopped_early_asks_for_nothing_more(kind: Kind) -> No
 def test_a_download_goes_on_where_the_file_ends(kind: Kind, tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\n")
-    with Peer(text(b"two\n", 4, X_Log_Complete="false"), nothing_beyond(8, X_Log_Complete="true")) as peer:
+    with Peer(text(b"two\n", 4, X_Log_Complete="false"), nothing_beyond(8), looked_at(8, complete=True)) as peer:
         first = twin(kind, peer).ask("download_job_log", "j", path)
         second = twin(kind, peer).ask("download_job_log", "j", path)
 
     assert path.read_bytes() == b"one\ntwo\n"
     assert first == {"bytes_written": 4, "size_bytes": 8, "complete": False}
     assert second == {"bytes_written": 0, "size_bytes": 8, "complete": True}
-    assert [asked.headers["range"] for asked in peer.asked] == ["bytes=4-", "bytes=8-"]
+    assert [asked.method for asked in peer.asked] == ["GET", "GET", "HEAD"]
+    assert [asked.headers.get("range") for asked in peer.asked] == ["bytes=4-", "bytes=8-", None]
+
+
+def test_a_log_that_has_grown_since_nothing_was_new_is_not_complete(kind: Kind) -> None:
+    file = io.BytesIO(b"one\n")
+    with Peer(nothing_beyond(4), looked_at(8, complete=True)) as peer:
+        received = twin(kind, peer).ask("download_job_log", "j", file)
+
+    assert received == {"bytes_written": 0, "size_bytes": 4, "complete": False}
+
+
+def test_where_nobody_says_whether_more_will_come_it_is_not_known(kind: Kind) -> None:
+    with Peer(nothing_beyond(4), Cut()) as peer:
+        received = twin(kind, peer).ask("download_job_log", "j", io.BytesIO(b"one\n"))
+
+    assert received["complete"] is None
 
 
 def test_a_download_of_a_new_file_asks_for_no_range_and_says_what_is_known(kind: Kind, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pyoco_server.http_client import call_parts as parts
 from pyoco_server.http_client.call_parts import Call, Words
 from pyoco_server.http_client.job_shapes import Job, JobLogs, JobPage, TagPage
 
+_AS_BYTES = {"Accept": "text/plain", "Accept-Encoding": "identity"}
+
 
 def submit_job(
     parameters: Mapping[str, Any] | None,
@@ -48,9 +50,13 @@ def job_logs(job_id: str, since_token: str | None, *, wait_sec: float = 0, **wan
 
 def job_log_text(job_id: str, first_byte: int) -> Call[str]:
     """The log as bytes, from one of them on."""
-    headers = {"Accept": "text/plain", "Accept-Encoding": "identity"}
-    headers |= {"Range": f"bytes={first_byte}-"} if first_byte else {}
+    headers = _AS_BYTES | ({"Range": f"bytes={first_byte}-"} if first_byte else {})
     return Call(method="GET", path=f"{_job(job_id)}/logs", read=parts.read_text, headers=headers)
+
+
+def look_at_job_log(job_id: str) -> Call[str]:
+    """How many bytes the log has, and whether it will have more."""
+    return Call(method="HEAD", path=f"{_job(job_id)}/logs", read=parts.read_text, headers=_AS_BYTES)
 
 
 def follow_job_logs(

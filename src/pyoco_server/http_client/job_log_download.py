@@ -4,7 +4,7 @@ without their I/O.
              ┌───────── pause ◀── lost, 5xx ──────────────┐
              ▼                                            │
 size ──▶ open (Range: bytes=size-) ─ 206, 200 ──▶ read ───┴─ all of it ──▶ done
-             └─ 416, nothing beyond ──▶ done
+             └─ 416 ──▶ look (HEAD) ──▶ done
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pyoco_server.http_client import answers, job_calls
 from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.connection import Connection
-from pyoco_server.http_client.effects import Close, Open, Read, Script, Sleep, Tell
+from pyoco_server.http_client.effects import Close, Open, Read, Script, Sleep, Tell, Transmit
 from pyoco_server.http_client.errors import PyocoHttpError
 from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.retry import pause_sec
@@ -46,7 +46,7 @@ class LogDownload:
             self.call = job_calls.job_log_text(self.job_id, self.position)
             answer: httpx.Response | httpx.RequestError = yield Open(self.call, self.connection.timeout_sec)
             if isinstance(answer, httpx.Response) and answer.status_code == NOTHING_BEYOND:
-                self._end_there(answer)
+                yield from self._end_there(answer)
                 return
             failure = yield from self._receive(answer)
             if failure is None:
@@ -78,7 +78,7 @@ class LogDownload:
         self.complete = _complete(answer)
         return None
 
-    def _end_there(self, answer: httpx.Response) -> None:
+    def _end_there(self, answer: httpx.Response) -> Script[None]:
         """There is nothing behind what is there; more than that was never in this log."""
         found = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
         size = int(found[2]) if found else self.position
@@ -87,7 +87,11 @@ class LogDownload:
                 f"the file has {self.position} bytes and the log {size}: it is not the beginning of this log; "
                 "name another file, or start over (resume=False)"
             )
-        self.complete = _complete(answer)
+        # A refusal does not say whether more will come.
+        looked: httpx.Response | httpx.RequestError = yield Transmit(job_calls.look_at_job_log(self.job_id))
+        if isinstance(looked, httpx.Response) and looked.is_success:
+            has_all = looked.headers.get("content-length") == str(self.position)
+            self.complete = _complete(looked) if has_all else False
 
     def _pause(self, failure: Failure) -> float:
         """How long to wait before the next connection; raises when there is to be none."""
