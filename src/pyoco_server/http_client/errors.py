@@ -43,8 +43,8 @@ class PyocoClientError(Exception):
 class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
     """The gateway, or somebody on the way to it, answered with an error.
 
-    `code` is its word for programs where executions, waits and graphs are spoken of; `guard` is the rule that refused a
-    command.
+    `code` is its word for programs where executions, waits, graphs and jobs are spoken of; `guard` is the rule that
+    refused a command.
     """
 
     def __init__(
