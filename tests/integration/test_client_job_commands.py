@@ -177,10 +177,19 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
 
     assert code == 130
     assert program.err.all() == [
-        f"no longer following; the job goes on. To go on here: pyoco-client job follow {ID} --since 3",
+        f"no longer following; the job goes on. To go on here: pyoco-client job follow {ID} --after 3",
         f"To stop it: pyoco-client job rm {ID}",
     ]
     assert ("DELETE", f"/jobs/{ID}") not in server.asked
+
+
+def test_following_goes_on_at_the_place_that_was_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "follow", ID, "--after", "3") == 0
+    assert server.headers[0]["Last-Event-ID"] == "3"
+    assert end(monkeypatch, "follow", ID, "--after", "３") == 1
+    assert "is not a place" in capsys.readouterr().err
 
 
 def test_words_for_people_are_in_their_language(

@@ -107,6 +107,14 @@ def test_whoever_comes_behind_the_end_learns_how_the_job_ended_all_the_same(kind
     assert peer.asked[0].target == "/jobs/j/logs/stream?sinceToken=p-end"
 
 
+def test_what_was_left_goes_on_at_its_place(kind: Kind) -> None:
+    with Peer(Stream([line(3) + the_end()]), SHOWN) as peer:
+        assert followed(kind, peer, after="p-2", task="load") == ([3], "completed")
+
+    assert peer.asked[0].headers["last-event-id"] == "p-2"
+    assert peer.asked[0].target == "/jobs/j/logs/stream?task=load"
+
+
 def test_the_end_is_told_when_reads_show_it_too(kind: Kind) -> None:
     pauses = Pauses()
     with Peer(Stream([the_end()]), STILL_RUNNING, STILL_RUNNING, SHOWN) as peer:

@@ -19,7 +19,7 @@ class _Followed:
 
     def __init__(self, tail: LogTail) -> None:
         self._tail = tail
-        self._place = tail.since_token
+        self._place = tail.last_event_id or None
 
     def _told(self, placed: Placed) -> JobLogEntry:
         self._place, entry = placed
@@ -37,7 +37,7 @@ class _Followed:
 
     @property
     def place(self) -> str | None:
-        """Behind the last line that was told: a `since_token` that goes on there; None before the first."""
+        """Behind the last line that was told: given as `after` it goes on there; None before the first."""
         return self._place
 
 

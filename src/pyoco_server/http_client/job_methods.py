@@ -79,15 +79,23 @@ class JobMethods(Asker):
         tail: int | None = None,
         task: str | None = None,
         level: str | None = None,
+        after: str | None = None,
     ) -> JobLogStream:
         """Every line that the job has written and writes, as it writes them, until it is over; `status` is then how.
 
-        A lost connection is made again and goes on where it was lost.
+        `after`: the `place` of an earlier one, which goes on there. A lost connection is made again and goes on where
+        it was lost.
         """
         from pyoco_server.http_client import job_scripts
 
         following = job_scripts.LogTail(
-            connection=self._connection, job_id=job_id, since_token=since_token, tail=tail, task=task, level=level
+            connection=self._connection,
+            job_id=job_id,
+            since_token=since_token,
+            tail=tail,
+            task=task,
+            level=level,
+            last_event_id=after or "",
         )
         return JobLogStream(following, self._tell(following.follow()))
 

@@ -19,6 +19,8 @@ BY_KIND = {
     Kind.FORBIDDEN: errors.Forbidden,
     Kind.NOT_FOUND: errors.NotFound,
     Kind.CONFLICT: errors.Conflict,
+    Kind.PRECONDITION: errors.Conflict,
+    Kind.RANGE: errors.InvalidRequest,
     Kind.UNAVAILABLE: errors.Unavailable,
     Kind.INTERNAL: errors.GatewayFailed,
 }
@@ -60,14 +62,15 @@ def test_every_error_arrives_the_same_in_the_words_of_executions(declared: type)
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
 def test_every_error_arrives_the_same_in_the_words_of_jobs(declared: type) -> None:
-    raised = declared("what is so")
+    raised = declared("what is so", why="TOO_MANY_TAGS")
     status = STATUS[raised.kind]
     body = job_body(raised, "ja", status=status, path="/jobs")
 
     found = answers.error_of(answer(status, body, content_type="application/problem+json"), NOW)
 
     assert isinstance(found, BY_KIND[raised.kind])
-    assert (found.err_id, found.msg_id, found.code) == (raised.err_id, raised.msg_id, raised.code)
+    assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
+    assert (found.code, found.guard) == (raised.code, "TOO_MANY_TAGS")
     assert (found.detail, found.message, found.hint) == ("what is so", raised.message_ja, raised.hint_ja)
 
 

@@ -74,7 +74,7 @@ def job_goes_on(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         behind = place()
-        again = f"pyoco-client job follow {job_id}" + (f" --since {behind}" if behind else "")
+        again = f"pyoco-client job follow {job_id}" + (f" --after {behind}" if behind else "")
         output.say(
             output.in_words(
                 f"no longer following; the job goes on. To go on here: {again}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,7 +28,9 @@ TaskOption = Annotated[str | None, typer.Option(help="Only lines of this task.")
 LevelOption = Annotated[
     Level | None, typer.Option(case_sensitive=False, help="Only lines of this level or more severe.")
 ]
-SinceOption = Annotated[str | None, typer.Option("--since", metavar="TOKEN", help="Go on where an earlier one ended.")]
+SinceOption = Annotated[
+    str | None, typer.Option("--since", metavar="TOKEN", help="Go on here: a token that `job logs` said.")
+]
 
 
 @reaches_server
@@ -112,12 +115,23 @@ def follow(
     task: TaskOption = None,
     level: LevelOption = None,
     since: SinceOption = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Go on where following was left; it says the place then.")
+    ] = None,
     form: TextOutput = "text",
 ) -> int:
     """Show what a job has written and writes, until it is over. Exits with 1 unless it has completed."""
     wanted = the_job(job_id)
+    lines: dict[str, Any] = {"tail": tail, "task": task, "level": level, "since_token": since, "after": _place(after)}
     with connected(where) as client:
-        return exit_code(followed(client, wanted, form, tail=tail, task=task, level=level, since_token=since))
+        return exit_code(followed(client, wanted, form, **lines))
+
+
+def _place(after: str | None) -> str | None:
+    """A place goes into a header, where not everything can stand."""
+    if after is not None and not (after.isascii() and after.isprintable()):
+        raise InvalidUsage(f"{after[:80]!r} is not a place", example=corrected(sys.argv[1:], replace={after: "3.87"}))
+    return after
 
 
 def followed(client: PyocoHttpClient, job_id: str, form: str, **wanted: Any) -> str | None:
