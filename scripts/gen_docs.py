@@ -63,10 +63,10 @@ tables (columns that do not fit are cut, or left out) and the live display do. D
 
 | `--output` | what it is | default of |
 |---|---|---|
-| `json` | what the server answered, one document; `watch`, `events`, logs: a line per event or line | all that are not named below |
+| `json` | what the server answered, one document; of events and logs a line for each | all that are not named below |
 | `table` | for people: columns, or one run with its tasks | `execution`, `events`, `job ls`, `job get`, `job tags` |
 | `status` | one line per run, per task, or per change | `watch`, `submit --watch` and `execute --watch` |
-| `text` | sentences; of logs the lines, of a job its labels | `explain`, `doctor`, `logs`, `job logs`, `job follow`, `job tag` |
+| `text` | sentences, lines of logs, labels | `explain`, `doctor`, `logs`, `job logs`, `job follow`, `job tag` |
 
 On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they
 run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What
@@ -83,7 +83,7 @@ Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), 
 | 1 | with `--wait`, `--watch` or `--until-terminal`: the run did not end COMPLETED, or not in time |
 | 1 | `job follow`, `job submit --follow`: the job did not end completed |
 | 1 | `doctor`: something is wrong |
-| 130 | Ctrl-C, or told to end (SIGTERM). A run that was waited for, or a job, goes on; the message says how to cancel it |
+| 130 | Ctrl-C, or told to end (SIGTERM). A run or job that was waited for goes on; the message says how to cancel it |
 
 `cancel --wait` is 0 whenever the run has ended: CANCELLED, or before the cancel came.
 

@@ -14,7 +14,7 @@ from pyoco_server.cli.client import params as given_params
 from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, connected, reaches_server
 from pyoco_server.cli.client.job_logs import exit_code, followed
-from pyoco_server.cli.client.options import JobIdArgument, TagOption, TextOutput, the_job
+from pyoco_server.cli.client.options import JobIdArgument, TableOutput, TagOption, TextOutput, the_job
 from pyoco_server.cli.correction import corrected
 from pyoco_server.cli.plain import line
 from pyoco_server.errors import InvalidUsage
@@ -23,7 +23,6 @@ from pyoco_server.errors import InvalidUsage
 MOST_AT_ONCE = 200
 
 JobStatus = Literal["pending", "running", "completed", "failed", "canceled"]
-TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
 
 
 @reaches_server

@@ -39,6 +39,7 @@ RunTimeoutOption = Annotated[
 ]
 RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
 ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
+TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
 TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
 IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
 LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
