@@ -58,6 +58,19 @@ def count(ctx: Context, seconds: float = 10.0) -> int:
 
 
 @task
+def analyse(ctx: Context, input: str = "data.csv", mode: str = "fast", steps: int = 3) -> dict[str, object]:
+    """Does what a job is for: takes its parameters, and says line by line what it does with them."""
+    print(f"Start analysis of {input}.")
+    for step in range(1, steps + 1):
+        if ctx.is_cancelled:
+            return {"input": input, "steps": step - 1}
+        time.sleep(0.05 if mode == "fast" else 1.0)
+        print(f"Step {step} complete.")
+    print("Done.")
+    return {"input": input, "steps": steps}
+
+
+@task
 def never_ask(seconds: float = 300.0) -> str:
     """Does not care about a cancel: its runner is killed when the grace period is over."""
     time.sleep(seconds)
@@ -71,7 +84,7 @@ def fail(message: str = "this flow always fails") -> None:
 
 FLOWS = {
     "hello": Flow("hello") >> greet,
-    "main": Flow("main") >> greet,  # the same work under the name that is used when none is given
+    "main": Flow("main") >> analyse,  # what POST /jobs runs when it names no flow
     "pipeline": Flow("pipeline") >> numbers >> squares >> total,
     "slow": Flow("slow") >> wait,
     "count": Flow("count") >> count,

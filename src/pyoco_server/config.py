@@ -109,6 +109,7 @@ AUTH_MODE: Accepts[str] = Accepts(
 )
 # Clocks that differ by more are broken; a wide leeway would keep tokens alive that have expired.
 LEEWAY: Accepts[float] = Accepts("a number from 0 to 600", float, lambda value: isfinite(value) and 0 <= value <= 600)
+FLOW_NAME = Accepts("the name of a flow", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
 CLAIM = Accepts("the name of a claim", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
 LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
 
@@ -214,6 +215,7 @@ class NatsBackendConfig:
     )
     http_max_watchers: int = _setting(5000, _whole(0), "Most streams of GET /runs/{run_id}/watch open at a time.")
     http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.", unit="s")
+    jobs_default_flow: str = _setting("main", FLOW_NAME, "Flow of a job that names none (POST /jobs).")
     http_auth_mode: str = _setting(
         "none", AUTH_MODE, "Who may call: everybody, holders of an API key, of a bearer token (JWT), or of either."
     )

@@ -65,6 +65,14 @@ OPERATIONS = [
     "POST /executions/{executionId}/nodes/{nodeId}/fail",
     "POST /executions:claim",
     "GET /waits",
+    "POST /jobs",
+    "GET /jobs",
+    "GET /jobs/{id}",
+    "DELETE /jobs/{id}",
+    "GET /jobs/{id}/tags",
+    "POST /jobs/{id}/tags",
+    "DELETE /jobs/{id}/tags/{tag}",
+    "GET /tags",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
@@ -133,6 +141,7 @@ def test_every_answer_is_one_that_the_document_promises(
             "run_id": st.sampled_from([None, *there]),
             "executionId": st.sampled_from([None, *executions]),
             "nodeId": st.sampled_from([None, NODE, NEXT]),
+            "id": st.sampled_from([None, *there]),
         }
     )
 

@@ -13,20 +13,13 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server import __version__
-from pyoco_server.application.handle import handle
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
-from pyoco_server.execution.commands import CompleteExecution, FailExecution, RecordAttempt, StartExecution
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.execution.state import Failure
-from pyoco_server.worker.verdict import commands_of
+from pyoco_server.execution.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
+from support.hand import Hand
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
-from support.world import USER
-
-WORKER, INSTANCE = WorkerId("w-1"), InstanceId("i-1")
 
 
 @pytest_asyncio.fixture
@@ -38,31 +31,6 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 @pytest.fixture
 def settings(broker: Broker, tmp_path: Path) -> Any:
     return gateway_settings(broker.url, tmp_path)
-
-
-class Hand:
-    """A worker's hand on the stores: does to runs what a worker would, at the test's word."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    async def start(self, run_id: str) -> None:
-        now = self._stores.clock.now()
-        await self._do(run_id, StartExecution(at=now, attempt=1, worker_id=WORKER, instance_id=INSTANCE))
-
-    async def record(self, run_id: str, *steps: Any) -> None:
-        commands = commands_of(steps, {}, WORKER)
-        await self._do(run_id, RecordAttempt(at=1.0, attempt=1, instance_id=INSTANCE, steps=commands))
-
-    async def complete(self, run_id: str) -> None:
-        await self._do(run_id, CompleteExecution(at=self._stores.clock.now(), attempt=1, instance_id=INSTANCE))
-
-    async def fail(self, run_id: str, message: str) -> None:
-        error = Failure(code="ERR-PYOCO-0007", message=message)
-        await self._do(run_id, FailExecution(at=self._stores.clock.now(), error=error))
-
-    async def _do(self, run_id: str, command: Any) -> None:
-        (await handle(self._stores, RunId(run_id), command, USER)).accepted()
 
 
 # --- health and submit ------------------------------------------------------------------------------------------------

@@ -105,9 +105,9 @@ def test_a_file_of_another_schema_is_replaced(tmp_path: Path, version: int) -> N
 def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with kept(path, *(RunId(f"run-{n}") for n in range(2000))), path.open("r+b") as file:
-        size = path.stat().st_size
-        file.seek(8192)
-        file.write(os.urandom(size - 8192))
+        middle = path.stat().st_size // 2
+        file.seek(middle)
+        file.write(os.urandom(middle))
 
     with closing(SqliteRunIndex.open(path)) as index:
         with pytest.raises(NatsUnavailable, match="malformed"):
@@ -201,6 +201,41 @@ def test_families_go_with_their_last_run(tmp_path: Path) -> None:
         assert kept == {"families": 1, "cells": 1, "terms": 2}
         assert rows_of(path) == {"families": 1, "cells": 1, "terms": 1}
         assert index.run_ids(RunQuery(labels=("z",))) == [A]
+
+
+def test_drawers_go_with_their_last_run_and_a_change_of_status_leaves_them_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SqliteRunIndex.open(path)) as index:
+        labelled = {"status": "PENDING", "tags": ["x", "y"]}
+        first = [SnapshotSeen(sequence=n, run_id=run_id, plain=labelled) for n, run_id in ((1, A), (2, B))]
+        index.apply(first, IndexPosition(stream_created="s", sequence=2, last_key=B))
+        come = drawers_of(path)
+
+        moved = SnapshotSeen(sequence=3, run_id=A, plain=labelled | {"status": "RUNNING"})
+        index.apply([moved], IndexPosition(stream_created="s", sequence=3, last_key=A))
+        went_on = drawers_of(path)
+        changed = SnapshotSeen(sequence=4, run_id=A, plain=labelled | {"status": "RUNNING", "tags": ["z"]})
+        gone = SnapshotSeen(sequence=5, run_id=B, plain=None)
+        index.apply([changed, gone], IndexPosition(stream_created="s", sequence=5, last_key=B))
+
+        assert come == {"x": 2, "y": 2, "PENDING": 2}
+        assert went_on == {"x": 2, "y": 2, "PENDING": 1, "RUNNING": 1}
+        assert drawers_of(path) == {"z": 1, "RUNNING": 1}
+
+
+def drawers_of(path: Path) -> dict[str, int]:
+    """What is in the drawer of each label and of each status, as counted there and as found there."""
+    with closing(sqlite3.connect(path)) as other:
+        found = other.execute(
+            "SELECT coalesce(label, status), count(*) FROM postings "
+            "LEFT JOIN drawers USING (drawer) LEFT JOIN shelves ON shelf = -drawer GROUP BY 1"
+        )
+        counted = other.execute(
+            "SELECT label, runs FROM drawers UNION ALL SELECT status, runs FROM shelves WHERE runs > 0"
+        )
+        in_drawers = dict(found)
+        assert in_drawers == dict(counted)
+        return in_drawers
 
 
 def rows_of(path: Path) -> dict[str, int]:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.adapters.sqlite import listing, steps_listing
+from pyoco_server.adapters.sqlite import drawers_listing, listing, steps_listing
+from pyoco_server.adapters.sqlite.drawers_listing import Stream
 from pyoco_server.adapters.sqlite.migrate import start_empty
+from pyoco_server.readmodel.jobs import LabelQuery
 from pyoco_server.readmodel.query import RunQuery
 from pyoco_server.readmodel.steps import StepKind, WaitQuery
 from support.indexes import A
@@ -23,6 +25,8 @@ SPANS = [
     RunQuery(updated_after=5.0, before=(9.0, "run-9")),
 ]
 FILTERS = [(None, None, "by_shelf"), ("f", None, "by_flow"), (None, "t", "by_tag"), ("f", "t", "by_tag")]
+ABOVE = b"\xff" * 17
+ONE, TWO = Stream(5, (1,)), Stream(9, (-1, -2))
 DESKS = [(1, "f"), (2, "f"), (3, "g")]
 SORTED = "USE TEMP B-TREE"
 
@@ -152,3 +156,47 @@ def test_what_is_over_is_read_by_its_time(file: sqlite3.Connection) -> None:
     (read,) = reads(steps, "steps")
     assert "USING INDEX by_due (due_at<?)" in read
     assert not any(SORTED in step for step in steps)
+
+
+@pytest.mark.parametrize("drawers", [[1], [-1, -2, -3]])
+def test_drawers_are_read_in_order_from_where_the_last_page_ended(file: sqlite3.Connection, drawers: list[int]) -> None:
+    steps = plan(file, *drawers_listing.newest(drawers, below=ABOVE, limit=50))
+
+    assert reads(steps, "postings") == {"SEARCH USING PRIMARY KEY (drawer=? AND run<?)"}
+    assert not any(SORTED in step for step in steps)
+
+
+@pytest.mark.parametrize(("proposing", "asked"), [(ONE, TWO), (TWO, ONE)])
+def test_a_stretch_is_read_in_order_and_the_others_are_asked_by_their_key(
+    file: sqlite3.Connection, proposing: Stream, asked: Stream
+) -> None:
+    end = drawers_listing.stretch_end(proposing, below=ABOVE, length=9)
+    met = drawers_listing.stretch(proposing, [asked, ONE], below=ABOVE, down_to=b"", limit=50)
+
+    steps = plan(file, end, met)
+
+    ends = {"SEARCH USING PRIMARY KEY (drawer=? AND run<?)", "SEARCH USING PRIMARY KEY (drawer=? AND run>? AND run<?)"}
+    assert reads(steps, "postings") == ends
+    assert reads(steps, "other0") == reads(steps, "other1") == {"SEARCH USING PRIMARY KEY (drawer=? AND run=?)"}
+    assert not any(SORTED in step for step in steps)
+
+
+@pytest.mark.parametrize("query", [LabelQuery(), LabelQuery(prefix="team:"), LabelQuery(prefix="a", after="ab")])
+@pytest.mark.parametrize("tenants", [["t"], ["s", "t"]])
+def test_labels_are_read_in_order_from_the_prefix_on(
+    file: sqlite3.Connection, query: LabelQuery, tenants: list[str]
+) -> None:
+    steps = plan(file, *drawers_listing.labelled(query, tenants))
+
+    (read,) = reads(steps, "drawers")
+    assert "(tenant_id=? AND label>?)" in read
+    assert not any(SORTED in step for step in steps)
+
+
+def test_drawers_of_labels_and_the_runs_of_a_page_are_found_by_their_keys(file: sqlite3.Connection) -> None:
+    drawers = plan(file, listing.Statement(sql=drawers_listing.DRAWERS, params=("[]", "t")))
+    listed = plan(file, listing.Statement(sql=drawers_listing.LISTED, params=("[]",)))
+
+    assert any("(tenant_id=? AND label=?)" in step for step in reads(drawers, "drawers"))
+    assert any("by_id (run_id=?)" in step for step in reads(listed, "runs"))
+    assert not any(SORTED in step for step in [*drawers, *listed])

@@ -11,6 +11,7 @@ from pyoco_server.application.cancel import cancel
 from pyoco_server.application.caretaker import Caretaker
 from pyoco_server.application.claims import Claims
 from pyoco_server.application.desk import Desk
+from pyoco_server.application.discard import discard
 from pyoco_server.application.door import Door
 from pyoco_server.application.executions import Executions
 from pyoco_server.application.figures import Figures, figures
@@ -18,6 +19,7 @@ from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.graphs import Graphs
 from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
+from pyoco_server.application.labels import add_label, remove_label
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, HEAVY_LISTS, Lists
 from pyoco_server.application.ports import LiveCommits, RunIndex
 from pyoco_server.application.stores import Origin, Stores
@@ -111,9 +113,27 @@ class Gateway:
 
     async def cancel(self, run_id: RunId, reason: str | None, origin: Origin, *, sees: str | None) -> Handled:
         """Ask for a run to stop."""
+        await self._check_seen(run_id, sees)
+        return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
+
+    async def discard(self, run_id: RunId, origin: Origin, *, sees: str | None) -> Handled:
+        """Cancel a run, or take a finished one out of the lists."""
+        await self._check_seen(run_id, sees)
+        return await discard(self.stores, run_id, origin)
+
+    async def add_label(self, run_id: RunId, label: str, origin: Origin, *, sees: str | None) -> Handled:
+        """Put a label on a run, also on a finished one."""
+        await self._check_seen(run_id, sees)
+        return await add_label(self.stores, run_id, label, origin)
+
+    async def remove_label(self, run_id: RunId, label: str, origin: Origin, *, sees: str | None) -> Handled:
+        """Take a label off a run."""
+        await self._check_seen(run_id, sees)
+        return await remove_label(self.stores, run_id, label, origin)
+
+    async def _check_seen(self, run_id: RunId, sees: str | None) -> None:
         if sees is not None:
             await self.get_snapshot(run_id, sees=sees)
-        return await cancel(self.stores, run_id, reason, origin.actor.id, origin)
 
     async def list_workers(self, query: WorkerQuery) -> Sequence[Sighting]:
         """The workers that fit, in order."""

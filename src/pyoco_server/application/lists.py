@@ -1,4 +1,6 @@
-"""Lists of runs, as summaries or whole, at once or page by page: from the index, never by a scan of the bucket."""
+"""Lists of runs, as summaries or whole, at once or page by page, and of their labels: from the index, never by a scan
+of the bucket.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.paging import Page, page
-from pyoco_server.application.ports import Listed, LoadedSnapshot, RunIndex, RunQuery
+from pyoco_server.application.ports import (
+    JobPage,
+    JobQuery,
+    LabelCount,
+    LabelQuery,
+    Listed,
+    LoadedSnapshot,
+    RunIndex,
+    RunQuery,
+)
 from pyoco_server.application.stores import Stores
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable
 from pyoco_server.readmodel import cursors
@@ -75,6 +86,16 @@ class Lists:
         shown = await self._page(query, cursor)
         whole = await self._load([run for run, _ in shown.items])
         return self._out(query, shown.cut(len(whole)), _there(whole))
+
+    async def jobs(self, query: JobQuery) -> JobPage:
+        """The jobs that fit, the newest first."""
+        await self.fresh()
+        return self.index.jobs(query)
+
+    async def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
+        """The labels that fit, each with the number of unarchived jobs that have it."""
+        await self.fresh()
+        return self.index.labels(query)
 
     async def _page(self, query: RunQuery, cursor: str) -> Page:
         await self.fresh()

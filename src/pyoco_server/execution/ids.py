@@ -18,6 +18,8 @@ MAX_LABEL_CHARS = 128
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# What a path means by them: clients leave them out before they ask.
+_OTHER_PLACES = (".", "..")
 _WORKER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 
 
@@ -27,6 +29,11 @@ def parse_run_id(text: str) -> RunId:
     if not _UUID.fullmatch(lowered):
         raise RunNotFound(run_id=text[:64])
     return RunId(lowered)
+
+
+def is_run_id(text: str) -> bool:
+    """Whether it is a run id as we make them, to the letter."""
+    return _UUID.fullmatch(text) is not None
 
 
 def parse_tag(text: str) -> str:
@@ -41,9 +48,9 @@ def is_tag(text: str) -> bool:
 
 
 def parse_label(text: str) -> str:
-    """A label of a run: free text that can be shown on one line."""
-    if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable():
-        raise InvalidRequest(f"a tag in tags must be 1 to {MAX_LABEL_CHARS} printable characters")
+    """A label of a run: free text that can be shown on one line, and stand in a path."""
+    if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable() or text in _OTHER_PLACES:
+        raise InvalidRequest(f"a tag in tags must be 1 to {MAX_LABEL_CHARS} printable characters, and not . or ..")
     return text
 
 
@@ -56,4 +63,4 @@ def parse_worker_id(text: str) -> WorkerId:
 
 def is_path_name(text: str) -> bool:
     """Whether a graph or one of its nodes may be called so: it stands in paths, where dots alone mean another place."""
-    return 1 <= len(text) <= MAX_NODE_ID_CHARS and text.isprintable() and "/" not in text and text not in (".", "..")
+    return 1 <= len(text) <= MAX_NODE_ID_CHARS and text.isprintable() and "/" not in text and text not in _OTHER_PLACES

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.stores import Origin
-from pyoco_server.errors import PyocoError
+from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.execution.events import Actor
 from pyoco_server.http_api.guard import caller_of
 
@@ -64,6 +64,17 @@ def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) ->
     return Depends(check)
 
 
+def refuse_query(request: Request) -> None:
+    """For routes that ask nothing by a query: whoever sends one means something that would not be done."""
+    for name in request.query_params:
+        raise InvalidRequest(f"{name[:100]}: there is no such parameter here")
+
+
+async def _no_query(request: Request) -> None:
+    refuse_query(request)
+
+
+NO_QUERY = Depends(_no_query)
 GatewayDep = Annotated[Gateway, Depends(_gateway)]
 OriginDep = Annotated[Origin, Depends(_origin)]
 CallerDep = Annotated[Caller, Depends(_caller)]

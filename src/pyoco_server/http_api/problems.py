@@ -41,6 +41,8 @@ STATUS = {
 }
 # Elsewhere a key that is not accepted is a 401, as HTTP has it; these paths follow a contract that says 403.
 BAD_KEY_IS_FORBIDDEN = ("/runs", "/workers", "/wheels", "/metrics")
+# Where a query that is not understood has an id of its own.
+LISTS = ("/runs", "/jobs", "/tags")
 # What a client should wait before it tries again: NATS is usually back within seconds.
 RETRY_AFTER_SEC = "2"
 # The name of a parameter or field may be the caller's own; so much of it is told back.
@@ -89,6 +91,9 @@ class JobProblem(BaseModel):
     err_id: str = Field(alias="errId", examples=["ERR-PYOCO-0005"])
     msg_id: str = Field(alias="msgId", examples=["MSG-PYOCO-0005"])
     hint: str
+    guard: str | None = Field(
+        default=None, description="Of a refused command: what it ran into.", examples=["TOO_MANY_TAGS"]
+    )
 
 
 def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str, dict[str, Any]]:
@@ -99,6 +104,12 @@ def failures(*statuses: int, model: type[BaseModel] = Problem) -> dict[int | str
 def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route answers and how it may fail, for the OpenAPI document."""
     return {200: {"model": model}, **failures(*statuses)}
+
+
+def json_request(schema: type[BaseModel], *, required: bool) -> dict[str, Any]:
+    """The JSON body that a route reads by itself, for the OpenAPI document."""
+    content = {JSON: {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def job_failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -159,7 +170,8 @@ def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
 def job_body(error: PyocoError, language: str, *, status: int, path: str) -> dict[str, Any]:
     """The error body of `/jobs` and of what belongs to it."""
     japanese = language == "ja"
-    return {
+    guard = {"guard": error.facts["why"]} if "why" in error.facts else {}
+    return guard | {
         "type": f"urn:pyoco:error:{error.err_id}",
         "title": error.message_ja if japanese else error.message(),
         "status": status,
@@ -259,7 +271,7 @@ def _refusal_at(request: Request) -> type[PyocoError]:
         return InvalidWorkersRequest
     if request.method == "GET" and request.url.path.endswith("/logs"):
         return InvalidLogQuery
-    return InvalidListQuery if request.method == "GET" and request.url.path == "/runs" else InvalidRequest
+    return InvalidListQuery if request.method == "GET" and request.url.path in LISTS else InvalidRequest
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ from pyoco_server.execution.ids import RunId
 
 # The statuses in which somebody may be working on a run.
 AT_WORK = ("RUNNING", "CANCELLING")
+_LABEL = "label:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,12 @@ def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[s
     The prefix keeps them apart: nobody may find another's YAML by a label that looks like a digest.
     """
     yaml = [f"yaml:{workflow_yaml_sha256}"] if workflow_yaml_sha256 else []
-    return tuple(sorted({*(f"label:{label}" for label in labels), *yaml}))
+    return tuple(sorted({*(f"{_LABEL}{label}" for label in labels), *yaml}))
+
+
+def labels_of(terms: Iterable[str]) -> list[str]:
+    """The labels among the terms."""
+    return [term.removeprefix(_LABEL) for term in terms if term.startswith(_LABEL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

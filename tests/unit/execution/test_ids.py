@@ -47,8 +47,10 @@ def test_a_label_is_any_text_that_can_be_shown_on_one_line(text: str) -> None:
     assert parse_label(text) == text
 
 
-@pytest.mark.parametrize("text", ["", "two\nlines", "tab\t", "\x00", "\ud800", "\u202e", "x" * 129], ids=ascii)
-def test_what_cannot_be_shown_on_one_line_is_no_label(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "two\nlines", "tab\t", "\x00", "\ud800", "\u202e", "x" * 129, ".", ".."], ids=ascii
+)
+def test_what_cannot_be_shown_on_one_line_or_stand_in_a_path_is_no_label(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_label(text)
 

@@ -23,7 +23,7 @@ def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
                 continue
             scopes = decision_of(route)
             for method in route.methods or ():
-                operation = paths[route.path][method.lower()]
+                operation = paths[route.path_format][method.lower()]
                 if scopes is None:
                     assert operation["security"] == []
                 else:

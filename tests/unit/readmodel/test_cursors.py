@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import InvalidListQuery
-from pyoco_server.readmodel.cursors import MAX_CURSOR_CHARS, Place, Tail, Walk, _check, decode, encode
+from pyoco_server.readmodel.cursors import MAX_CURSOR_CHARS, Place, Tail, Walk, _about, decode, encode
 from pyoco_server.readmodel.query import RunQuery
+from pyoco_server.readmodel.sealed import seal
 
 QUERY = RunQuery(status="RUNNING", labels=("a", "b"), updated_after=5.0)
 STREAM = "2026-01-01T00:00:00Z"
@@ -100,7 +101,7 @@ def test_a_cursor_that_is_too_long_is_refused() -> None:
     ],
 )
 def test_a_cursor_made_by_hand_with_a_right_check_is_refused_too(payload: bytes) -> None:
-    raw = _check(payload, QUERY, STREAM) + payload
+    cursor = seal(payload, about=_about(QUERY, STREAM))
 
     with pytest.raises(InvalidListQuery, match="not made by this server"):
-        decode(urlsafe_b64encode(raw).decode().rstrip("="), QUERY, STREAM)
+        decode(cursor, QUERY, STREAM)

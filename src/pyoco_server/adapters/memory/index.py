@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel import jobs
+from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import RunRow, fresh, matches, newer, only_a_heartbeat
 from pyoco_server.readmodel.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
@@ -66,6 +68,17 @@ class MemoryRunIndex:
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         return [row.run_id for row in self.rows(query)]
+
+    def jobs(self, query: JobQuery) -> JobPage:
+        asked = [row.listed for row in self._rows.values() if jobs.matches(row, query)]
+        found = sorted(asked, key=lambda listed: jobs.order_of(listed.run_id), reverse=True)
+        page = found[: query.limit]
+        return JobPage(runs=page, following=page[-1].run_id if len(found) > len(page) else None)
+
+    def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
+        theirs = [row for row in self._rows.values() if not row.archived and query.tenant_id in (None, row.tenant_id)]
+        counted = Counter(label for row in theirs for label in row.labels if jobs.is_listed(label, query))
+        return [LabelCount(label, runs) for label, runs in sorted(counted.items())[: query.limit]]
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]

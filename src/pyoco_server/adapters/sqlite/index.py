@@ -17,11 +17,12 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.sqlite import listing, steps_listing, sums
+from pyoco_server.adapters.sqlite import drawers_listing, listing, steps_listing, sums
 from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.rows import fresh, newest
 from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
@@ -125,6 +126,14 @@ class SqliteRunIndex:
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         return [row.run_id for row in self.rows(query)]
+
+    def jobs(self, query: JobQuery) -> JobPage:
+        with self._reading() as reader:
+            return drawers_listing.jobs(reader, query)
+
+    def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
+        with self._reading() as reader:
+            return drawers_listing.labels(reader, query)
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:

@@ -18,7 +18,7 @@ import orjson
 from pyoco_server.adapters.sqlite.cells import Cell
 from pyoco_server.readmodel.query import RunQuery
 
-Param = str | int | float
+Param = str | int | float | bytes
 Condition = tuple[str, tuple[Param, ...]]
 
 SHELVES = """

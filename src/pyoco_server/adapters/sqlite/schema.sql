@@ -64,6 +64,24 @@ CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
+-- The runs of a tenant that have a label are in one drawer, whatever their status; a drawer that is empty has no row. So
+-- a run that goes from one status to the next, as each does, leaves the drawers of its labels alone.
+CREATE TABLE drawers (
+    drawer INTEGER PRIMARY KEY,
+    tenant_id TEXT NOT NULL,
+    label TEXT NOT NULL,
+    runs INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (tenant_id, label)
+);
+
+-- The inverted index: what is in a drawer, in the order of the ids (`run` stands for one in sixteen bytes). The runs of a
+-- shelf are in a drawer too, numbered below zero. Runs that are archived are in none.
+CREATE TABLE postings (
+    drawer INTEGER NOT NULL,
+    run BLOB NOT NULL,
+    PRIMARY KEY (drawer, run)
+) WITHOUT ROWID;
+
 -- Steps that share kind, flow and tenant lie at one tray, in an order of their own; none with no steps. Those of an
 -- execution without a graph are at another one: nobody can claim them.
 CREATE TABLE trays (

@@ -43,6 +43,10 @@ from pyoco_server.application.ports.work import StoredJob as StoredJob
 from pyoco_server.application.ports.work import TagQueue as TagQueue
 from pyoco_server.fleet.queues import QueueState as QueueState
 from pyoco_server.graphfile.stored import StoredGraph as StoredGraph
+from pyoco_server.readmodel.jobs import JobPage as JobPage
+from pyoco_server.readmodel.jobs import JobQuery as JobQuery
+from pyoco_server.readmodel.jobs import LabelCount as LabelCount
+from pyoco_server.readmodel.jobs import LabelQuery as LabelQuery
 from pyoco_server.readmodel.query import IndexPosition as IndexPosition
 from pyoco_server.readmodel.query import Listed as Listed
 from pyoco_server.readmodel.query import RunQuery as RunQuery

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.readmodel.query import IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.readmodel.tallies import Tallies, Waiting
@@ -40,6 +41,15 @@ class RunIndex(Protocol):
 
     def run_ids(self, query: RunQuery) -> Sequence[RunId]:
         """The ids of `rows`."""
+
+    def jobs(self, query: JobQuery) -> JobPage:
+        """The unarchived runs asked for, the newest id first.
+
+        The work for a page is bounded, whatever is stored: it may be short, even empty, and have another one behind it.
+        """
+
+    def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
+        """The labels of unarchived runs (of one tenant), by code points; no run is looked at for it."""
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         """Version and status that each of these runs has here; runs it does not know are left out."""

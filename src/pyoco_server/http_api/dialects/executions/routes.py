@@ -15,7 +15,7 @@ from pyoco_server.application.idempotency import Turn
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.execution.ids import NodeId, RunId, parse_run_id
-from pyoco_server.http_api import json_body
+from pyoco_server.http_api import json_body, submitted
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, RawRoute, gateway_of, given_once
 from pyoco_server.http_api.dialects.executions import schemas, translate
 from pyoco_server.http_api.dialects.executions.commands import SPECS, Spec, node_id_in
@@ -108,7 +108,7 @@ async def cancel_execution(request: Request) -> Response:
 
 def _new_execution(body: bytes, config: NatsBackendConfig) -> schemas.CreateBody:
     # As much as of a run's params, so that the execution still has room to say what became of it.
-    most_bytes = config.max_run_snapshot_bytes // 2
+    most_bytes = submitted.largest_params(config)
     asked = translate.read(schemas.CreateBody, body, marks=most_bytes + json_body.FEW_MARKS)
     if not asked.graph_id.isprintable():
         raise InvalidRequest("graphId must be printable text")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pyoco_server.application.claiming import Claimed
 from pyoco_server.application.event_list import Listed, Place
@@ -17,8 +16,8 @@ from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, R
 from pyoco_server.execution import wire
 from pyoco_server.execution.decide import Why
 from pyoco_server.execution.state import Execution, Failure, Node
-from pyoco_server.http_api import json_body
-from pyoco_server.http_api.problems import describe
+from pyoco_server.http_api import json_body, submitted
+from pyoco_server.http_api.times import moment
 from pyoco_server.readmodel.steps import WaitingNode
 
 B = TypeVar("B", bound=BaseModel)
@@ -38,11 +37,7 @@ _STATUSES = {run: status for status, runs in RUN_STATUSES.items() for run in run
 
 def read(model: type[B], body: bytes, *, marks: int = json_body.FEW_MARKS) -> B:
     """The body in its shape; one that says nothing may be left out."""
-    value = json_body.parse(body, marks) if body.strip() else {}
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise InvalidRequest(describe(list(error.errors()))) from error
+    return submitted.read(model, body if body.strip() else b"{}", most_marks=marks)
 
 
 def bounded(value: Any, most_bytes: int, name: str) -> Any:
@@ -200,16 +195,6 @@ def wait_out(wait: WaitingNode, prompt: Any) -> dict[str, Any]:
         "deadlineAt": moment(wait.due_at),
         "workerId": wait.worker_id,
     }
-
-
-def moment(at: float | None) -> str | None:
-    """RFC 3339, UTC, to the millisecond; what no calendar has is left out."""
-    if at is None:
-        return None
-    try:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _node_out(node: Node) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.errors import InvalidListQuery
 from pyoco_server.http_api.depends import given_once
-from pyoco_server.http_api.dialects.runs.schemas import IncludeWord, Label, RunStatus
+from pyoco_server.http_api.dialects.runs.schemas import IncludeWord, RunStatus
+from pyoco_server.http_api.fields import Label
 from pyoco_server.readmodel.cursors import MAX_CURSOR_CHARS
 from pyoco_server.readmodel.query import RunQuery
 

@@ -18,7 +18,7 @@ from pyoco_server.http_api.dialects.runs import schemas, translate
 from pyoco_server.http_api.dialects.runs.list_query import GIVEN_ONCE, ListQueryDep
 from pyoco_server.http_api.guard import caller_of, needs
 from pyoco_server.http_api.idempotent import answered_once, no_id, of_json
-from pyoco_server.http_api.problems import answers
+from pyoco_server.http_api.problems import answers, json_request
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -26,11 +26,6 @@ RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")
 Include = Annotated[
     list[schemas.IncludeWord] | None, Query(description="`records` adds task_records; `full` and `all` add all.")
 ]
-
-
-def _body(schema: type[schemas.RunSubmitRequest | schemas.RunCancelRequest], *, required: bool) -> dict[str, Any]:
-    content = {"application/json": {"schema": schema.model_json_schema()}}
-    return {"requestBody": {"required": required, "content": content}}
 
 
 def _shown(gateway: Gateway, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
@@ -60,7 +55,7 @@ router.add_api_route(
     methods=["POST"],
     route_class_override=RawRoute,
     responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
-    openapi_extra=_body(schemas.RunSubmitRequest, required=True),
+    openapi_extra=json_request(schemas.RunSubmitRequest, required=True),
 )
 
 
@@ -103,7 +98,7 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -
 @router.post(
     "/{run_id}/cancel",
     responses=answers(schemas.RunSnapshot, 404, 409, 413, 422, 503),
-    openapi_extra=_body(schemas.RunCancelRequest, required=False),
+    openapi_extra=json_request(schemas.RunCancelRequest, required=False),
 )
 @needs(Scope.RUNS_CANCEL)
 async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:

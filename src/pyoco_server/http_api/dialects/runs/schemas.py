@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pyoco_server.execution.state import MAX_TIMEOUT_SEC
+from pyoco_server.http_api.fields import FlowName, Label, Tag, TimeoutSec
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 IncludeWord = Literal["records", "full", "all"]
-Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
-TimeoutSec = Annotated[
-    float | None,
-    Field(
-        gt=0,
-        le=MAX_TIMEOUT_SEC,
-        strict=True,
-        allow_inf_nan=False,
-        description="How long an attempt at the run may take; then it is stopped and FAILED (ERR-PYOCO-0042).",
-        examples=[3600],
-    ),
-]
-Label = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class RunSubmitRequest(BaseModel):
@@ -31,7 +18,7 @@ class RunSubmitRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
 
-    flow_name: str = Field(min_length=1, max_length=256, examples=["hello"])
+    flow_name: FlowName
     params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
@@ -48,7 +35,7 @@ class RunSubmitYamlRequest(BaseModel):
         json_schema_extra={"format": "binary"},
         examples=["tasks:\n  greet:\n    callable: tasks:greet\nflow:\n  graph: greet\n"],
     )
-    flow_name: str = Field(min_length=1, max_length=256, examples=["hello"])
+    flow_name: FlowName
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     timeout_sec: TimeoutSec = None
 

@@ -4,65 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.lists import Item, ItemPage
 from pyoco_server.application.watcher import Told, View
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.execution.ids import parse_label, parse_tag
 from pyoco_server.execution.snapshot import public_view
 from pyoco_server.execution.state import Execution, Request
-from pyoco_server.http_api import json_body, sse
+from pyoco_server.http_api import sse, submitted
 from pyoco_server.http_api.dialects.runs.schemas import RunCancelRequest, RunSubmitRequest
-from pyoco_server.http_api.problems import describe
-
-T = TypeVar("T", RunSubmitRequest, RunCancelRequest)
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-MAX_FIELDS = 32
 _EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
 
 
 def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
     """What was asked for and by whom, and its labels."""
-    asked = _validated(RunSubmitRequest, body, _largest_params(config) + json_body.FEW_MARKS)
-    tag = parse_tag(asked.tag if asked.tag is not None else config.default_tag)
-    labels = tuple(parse_label(label) for label in asked.tags) if asked.tags is not None else (tag,)
-    request = Request(
+    asked = submitted.read_with_params(RunSubmitRequest, body, config)
+    request = submitted.request_of(
+        caller,
+        config,
         flow_name=asked.flow_name,
-        tag=tag,
-        input=checked_params(asked.params, config),
-        tenant_id=caller.tenant_id,
-        api_key_id=caller.api_key_id,
+        params=submitted.checked_params(asked.params, config),
+        tag=asked.tag,
         timeout_sec=asked.timeout_sec,
     )
-    return request, labels
-
-
-def checked_params(params: Mapping[str, Any], config: NatsBackendConfig) -> Mapping[str, Any]:
-    """The params, if they are not too large."""
-    limit = _largest_params(config)
-    size = len(orjson.dumps(params))
-    if size > limit:
-        raise RequestTooLarge(f"params have {size} bytes as JSON; at most {limit} are accepted")
-    return params
-
-
-def _largest_params(config: NatsBackendConfig) -> int:
-    """Half of what a snapshot may have, so that the run still has room to say what became of it."""
-    return config.max_run_snapshot_bytes // 2
+    return request, (request.tag,) if asked.tags is None else submitted.labels_of(asked.tags)
 
 
 def cancel_reason(body: bytes) -> str | None:
     """Why, if the caller said so; the body may be left out."""
-    return _validated(RunCancelRequest, body).reason if body.strip() else None
+    return submitted.read(RunCancelRequest, body).reason if body.strip() else None
 
 
 def accepted_out(execution: Execution, durability: str) -> bytes:
@@ -107,14 +84,3 @@ def list_out(items: Sequence[Item], facts_of: FactsOf) -> bytes:
 
 def page_out(page: ItemPage, facts_of: FactsOf) -> bytes:
     return b'{"items":' + list_out(page.items, facts_of) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
-
-
-def _validated(schema: type[T], body: bytes, most_marks: int = json_body.FEW_MARKS) -> T:
-    plain = json_body.parse(body, most_marks)
-    if isinstance(plain, dict) and len(plain) > MAX_FIELDS:
-        # Each of them would be told of, at a price.
-        raise InvalidRequest(f"the body has {len(plain)} fields; known are {', '.join(schema.model_fields)}")
-    try:
-        return schema.model_validate(plain)
-    except ValidationError as error:
-        raise InvalidRequest(describe(error.errors(include_url=False, include_context=False))) from error

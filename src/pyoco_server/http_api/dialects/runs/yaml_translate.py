@@ -12,8 +12,8 @@ from pyoco_server.execution.ids import parse_tag
 from pyoco_server.execution.state import MAX_TIMEOUT_SEC, Request
 from pyoco_server.flowfile.callables import patterns_of
 from pyoco_server.flowfile.document import read_flow_file
-from pyoco_server.http_api.dialects.runs.translate import checked_params
 from pyoco_server.http_api.multipart import MAX_FRAME_BYTES, Limit
+from pyoco_server.http_api.submitted import checked_params
 
 MAX_FLOW_NAME_CHARS = 256
 MAX_FLOW_NAME_BYTES = 4 * MAX_FLOW_NAME_CHARS

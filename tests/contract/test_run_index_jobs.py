@@ -1,0 +1,412 @@
+"""What every index promises about jobs by id and by label, and about the labels; memory is the reference for SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyoco_server.adapters.sqlite import drawers_listing
+from pyoco_server.application.ports import RunIndex
+from pyoco_server.execution.ids import RunId
+from pyoco_server.readmodel.jobs import JobQuery, LabelCount, LabelQuery, order_of
+from pyoco_server.readmodel.query import Listed, SnapshotSeen
+from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
+    with opened(request.param) as index:
+        yield index
+
+
+def numbered(count: int) -> list[RunId]:
+    return [RunId(f"01900000-{n:04x}-7000-8000-000000000000") for n in range(count)]
+
+
+def pages(index: RunIndex, query: JobQuery) -> list[list[Listed]]:
+    """All pages of the list, to the end."""
+    found = []
+    while True:
+        page = index.jobs(query)
+        found.append(list(page.runs))
+        if page.following is None:
+            return found
+        assert query.before is None or order_of(page.following) < order_of(query.before)
+        query = replace(query, before=page.following)
+
+
+def ids(index: RunIndex, query: JobQuery) -> list[RunId]:
+    return [run.run_id for page in pages(index, query) for run in page]
+
+
+def labels(
+    index: RunIndex, prefix: str = "", tenant_id: str | None = None, after: str | None = None, limit: int = 100
+) -> list[LabelCount]:
+    return list(index.labels(LabelQuery(prefix=prefix, tenant_id=tenant_id, after=after, limit=limit)))
+
+
+def test_jobs_are_listed_by_id_the_newest_first_whatever_changed_last(index: RunIndex) -> None:
+    take_in(index, seen(1, B, status="RUNNING"), seen(2, D), seen(3, A, status="FAILED"), seen(4, C))
+
+    take_in(index, seen(5, A, status="COMPLETED", updated_at=900.0))
+
+    assert ids(index, JobQuery()) == [D, C, B, A]
+
+
+def test_a_job_is_shown_with_its_summary(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x"], updated_at=5.0))
+
+    (shown,) = index.jobs(JobQuery(labels=("x",))).runs
+
+    assert (shown.updated_at, shown.run_id) == (5.0, A)
+    assert b'"tags":["x"]' in shown.summary
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (JobQuery(), [D, C, B, A]),
+        (JobQuery(status=("RUNNING",)), [C, B]),
+        (JobQuery(status=("RUNNING", "PENDING")), [D, C, B, A]),
+        (JobQuery(status=("RUNNING", "RUNNING", "FAILED")), [C, B]),
+        (JobQuery(status=("NONSENSE",)), []),
+        (JobQuery(tenant_id="acme"), [B, A]),
+        (JobQuery(tenant_id=""), [D, C]),
+        (JobQuery(tenant_id="nobody"), []),
+        (JobQuery(tenant_id="acme", status=("RUNNING",)), [B]),
+        (JobQuery(labels=("nightly",)), [C, A]),
+        (JobQuery(labels=("big",)), [D, C]),
+        (JobQuery(labels=("nightly", "big")), [C]),
+        (JobQuery(labels=("big", "nightly", "big")), [C]),
+        (JobQuery(labels=("nightly", "unheard of")), []),
+        (JobQuery(labels=("label:nightly",)), []),
+        (JobQuery(labels=("",)), []),
+        (JobQuery(labels=("nightly",), status=("RUNNING",)), [C]),
+        (JobQuery(labels=("nightly",), status=("RUNNING", "PENDING")), [C, A]),
+        (JobQuery(labels=("nightly",), status=("FAILED",)), []),
+        (JobQuery(labels=("nightly",), tenant_id="acme"), [A]),
+        (JobQuery(labels=("nightly", "big"), tenant_id="acme"), []),
+        (JobQuery(before=D), [C, B, A]),
+        (JobQuery(before=A), []),
+        (JobQuery(before=B, labels=("nightly",)), [A]),
+        (JobQuery(before=D, labels=("nightly", "big"), status=("RUNNING",)), [C]),
+        (JobQuery(before=C, labels=("nightly", "big")), []),
+    ],
+)
+def test_every_given_filter_applies(index: RunIndex, query: JobQuery, expected: list[RunId]) -> None:
+    take_in(
+        index,
+        seen(1, A, tenant_id="acme", tags=["nightly"]),
+        seen(2, B, tenant_id="acme", status="RUNNING", tags=[]),
+        seen(3, C, status="RUNNING", tags=["nightly", "big", "big"]),
+        seen(4, D, flow_name="train", tags=["big"]),
+    )
+
+    assert ids(index, query) == expected
+
+
+def test_archived_jobs_are_in_no_list_and_no_count(index: RunIndex) -> None:
+    take_in(index, seen(1, A, status="COMPLETED", tags=["x"]), seen(2, B, status="COMPLETED", tags=["x", "y"]))
+
+    take_in(index, seen(3, B, status="COMPLETED", tags=["x", "y"], archived_at=300.0))
+
+    assert ids(index, JobQuery()) == ids(index, JobQuery(labels=("x",))) == [A]
+    assert ids(index, JobQuery(labels=("x", "y"))) == []
+    assert labels(index) == [("x", 1)]
+
+
+def test_a_job_that_is_taken_out_of_the_archive_is_there_again(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x"], archived_at=300.0))
+
+    take_in(index, seen(2, A, tags=["x", "y"]))
+
+    assert ids(index, JobQuery(labels=("x",), status=("PENDING",))) == [A]
+    assert labels(index) == [("x", 1), ("y", 1)]
+
+
+def test_a_job_with_other_labels_leaves_the_lists_it_was_in(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["old", "kept"]), seen(2, B, tags=["old"]))
+
+    take_in(index, seen(3, A, tags=["kept", "new"]))
+
+    assert ids(index, JobQuery(labels=("old",))) == [B]
+    assert ids(index, JobQuery(labels=("kept", "new"))) == [A]
+    assert labels(index) == [("kept", 1), ("new", 1), ("old", 1)]
+
+
+def test_labels_and_status_that_change_at_once_are_both_taken_in(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["old"]))
+
+    take_in(index, seen(2, A, tags=["new"], status="COMPLETED", tenant_id="acme"))
+
+    assert ids(index, JobQuery(labels=("new",), status=("COMPLETED",), tenant_id="acme")) == [A]
+    assert ids(index, JobQuery(labels=("old",))) == ids(index, JobQuery(status=("PENDING",))) == []
+    assert labels(index, tenant_id="") == []
+    assert labels(index) == [("new", 1)]
+
+
+def test_a_job_of_another_flow_keeps_its_labels(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x"], flow_name="f"))
+
+    take_in(index, seen(2, A, tags=["x"], flow_name="g", status="RUNNING"))
+
+    assert ids(index, JobQuery(labels=("x",), status=("RUNNING",))) == [A]
+    assert labels(index) == [("x", 1)]
+
+
+def test_a_removed_job_is_gone_from_lists_and_counts(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x", "y"]), seen(2, B, tags=["x"]), seen(3, C, archived_at=9.0))
+
+    take_in(index, removed(4, A), removed(5, C))
+
+    assert ids(index, JobQuery()) == ids(index, JobQuery(labels=("x",))) == [B]
+    assert labels(index) == [("x", 1)]
+
+
+def test_labels_are_counted_per_tenant_and_for_all(index: RunIndex) -> None:
+    take_in(
+        index,
+        seen(1, A, tags=["x", "y"], tenant_id="acme"),
+        seen(2, B, tags=["x", "x"], status="FAILED"),
+        seen(3, C, tags=["z"], status="RUNNING", tenant_id="acme"),
+    )
+
+    assert labels(index) == [("x", 2), ("y", 1), ("z", 1)]
+    assert labels(index, tenant_id="acme") == [("x", 1), ("y", 1), ("z", 1)]
+    assert labels(index, tenant_id="") == [("x", 1)]
+    assert labels(index, tenant_id="nobody") == []
+
+
+def test_labels_are_found_by_their_beginning_and_read_page_by_page(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["team:a", "team:b", "team", "tea", "team:c"]), seen(2, B, tags=["team:b", "u"]))
+
+    assert labels(index, prefix="team") == [("team", 1), ("team:a", 1), ("team:b", 2), ("team:c", 1)]
+    assert labels(index, prefix="team", limit=2) == [("team", 1), ("team:a", 1)]
+    assert labels(index, prefix="team", after="team:a", limit=2) == [("team:b", 2), ("team:c", 1)]
+    assert labels(index, prefix="team", after="team:c") == []
+    assert labels(index, prefix="team", after="a", limit=1) == [("team", 1)]
+    assert labels(index, prefix="team", after="z") == []
+    assert labels(index, prefix="team:b") == [("team:b", 2)]
+    assert labels(index, prefix="no") == []
+
+
+def test_labels_are_in_the_order_of_their_code_points(index: RunIndex) -> None:
+    # In UTF-16 the pair of the last one would come before the one ahead of it.
+    in_order = ["", "A", "Z", "a", "a\u0301", "z", "é", "日本", "\uff21", "\U0001f600"]
+    take_in(index, seen(1, A, tags=in_order[::-1]))
+
+    assert [label for label, _ in labels(index)] == in_order
+    assert labels(index, prefix="日") == [("日本", 1)]
+    assert labels(index, after="é", limit=2) == [("日本", 1), ("\uff21", 1)]
+    assert ids(index, JobQuery(labels=("\U0001f600", "é"))) == [A]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 50, 200])
+@pytest.mark.parametrize(
+    ("query", "step"),
+    [
+        (JobQuery(), 1),
+        (JobQuery(labels=("all",)), 1),
+        (JobQuery(labels=("all", "third")), 3),
+        (JobQuery(labels=("third", "fifth", "all")), 15),
+        (JobQuery(labels=("third",), status=("RUNNING",)), 6),
+        (JobQuery(labels=("fifth", "third"), status=("RUNNING", "PENDING")), 15),
+        (JobQuery(labels=("third", "never")), 1000),
+    ],
+)
+def test_reading_to_the_end_shows_each_job_once(index: RunIndex, query: JobQuery, step: int, limit: int) -> None:
+    runs = numbered(300)
+    fill(index, runs, tenants=("",))
+
+    assert ids(index, replace(query, limit=limit)) == runs[::step][::-1] * (step < 1000)
+
+
+def fill(index: RunIndex, runs: list[RunId], tenants: tuple[str, ...]) -> None:
+    """Every second one is RUNNING, every third has `third`, every fifth `fifth`, the others `never`."""
+    changes = [
+        seen(
+            n + 1,
+            run_id,
+            status="PENDING" if n % 2 else "RUNNING",
+            tenant_id=tenants[n % len(tenants)],
+            tags=["all", *["third"] * (n % 3 == 0), *["fifth"] * (n % 5 == 0), *["never"] * (n % 3 > 0)],
+        )
+        for n, run_id in enumerate(runs)
+    ]
+    take_in(index, *changes)
+
+
+@pytest.mark.parametrize("looks", [1, 7, 300])
+@pytest.mark.parametrize("tenants", [("",), ("", "a", "b", "c", "d", "e", "f")])
+@pytest.mark.parametrize(
+    "query",
+    [
+        JobQuery(labels=("all", "third"), limit=10),
+        JobQuery(labels=("third", "never"), limit=10),
+        JobQuery(labels=("fifth", "third", "all"), status=("PENDING",), limit=2),
+        JobQuery(labels=("fifth",), status=("PENDING", "RUNNING"), limit=1000),
+    ],
+)
+def test_short_pages_lead_to_the_same_list(
+    query: JobQuery, tenants: tuple[str, ...], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawers_listing, "MAX_LOOKS", looks)
+    monkeypatch.setattr(drawers_listing, "MIN_LOOKS", 1)
+    monkeypatch.setattr(drawers_listing, "FIRST_STRETCH", 3)
+    with opened("memory") as reference, opened("sqlite") as index:
+        fill(reference, numbered(400), tenants)
+        fill(index, numbered(400), tenants)
+
+        assert ids(index, query) == ids(reference, query)
+
+
+def test_a_page_that_finds_nothing_says_where_to_go_on_and_the_work_for_it_is_bounded() -> None:
+    runs = numbered(20_000)
+    with opened("sqlite") as index:
+        changes = [seen(n + 1, run_id, tags=["even" if n % 2 else "odd"]) for n, run_id in enumerate(runs)]
+        index.apply(changes, at(len(changes)))
+
+        first, *others = pages(index, JobQuery(labels=("even", "odd")))
+
+    assert first == []
+    assert 1 <= len(others) <= len(runs) // drawers_listing.MAX_LOOKS
+    assert all(page == [] for page in others)
+
+
+def test_labels_of_another_time_are_leapt_over_in_one_page() -> None:
+    runs = numbered(20_000)
+    with opened("sqlite") as index:
+        changes = [
+            seen(n + 1, run_id, tags=["early"] * (n <= 9_000) + ["late"] * (n >= 9_000))
+            for n, run_id in enumerate(runs)
+        ]
+        index.apply(changes, at(len(changes)))
+
+        found = pages(index, JobQuery(labels=("early", "late")))
+
+    assert [[run.run_id for run in page] for page in found] == [[runs[9_000]]]
+
+
+def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
+    runs = numbered(250)
+    changes = [seen(n + 1, run_id, tenant_id=f"t{n}", tags=["x", "y"]) for n, run_id in enumerate(runs)]
+    take_in(index, *changes)
+
+    for query in (JobQuery(limit=40), JobQuery(limit=40, labels=("x",)), JobQuery(limit=40, labels=("x", "y"))):
+        assert ids(index, query) == runs[::-1]
+    assert labels(index) == [("x", 250), ("y", 250)]
+    assert labels(index, after="x", limit=1) == [("y", 250)]
+
+
+def test_jobs_with_ids_of_foreign_origin_come_last(index: RunIndex) -> None:
+    foreign = [RunId("run-1"), RunId("run-2"), RunId("zz"), RunId(A.upper()[:-1] + "F")]
+    take_in(index, *(seen(n + 1, run_id) for n, run_id in enumerate([*foreign, A])))
+
+    page = index.jobs(JobQuery(limit=2))
+    assert [run.run_id for run in page.runs] == [A, RunId("zz")]
+    assert [run.run_id for run in index.jobs(JobQuery(before=page.following)).runs] == [
+        RunId("run-2"),
+        RunId("run-1"),
+        foreign[-1],
+    ]
+
+
+def test_a_replay_changes_nothing(index: RunIndex) -> None:
+    changes = [seen(1, A, tags=["x"]), seen(2, B, tags=["x"]), seen(3, A, tags=["y"], status="FAILED"), removed(4, B)]
+    take_in(index, *changes)
+
+    take_in(index, *changes)
+    take_in(index, *changes[:2])
+
+    assert ids(index, JobQuery()) == ids(index, JobQuery(labels=("y",), status=("FAILED",))) == [A]
+    assert labels(index) == [("y", 1)]
+
+
+def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex) -> None:
+    take_in(index, seen(1, A, version=7, tags=["x"], status="COMPLETED"))
+
+    take_in(index, seen(2, A, version=6, tags=["y"], status="RUNNING"))
+
+    assert ids(index, JobQuery(labels=("x",), status=("COMPLETED",))) == [A]
+    assert labels(index) == [("x", 1)]
+
+
+def test_a_reset_forgets_labels(index: RunIndex) -> None:
+    take_in(index, seen(1, A, tags=["x"]))
+
+    index.reset()
+
+    assert index.jobs(JobQuery()).runs == []
+    assert labels(index) == []
+
+
+STATUSES = ("PENDING", "RUNNING", "COMPLETED")
+FIELDS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(STATUSES),
+        "tags": st.lists(st.sampled_from(["x", "xy", "y", "é"])),
+        "flow_name": st.sampled_from(["f", "g"]),
+    },
+    optional={
+        "workflow_yaml_sha256": st.just("ab" * 32),
+        "archived_at": st.just(9.0),
+        "tenant_id": st.sampled_from(["s", "t"]),
+    },
+)
+FOREIGN = RunId("run-1")
+CHANGE = st.tuples(st.sampled_from([A, B, C, FOREIGN]), st.none() | st.tuples(st.integers(0, 5), FIELDS))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[SnapshotSeen], list[list[SnapshotSeen]]]:
+    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    history = [
+        removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
+        for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)
+    ]
+    batches, done = [], 0
+    while done < len(history):
+        upto = draw(st.integers(done + 1, len(history)))
+        replayed = draw(st.lists(st.sampled_from(history[:upto]), max_size=4))
+        batches.append(draw(st.permutations(history[done:upto] + replayed)))
+        done = upto
+    return history, batches
+
+
+def everything(index: RunIndex) -> list[object]:
+    wanted: list[tuple[str, ...]] = [(), ("x",), ("x", "y"), ("xy", "é"), ("x", "xy", "y")]
+    statuses: list[tuple[str, ...]] = [(), ("PENDING",), ("RUNNING", "COMPLETED")]
+    queries = [
+        JobQuery(labels=some, status=status, tenant_id=tenant_id, limit=2)
+        for some in wanted
+        for status in statuses
+        for tenant_id in (None, "t")
+    ]
+    jobs = [[run for page in pages(index, query) for run in page] for query in queries]
+    return [
+        *jobs,
+        index.jobs(JobQuery(before=B)).runs,
+        *(index.labels(LabelQuery(tenant_id=tenant_id)) for tenant_id in (None, "", "t")),
+        index.labels(LabelQuery(prefix="x", after="x")),
+    ]
+
+
+@settings(deadline=None, max_examples=150)
+@given(delivered=histories())
+def test_however_a_history_is_delivered_and_replayed_jobs_and_labels_are_the_same(
+    delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],
+) -> None:
+    history, batches = delivered
+    with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
+        for change in history:
+            reference.apply([change], at(change.sequence))
+        for index in (memory, sqlite):
+            for batch in batches:
+                index.apply(batch, at(max(change.sequence for change in batch)))
+
+        assert everything(memory) == everything(reference)
+        assert everything(sqlite) == everything(reference)

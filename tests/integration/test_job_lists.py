@@ -1,0 +1,248 @@
+"""Lists of jobs and of their tags, on a real nats-server: filters, pages while jobs change, two gateways."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.gateways import gateway_settings, serving, submit
+from support.hand import Hand
+from support.jobs import by_hand, job, refused, submit_job
+
+INVALID = (422, "ERR-PYOCO-0017")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Any:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsBackendConfig:
+    # Lists wait for what the gateway wrote itself: a busy machine is not a broken one.
+    monkeypatch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+    return gateway_settings(broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as found:
+        yield found
+
+
+async def page(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+    answer = await client.get("/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def pages(client: httpx.AsyncClient, **query: Any) -> AsyncIterator[list[str]]:
+    """The ids of page after page, to the end."""
+    following: dict[str, str] = {}
+    while True:
+        told = await page(client, **query, **following)
+        yield [found["id"] for found in told["jobs"]]
+        if "nextToken" not in told:
+            return
+        following = {"nextToken": told["nextToken"]}
+
+
+async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
+    return [job_id async for ids in pages(client, **query) for job_id in ids]
+
+
+async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
+    """All tags, page after page."""
+    told: dict[str, int] = {}
+    following: dict[str, str] = {}
+    while True:
+        answer = (await client.get("/tags", params={**query, **following})).json()
+        told |= {item["tag"]: item["count"] for item in answer["tags"]}
+        if "nextToken" not in answer:
+            return told
+        following = {"nextToken": answer["nextToken"]}
+
+
+async def test_the_newest_come_first_as_they_are_shown_one_by_one_but_without_parameters(
+    client: httpx.AsyncClient,
+) -> None:
+    job_ids = [await submit_job(client, "a", timeout_sec=90) for _ in range(3)]
+
+    told = await page(client)
+
+    whole = [await job(client, job_id) for job_id in reversed(job_ids)]
+    assert told == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
+
+
+async def test_a_list_is_of_runs_and_executions_too(client: httpx.AsyncClient) -> None:
+    ids = [await submit_job(client), await submit(client), await by_hand(client, "start")]
+
+    assert await found(client) == ids[::-1]
+
+
+async def test_a_job_in_a_list_of_tags_has_all_of_them(client: httpx.AsyncClient) -> None:
+    both, one, other = [await submit_job(client, *labels) for labels in (("a/b", "🚀"), ("a/b",), ("🚀",))]
+
+    assert await found(client, tag="a/b") == [one, both]
+    assert await found(client, tag=["a/b", "🚀"]) == [both]
+    assert await found(client, tag="nobody's") == []
+    await client.post(f"/jobs/{other}/tags", json={"tag": "a/b"})
+    await client.delete(f"/jobs/{both}/tags/a%2Fb")
+    assert await found(client, tag=["a/b", "🚀"]) == [other]
+
+
+async def test_every_status_is_listed_by_its_name(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    names = ("pending", "running", "stopping", "completed", "failed", "canceled")
+    ids = {name: await submit_job(client, "x", name) for name in names}
+    async with open_stores(config, name="worker") as stores:
+        hand = Hand(stores)
+        for name in ("running", "stopping", "completed", "failed"):
+            await hand.start(ids[name])
+        await hand.complete(ids["completed"])
+        await hand.fail(ids["failed"], "no such file")
+    # What the gateway itself wrote last is waited for, and with it what a worker wrote before.
+    for name in ("stopping", "canceled"):
+        await client.delete(f"/jobs/{ids[name]}")
+
+    listed = {status: await found(client, status=status, tag="x") for status in names if status != "stopping"}
+
+    assert listed == {name: [ids[name]] for name in listed} | {"running": [ids["stopping"], ids["running"]]}
+    assert await found(client, tag="x") == list(ids.values())[::-1]
+
+
+async def test_an_archived_job_is_in_no_list_and_its_tags_do_not_count(client: httpx.AsyncClient) -> None:
+    gone, stays = await submit_job(client, "x", "only here"), await submit_job(client, "x")
+    for _ in range(2):
+        await client.delete(f"/jobs/{gone}")
+
+    assert await found(client) == await found(client, tag="x") == [stays]
+    assert await found(client, status="canceled") == []
+    assert await tags(client) == {"x": 1}
+
+
+async def test_pages_show_every_job_once_whatever_happens_meanwhile(client: httpx.AsyncClient) -> None:
+    job_ids = [await submit_job(client, "x") for _ in range(25)]
+    shown: list[str] = []
+
+    async for ids in pages(client, tag="x", limit=4):
+        assert len(ids) <= 4
+        shown += ids
+        if shown:
+            await submit_job(client, "x")  # newer than the first page
+            await client.post(f"/jobs/{job_ids[0]}/tags", json={"tag": f"moved {len(shown)}"})
+            await client.delete(f"/jobs/{shown[-1]}")  # behind us
+
+    assert shown == job_ids[::-1]
+
+
+async def test_pages_begun_at_one_gateway_go_on_at_the_other(
+    client: httpx.AsyncClient, broker: Broker, tmp_path: Path
+) -> None:
+    job_ids = [await submit_job(client, "x") for _ in range(5)]
+    first = await page(client, tag="x", limit=3)
+
+    async with serving(gateway_settings(broker.url, tmp_path / "other")) as other:
+        rest = await page(other, tag="x", limit=3, nextToken=first["nextToken"])
+
+    assert [found["id"] for found in (*first["jobs"], *rest["jobs"])] == job_ids[::-1]
+    assert "nextToken" not in rest
+
+
+async def test_tags_are_counted_in_the_order_of_their_code_points(client: httpx.AsyncClient) -> None:
+    for labels in (("urgent", "a/b"), ("urgent", "夜間"), ("Urgent", "🚀"), ("urgently",)):
+        await submit_job(client, *labels)
+
+    counts = await tags(client)
+
+    assert list(counts.items()) == [("Urgent", 1), ("a/b", 1), ("urgent", 2), ("urgently", 1), ("夜間", 1), ("🚀", 1)]
+    assert await tags(client, prefix="urgent") == {"urgent": 2, "urgently": 1}
+    assert await tags(client, limit=1) == counts
+    assert await tags(client, limit=2, prefix="urgent") == {"urgent": 2, "urgently": 1}
+    assert await tags(client, prefix="nobody's") == {}
+    assert await tags(client, prefix="%") == {}
+
+
+async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(client: httpx.AsyncClient) -> None:
+    for _ in range(3):
+        await submit_job(client, "x", "y")
+    job_token = (await page(client, tag="x", limit=1))["nextToken"]
+    tag_token = (await client.get("/tags", params={"limit": 1})).json()["nextToken"]
+
+    for path, query in (
+        ("/jobs", {"nextToken": job_token}),
+        ("/jobs", {"nextToken": job_token, "tag": "y"}),
+        ("/jobs", {"nextToken": job_token, "tag": "x", "status": "running"}),
+        ("/jobs", {"nextToken": tag_token}),
+        ("/jobs", {"nextToken": "garbage"}),
+        ("/jobs", {"nextToken": "é"}),
+        ("/tags", {"nextToken": tag_token, "prefix": "x"}),
+        ("/tags", {"nextToken": job_token}),
+        ("/tags", {"nextToken": "garbage"}),
+    ):
+        answer = await client.get(path, params=query)
+        assert refused(answer) == INVALID
+        assert "nextToken" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/jobs?status=RUNNING", "status"),
+        ("/jobs?status=running&status=failed", "status"),
+        ("/jobs?limit=0", "limit"),
+        ("/jobs?limit=201", "limit"),
+        ("/jobs?limit=1&limit=2", "limit"),
+        ("/jobs?limit=many", "limit"),
+        ("/jobs?tag=", "tag"),
+        ("/jobs?tag=" + "x" * 129, "tag"),
+        ("/jobs?" + "&".join(f"tag={number}" for number in range(9)), "tag"),
+        ("/jobs?tags=x", "tags"),
+        ("/jobs?nextToken=" + "x" * 5000, "nextToken"),
+        ("/tags?limit=0", "limit"),
+        ("/tags?limit=1001", "limit"),
+        ("/tags?prefix=" + "x" * 129, "prefix"),
+        ("/tags?prefix=a&prefix=b", "prefix"),
+        ("/tags?tag=x", "tag"),
+    ],
+    ids=lambda value: value[:40],
+)
+async def test_a_query_that_cannot_be_answered_is_refused_by_its_name(
+    client: httpx.AsyncClient, path: str, named: str
+) -> None:
+    answer = await client.get(path)
+
+    assert refused(answer) == INVALID
+    assert named in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs?tag=%00", "/jobs?tag=%FF", "/tags?prefix=%00", "/tags?prefix=%FF", "/jobs?tag=.."]
+)
+async def test_what_can_be_no_tag_is_on_no_job(client: httpx.AsyncClient, path: str) -> None:
+    await submit_job(client, "x")
+
+    answer = await client.get(path)
+
+    assert answer.status_code == 200
+    assert answer.json() in ({"jobs": []}, {"tags": []})
+
+
+async def test_without_a_broker_a_list_is_a_503(client: httpx.AsyncClient, broker: Broker) -> None:
+    broker.kill()
+    try:
+        await client.get("/jobs/00000000-0000-7000-8000-000000000000")
+        answers = [await client.get(path) for path in ("/jobs", "/tags")]
+    finally:
+        broker.start()
+
+    assert [refused(answer) for answer in answers] == [(503, "ERR-PYOCO-0003")] * 2

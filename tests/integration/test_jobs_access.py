@@ -1,0 +1,173 @@
+"""`/jobs` and `/tags` where not everybody is let in: credentials, scopes, and other tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from pyoco_server.access.scopes import EVERY_SCOPE, Scope
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from support.broker import Broker
+from support.callers import KEY, hand_out, showing
+from support.executions import MISSING, new_key
+from support.gateways import gateway_settings
+from support.jobs import ANALYSIS, refused
+from support.served import served
+
+# Everything that can be asked, the body for it, and the scope that it takes.
+ASKED: list[tuple[str, str, Any, Scope]] = [
+    ("POST", "/jobs", ANALYSIS, Scope.RUNS_WRITE),
+    ("GET", "/jobs", None, Scope.RUNS_READ),
+    ("GET", "/jobs/{id}", None, Scope.RUNS_READ),
+    ("DELETE", "/jobs/{id}", None, Scope.RUNS_CANCEL),
+    ("GET", "/jobs/{id}/tags", None, Scope.RUNS_READ),
+    ("POST", "/jobs/{id}/tags", {"tag": "x"}, Scope.RUNS_WRITE),
+    ("DELETE", "/jobs/{id}/tags/{tag:path}", None, Scope.RUNS_WRITE),
+    ("GET", "/tags", None, Scope.RUNS_READ),
+]
+ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{id}" in path]
+NOT_THERE = (404, "ERR-PYOCO-0005")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """A gateway that lets in whoever has a key, and the settings by which keys are made."""
+
+    address: str
+    config: NatsBackendConfig
+
+    def key(self, tenant: str, *scopes: Scope) -> dict[str, str]:
+        return showing(asyncio.run(hand_out(self.config, tenant, *scopes)))
+
+    def client(self, tenant: str, *scopes: Scope) -> httpx.Client:
+        headers = self.key(tenant, *scopes) if tenant else {}
+        return httpx.Client(base_url=self.address, headers=headers, timeout=60.0)
+
+
+@pytest.fixture(scope="module")
+def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    config = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("guarded"), http_auth_mode="api_key")
+    with pytest.MonkeyPatch.context() as patch:
+        # Its lists wait for what it wrote itself: a busy machine is not a broken one.
+        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+        with served(config) as address:
+            yield House(address=address, config=config)
+
+
+def everything_but(*scopes: Scope) -> frozenset[Scope]:
+    return EVERY_SCOPE - {Scope.ADMIN} - set(scopes)
+
+
+@pytest.fixture(scope="module")
+def owner(house: House) -> Iterator[httpx.Client]:
+    with house.client("team-a", *everything_but()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def stranger(house: House) -> Iterator[httpx.Client]:
+    with house.client("team-b", *everything_but()) as client:
+        yield client
+
+
+def ask(
+    client: httpx.Client, method: str, path: str, body: Any, job_id: str = MISSING, **headers: str
+) -> httpx.Response:
+    filled = path.replace("{id}", job_id).replace("{tag:path}", "urgent")
+    return client.request(method, filled, json=body, headers=headers)
+
+
+def submitted(client: httpx.Client, **body: Any) -> str:
+    answer = client.post("/jobs", json=ANALYSIS | body)
+    assert answer.status_code == 201, answer.text
+    job_id: str = answer.json()["id"]
+    return job_id
+
+
+def events(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.get(f"/executions/{job_id}/events").json()["items"]
+    return items
+
+
+def test_nothing_was_left_out_here() -> None:
+    routes = {
+        (method, route.path)
+        for route in create_app(NatsBackendConfig()).router.routes
+        if isinstance(route, APIRoute) and route.path.startswith(("/jobs", "/tags"))
+        for method in route.methods or ()
+    }
+
+    assert {(method, path) for method, path, _, _ in ASKED} == routes
+
+
+@pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
+def test_every_request_takes_a_key_with_its_scope(
+    house: House, method: str, path: str, body: Any, scope: Scope
+) -> None:
+    with house.client("") as nobody:
+        unknown = ask(nobody, method, path, body)
+        wrong = ask(nobody, method, path, body, **showing(KEY))
+        without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
+        alone = ask(nobody, method, path, body, **house.key("team-c", scope))
+
+    assert (refused(unknown)[0], unknown.json()["code"]) == (401, "UNAUTHENTICATED")
+    assert (refused(wrong)[0], wrong.json()["code"]) == (401, "INVALID_API_KEY")
+    assert all(answer.headers["www-authenticate"] for answer in (unknown, wrong))
+    assert (refused(without)[0], without.json()["code"]) == (403, "FORBIDDEN")
+    assert scope.value in without.json()["detail"]
+    assert alone.status_code not in (401, 403), alone.text
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=lambda value: str(value)[:60])
+def test_the_job_of_another_tenant_is_one_that_does_not_exist(
+    owner: httpx.Client, stranger: httpx.Client, method: str, path: str, body: Any
+) -> None:
+    job_id = submitted(owner)
+    before = events(owner, job_id)
+
+    others = ask(stranger, method, path, body, job_id)
+    missing = ask(stranger, method, path, body)
+
+    assert others.status_code == missing.status_code == (204 if (method, path) == ("DELETE", "/jobs/{id}") else 404)
+    assert others.text.replace(job_id, MISSING) == missing.text
+    assert events(owner, job_id) == before
+
+
+def test_a_key_that_another_tenant_has_used_says_nothing(owner: httpx.Client, stranger: httpx.Client) -> None:
+    key = {"Idempotency-Key": new_key()}
+
+    ours = owner.post("/jobs", json=ANALYSIS, headers=key)
+    theirs = stranger.post("/jobs", json=ANALYSIS, headers=key)
+
+    assert (ours.status_code, theirs.status_code) == (201, 201)
+    assert ours.json()["id"] != theirs.json()["id"]
+
+
+def test_lists_and_tags_are_of_the_callers_own_jobs(house: House, owner: httpx.Client, stranger: httpx.Client) -> None:
+    job_id = submitted(owner, tags=["ours alone"])
+
+    lists = [client.get("/jobs", params={"tag": "ours alone"}).json()["jobs"] for client in (owner, stranger)]
+    tags = [client.get("/tags", params={"prefix": "ours"}).json()["tags"] for client in (owner, stranger)]
+
+    assert [[found["id"] for found in jobs] for jobs in lists] == [[job_id], []]
+    assert tags == [[{"tag": "ours alone", "count": 1}], []]
+    with house.client("ops", Scope.ADMIN) as admin:
+        assert [found["id"] for found in admin.get("/jobs", params={"tag": "ours alone"}).json()["jobs"]] == [job_id]
+
+
+def test_the_events_name_the_key_by_which_a_tag_came(house: House) -> None:
+    with house.client("team-d", *everything_but()) as client:
+        job_id = submitted(client)
+        client.post(f"/jobs/{job_id}/tags", json={"tag": "x"}).raise_for_status()
+        client.delete(f"/jobs/{job_id}").raise_for_status()
+
+        actors = [event["actor"] for event in events(client, job_id) if event["command"] != "ConfirmCanceled"]
+
+        assert actors == [{"kind": "user", "id": client.headers["X-API-Key"].split("_")[1]}] * 3

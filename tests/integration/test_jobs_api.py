@@ -1,0 +1,312 @@
+"""`/jobs` through the gateway, on a real nats-server: submit, read, delete; the same thing as runs and executions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from support.broker import Broker
+from support.executions import MISSING
+from support.gateways import gateway_settings, serving, submit
+from support.hand import Hand
+from support.jobs import ANALYSIS, by_hand, do, events, job, refused, submit_job
+
+NOT_THERE = (404, "ERR-PYOCO-0005")
+INVALID = (422, "ERR-PYOCO-0002")
+TOO_LARGE = (413, "ERR-PYOCO-0002")
+KEY = {"Idempotency-Key": "k-1"}
+
+
+@pytest.fixture
+def config(shared_broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(shared_broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def hand(config: NatsBackendConfig) -> AsyncIterator[Hand]:
+    """What a worker would do."""
+    async with open_stores(config, name="worker") as stores:
+        yield Hand(stores)
+
+
+async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
+    return [event["type"] for event in await events(client, job_id)]
+
+
+# --- submit and read --------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_is_created_as_the_contract_shows_it(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/jobs", json=ANALYSIS)
+
+    told = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/jobs/{told['id']}"
+    assert (told["status"], told["tags"], told["startedAt"]) == ("pending", ["urgent", "test"], None)
+    created_at = datetime.fromisoformat(told["createdAt"])
+    assert told["createdAt"].endswith("Z")
+    assert created_at.tzinfo == UTC
+    assert (await client.get(answer.headers["location"])).json() == told
+
+
+async def test_whoever_names_nothing_gets_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
+    told = await job(client, await submit_job(client))
+
+    assert told == {
+        "id": told["id"],
+        "status": "pending",
+        "flow": "main",
+        "tag": "default",
+        "createdAt": told["createdAt"],
+        "startedAt": None,
+        "completedAt": None,
+        "tags": [],
+        "attempt": 0,
+        "parameters": {},
+    }
+
+
+async def test_flow_tag_and_limit_can_be_chosen(client: httpx.AsyncClient) -> None:
+    told = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
+
+    assert (told["flow"], told["tag"], told["timeoutSec"]) == ("etl", "gpu", 90.0)
+
+
+async def test_the_default_flow_is_a_setting(shared_broker: Broker, tmp_path: Path) -> None:
+    async with serving(gateway_settings(shared_broker.url, tmp_path, jobs_default_flow="analyse")) as client:
+        told = await job(client, await submit_job(client))
+
+    assert told["flow"] == "analyse"
+
+
+async def test_a_job_goes_from_pending_over_running_to_its_end(client: httpx.AsyncClient, hand: Hand) -> None:
+    completed, failed = await submit_job(client), await submit_job(client)
+    await hand.start(completed)
+    await hand.start(failed)
+    running = await job(client, completed)
+    await hand.complete(completed)
+    await hand.fail(failed, "ValueError: no such file")
+
+    ends = [await job(client, job_id) for job_id in (completed, failed)]
+
+    assert (running["status"], running["attempt"], running["completedAt"]) == ("running", 1, None)
+    assert running["createdAt"] <= running["startedAt"]
+    assert [end["status"] for end in ends] == ["completed", "failed"]
+    assert all(end["startedAt"] <= end["completedAt"] for end in ends)
+    assert ends[1]["error"] == "ValueError: no such file"
+    assert "error" not in ends[0]
+
+
+async def test_a_job_a_run_and_an_execution_are_the_same_by_other_names(client: httpx.AsyncClient) -> None:
+    job_id, run_id = await submit_job(client, "urgent"), await submit(client, tags=["nightly"])
+    execution_id = await by_hand(client, "start")
+
+    as_run = (await client.get(f"/runs/{job_id}")).json()
+    as_execution = (await client.get(f"/executions/{job_id}")).json()
+    run_as_job, execution_as_job = await job(client, run_id), await job(client, execution_id)
+
+    assert (as_run["flow_name"], as_run["tags"], as_run["status"]) == ("main", ["urgent"], "PENDING")
+    assert (as_execution["graphId"], as_execution["status"]) == ("main", "ACTIVE")
+    assert (run_as_job["flow"], run_as_job["tags"], run_as_job["status"]) == ("hello", ["nightly"], "pending")
+    assert (execution_as_job["flow"], execution_as_job["tag"]) == ("pair", None)
+    assert (execution_as_job["status"], execution_as_job["tags"]) == ("running", [])
+
+
+@pytest.mark.parametrize("job_id", [MISSING, "1234", "%F0%9F%92%A5", "x" * 500])
+async def test_what_is_no_job_is_not_there(client: httpx.AsyncClient, job_id: str) -> None:
+    for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/tags"):
+        assert refused(await client.get(path)) == NOT_THERE
+
+
+# --- once per key -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_submit_with_a_key_is_one_job_however_often_it_is_sent(client: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "one job"}
+
+    first, again = [await client.post("/jobs", json=ANALYSIS, headers=key) for _ in range(2)]
+    other = await client.post("/jobs", json={"parameters": {}}, headers=key)
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.text, again.headers["location"]) == (first.text, first.headers["location"])
+    assert again.headers["idempotency-replayed"] == "true"
+    assert refused(other) == (409, "ERR-PYOCO-0047")
+
+
+async def test_a_delete_with_a_key_does_the_next_thing_only_with_another_key(client: httpx.AsyncClient) -> None:
+    job_id = await submit_job(client)
+
+    answers = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
+    once = await types(client, job_id)
+    await client.delete(f"/jobs/{job_id}", headers={"Idempotency-Key": "k-2"})
+
+    assert [answer.status_code for answer in answers] == [204] * 3
+    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true", "true"]
+    assert once == ["EXECUTION_CREATED", "EXECUTION_CANCEL_REQUESTED", "EXECUTION_CANCELED"]
+    assert (await types(client, job_id))[3:] == ["EXECUTION_ARCHIVED"]
+
+
+# --- delete -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_that_waits_is_canceled_by_its_deletion(client: httpx.AsyncClient) -> None:
+    job_id = await submit_job(client)
+
+    answer = await client.delete(f"/jobs/{job_id}")
+
+    told = await job(client, job_id)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert told["status"] == "canceled"
+    assert told["createdAt"] <= told["cancelRequestedAt"] <= told["completedAt"]
+
+
+async def test_a_job_that_runs_goes_on_as_running_until_its_worker_has_stopped(
+    client: httpx.AsyncClient, hand: Hand
+) -> None:
+    job_id = await submit_job(client)
+    await hand.start(job_id)
+
+    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
+    stopping = await job(client, job_id)
+    await hand.complete(job_id)
+
+    assert [answer.status_code for answer in answers] == [204, 204]
+    assert (stopping["status"], stopping["completedAt"]) == ("running", None)
+    assert stopping["cancelRequestedAt"] is not None
+    assert (await job(client, job_id))["status"] == "canceled"
+
+
+async def test_a_finished_job_is_archived_once_and_can_still_be_read(client: httpx.AsyncClient, hand: Hand) -> None:
+    job_id = await submit_job(client)
+    await hand.start(job_id)
+    await hand.complete(job_id)
+
+    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [204] * 3
+    assert (await types(client, job_id)).count("EXECUTION_ARCHIVED") == 1
+    assert (await job(client, job_id))["status"] == "completed"
+
+
+async def test_an_execution_whose_nodes_are_taken_by_hand_is_canceled_then_archived(client: httpx.AsyncClient) -> None:
+    held = await by_hand(client, "start")
+    await do(client, held, "nodes/build/start", {"workerId": "ann", "leaseSec": 60})
+    done = await by_hand(client, "start")
+    for node in ("build", "deploy"):
+        await do(client, done, f"nodes/{node}/start")
+        await do(client, done, f"nodes/{node}/success")
+
+    for execution_id in (held, done):
+        assert (await client.delete(f"/jobs/{execution_id}")).status_code == 204
+
+    assert (await job(client, held))["cancelRequestedAt"] is not None
+    assert (await types(client, done))[-1] == "EXECUTION_ARCHIVED"
+    late = await client.post(f"/executions/{held}/nodes/build/success", headers={"Idempotency-Key": "late"})
+    assert late.status_code == 409
+    assert (await job(client, held))["status"] == "canceled"
+
+
+@pytest.mark.parametrize("job_id", [MISSING, "1234", "%00", "x" * 500])
+async def test_what_is_not_there_is_deleted_already(client: httpx.AsyncClient, job_id: str) -> None:
+    for headers in ({}, KEY, KEY):
+        assert (await client.delete(f"/jobs/{job_id}", headers=headers)).status_code == 204
+
+
+async def test_a_job_that_ends_while_many_delete_it_is_gone_from_the_lists_or_canceled(
+    client: httpx.AsyncClient, hand: Hand
+) -> None:
+    job_id = await submit_job(client)
+    await hand.start(job_id)
+
+    end = asyncio.ensure_future(hand.complete(job_id))
+    answers = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
+    await end
+
+    assert {answer.status_code for answer in answers} == {204}
+    seen, told = await types(client, job_id), await job(client, job_id)
+    if told["status"] == "completed":
+        assert seen.count("EXECUTION_ARCHIVED") == 1
+    else:
+        assert (told["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
+
+
+async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        async with serving(gateway_settings(broker.url, tmp_path)) as client:
+            job_id = await submit_job(client)
+            broker.kill()
+            asked: list[tuple[str, str, Any]] = [
+                ("POST", "/jobs", {"parameters": {}}),
+                ("GET", f"/jobs/{job_id}", None),
+                ("DELETE", f"/jobs/{job_id}", None),
+                ("GET", f"/jobs/{job_id}/tags", None),
+                ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
+                ("DELETE", f"/jobs/{job_id}/tags/x", None),
+            ]
+            answers = [await client.request(method, path, json=body) for method, path, body in asked]
+            broker.start()
+
+    for answer in answers:
+        assert refused(answer) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
+        assert answer.headers["retry-after"].isdigit()
+
+
+# --- hostile ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", INVALID),
+        (b"{}", INVALID),
+        (b"[]", INVALID),
+        (b'{"parameters": []}', INVALID),
+        (b'{"parameters": {}, "flow_name": "x"}', INVALID),
+        (b'{"parameters": {}, "tags": ["a", 1]}', INVALID),
+        (b'{"parameters": {}, "tags": ["\\u0000"]}', INVALID),
+        (b'{"parameters": {}, "tags": ["\\u202e"]}', INVALID),
+        (b'{"parameters": {"n": 123456789012345678901234567890}}', INVALID),
+        (b'{"parameters": {"x": NaN}}', INVALID),
+        (b'{"parameters": ' + b'{"a":' * 100 + b"1" + b"}" * 101, INVALID),
+        (b'{"parameters": {"x": "' + b"x" * 200_000 + b'"}}', TOO_LARGE),
+        (b'{"parameters": {"x": "' + b"x" * 2_000_000 + b'"}}', TOO_LARGE),
+        (b'{"parameters": {"x": [' + b"0," * 200_000 + b"0]}}", TOO_LARGE),
+    ],
+    ids=lambda value: value[:40].decode() if isinstance(value, bytes) else "",
+)
+async def test_what_cannot_be_a_job_is_refused(
+    client: httpx.AsyncClient, content: bytes, told: tuple[int, str]
+) -> None:
+    assert refused(await client.post("/jobs", content=content)) == told
+
+
+async def test_a_query_that_nobody_reads_is_refused_by_its_name(client: httpx.AsyncClient) -> None:
+    job_id = await submit_job(client)
+    for method, path, body in (
+        ("POST", "/jobs", {"parameters": {}}),
+        ("GET", f"/jobs/{job_id}", None),
+        ("DELETE", f"/jobs/{job_id}", None),
+        ("GET", f"/jobs/{job_id}/tags", None),
+        ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
+        ("DELETE", f"/jobs/{job_id}/tags/x", None),
+    ):
+        answer = await client.request(method, path, params={"force": "1"}, json=body)
+
+        assert refused(answer) == INVALID
+        assert "force" in answer.json()["detail"]
+    assert (await job(client, job_id))["status"] == "pending"

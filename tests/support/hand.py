@@ -1,0 +1,40 @@
+"""A worker's hand on the stores, for tests that want a run in a certain state and no worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoco_server.application.handle import handle
+from pyoco_server.application.stores import Stores
+from pyoco_server.execution.commands import CompleteExecution, FailExecution, RecordAttempt, StartExecution
+from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.execution.state import Failure
+from pyoco_server.worker.verdict import commands_of
+from support.world import USER
+
+WORKER, INSTANCE = WorkerId("w-1"), InstanceId("i-1")
+
+
+class Hand:
+    """Does to runs what a worker would, at the test's word."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def start(self, run_id: str) -> None:
+        now = self._stores.clock.now()
+        await self._do(run_id, StartExecution(at=now, attempt=1, worker_id=WORKER, instance_id=INSTANCE))
+
+    async def record(self, run_id: str, *steps: Any) -> None:
+        commands = commands_of(steps, {}, WORKER)
+        await self._do(run_id, RecordAttempt(at=1.0, attempt=1, instance_id=INSTANCE, steps=commands))
+
+    async def complete(self, run_id: str) -> None:
+        await self._do(run_id, CompleteExecution(at=self._stores.clock.now(), attempt=1, instance_id=INSTANCE))
+
+    async def fail(self, run_id: str, message: str) -> None:
+        error = Failure(code="ERR-PYOCO-0007", message=message)
+        await self._do(run_id, FailExecution(at=self._stores.clock.now(), error=error))
+
+    async def _do(self, run_id: str, command: Any) -> None:
+        (await handle(self._stores, RunId(run_id), command, USER)).accepted()

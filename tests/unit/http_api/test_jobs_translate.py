@@ -1,0 +1,203 @@
+"""The words of `/jobs` and the words of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, get_args
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.access.caller import ANYONE
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.execution.commands import CreateExecution
+from pyoco_server.execution.decide import decide_and_fold
+from pyoco_server.execution.ids import RunId
+from pyoco_server.execution.snapshot import RUN_STATUSES, to_snapshot
+from pyoco_server.execution.state import Request, nothing
+from pyoco_server.http_api.dialects.jobs import translate
+from pyoco_server.http_api.dialects.jobs.schemas import Job, JobStatus
+from pyoco_server.readmodel.query import SnapshotSeen
+from pyoco_server.readmodel.rows import RunRow
+
+CONFIG = NatsBackendConfig(default_tag="somewhere", jobs_default_flow="analyse")
+JOB_ID = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
+SNAPSHOT: dict[str, Any] = {
+    "run_id": JOB_ID,
+    "flow_name": "main",
+    "tag": "gpu",
+    "tags": ["urgent", "test"],
+    "status": "PENDING",
+    "params": {"input": "data.csv"},
+    "submitted_at": 1771416000.0,
+    "start_time": None,
+    "end_time": None,
+    "updated_at": 1771416001.5,
+    "attempt": 0,
+    "error": None,
+}
+BEGUN = {"start_time": 1771416060.0, "attempt": 1}
+
+
+def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+    return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
+
+
+def shown(**changed: Any) -> dict[str, Any]:
+    return translate.job_out(SNAPSHOT | changed, parameters=True)
+
+
+# --- what comes in ----------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_enough() -> None:
+    assert asked(parameters={"a": 1}) == (Request(flow_name="analyse", tag="somewhere", input={"a": 1}), ())
+
+
+def test_all_of_it_is_taken_as_it_is() -> None:
+    request, labels = asked(parameters={}, tags=["夜間 バッチ", "a/b"], flow="other", tag="gpu", timeout_sec=90)
+
+    assert request == Request(flow_name="other", tag="gpu", input={}, timeout_sec=90.0)
+    assert labels == ("夜間 バッチ", "a/b")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "parameters"),
+        ({"parameters": None}, "parameters"),
+        ({"parameters": []}, "parameters"),
+        ({"parameters": {}, "tags": "urgent"}, "tags"),
+        ({"parameters": {}, "tags": None}, "tags"),
+        ({"parameters": {}, "tags": [1]}, "tags.0"),
+        ({"parameters": {}, "tags": [""]}, "tags.0"),
+        ({"parameters": {}, "tags": ["x" * 129]}, "tags.0"),
+        ({"parameters": {}, "tags": [str(n) for n in range(65)]}, "tags"),
+        ({"parameters": {}, "tags": ["a\0b"]}, "printable"),
+        ({"parameters": {}, "tags": [".."]}, "not . or .."),
+        ({"parameters": {}, "flow": ""}, "flow"),
+        ({"parameters": {}, "flow": "x" * 257}, "flow"),
+        ({"parameters": {}, "tag": "a.b"}, "tag"),
+        ({"parameters": {}, "timeout_sec": "90"}, "timeout_sec"),
+        ({"parameters": {}, "timeout_sec": 0}, "timeout_sec"),
+        ({"parameters": {}, "timeoutSec": 90}, "timeoutSec"),
+        ({"parameters": {}, "params": {}}, "params"),
+        ({str(n): n for n in range(40)}, "known are parameters, tags, flow, tag, timeout_sec"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_name(body: Mapping[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked(**body)
+
+    assert told in refused.value.detail
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'"x"', b"\xff"])
+def test_what_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        translate.submit_request(body, CONFIG, ANYONE)
+
+
+def test_parameters_that_leave_no_room_for_the_rest_of_the_job_are_too_large() -> None:
+    with pytest.raises(RequestTooLarge, match="parameters have"):
+        asked(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'"x"', b'{"tag": ""}', b'{"tag": "a", "tags": []}', b'{"tag": ".."}'])
+def test_what_is_no_tag_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        translate.tag_request(body)
+
+
+# --- what goes out ----------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_shown_in_the_words_of_the_dialect() -> None:
+    assert shown() == {
+        "id": JOB_ID,
+        "status": "pending",
+        "flow": "main",
+        "tag": "gpu",
+        "createdAt": "2026-02-18T12:00:00.000Z",
+        "startedAt": None,
+        "completedAt": None,
+        "tags": ["urgent", "test"],
+        "attempt": 0,
+        "parameters": {"input": "data.csv"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"status": "PENDING"}, "pending"),
+        ({"status": "CANCELLING"}, "pending"),
+        ({"status": "RUNNING"} | BEGUN, "running"),
+        ({"status": "CANCELLING"} | BEGUN, "running"),
+        ({"status": "COMPLETED"} | BEGUN, "completed"),
+        ({"status": "FAILED"} | BEGUN, "failed"),
+        ({"status": "CANCELLED"}, "canceled"),
+        ({"status": "CANCELLED"} | BEGUN, "canceled"),
+    ],
+)
+def test_what_is_being_cancelled_is_what_it_was_before(changed: dict[str, Any], status: JobStatus) -> None:
+    assert shown(**changed)["status"] == status
+    assert changed["status"] in translate.RUN_STATUSES[status]
+
+
+def test_every_status_of_a_run_is_listed_under_some_status_of_a_job() -> None:
+    assert set(translate.RUN_STATUSES) == set(get_args(JobStatus))
+    assert {run for runs in translate.RUN_STATUSES.values() for run in runs} == set(RUN_STATUSES)
+
+
+def test_what_there_is_to_say_beyond_that_is_said_when_there_is() -> None:
+    ended = shown(
+        **BEGUN,
+        status="FAILED",
+        end_time=1771416060.25,
+        error="no such file",
+        cancel_requested_at=1771416060.125,
+        timeout_sec=90.0,
+    )
+
+    assert (ended["startedAt"], ended["completedAt"]) == ("2026-02-18T12:01:00.000Z", "2026-02-18T12:01:00.250Z")
+    assert (ended["error"], ended["cancelRequestedAt"]) == ("no such file", "2026-02-18T12:01:00.125Z")
+    assert (ended["timeoutSec"], ended["attempt"]) == (90.0, 1)
+
+
+def test_the_summary_in_a_list_shows_the_same_job_without_its_parameters() -> None:
+    create = CreateExecution(at=5.0, request=Request(flow_name="main", tag="gpu", input={"a": 1}), labels=("x",))
+    snapshot = to_snapshot(decide_and_fold(nothing(JOB_ID), create)[1])
+    row = RunRow.of(SnapshotSeen(run_id=JOB_ID, sequence=1, plain=orjson.loads(orjson.dumps(snapshot))))
+
+    listed = translate.job_out(orjson.loads(row.summary), parameters=False)
+
+    assert listed | {"parameters": {"a": 1}} == translate.job_out(snapshot, parameters=True)
+
+
+def test_an_execution_whose_nodes_are_taken_by_hand_has_no_tag() -> None:
+    assert shown(tag="")["tag"] is None
+
+
+junk = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.lists(st.integers())
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted({*SNAPSHOT, "cancel_requested_at", "timeout_sec"} - {"run_id"})), junk))
+def test_an_odd_snapshot_is_a_job_all_the_same(odd: dict[str, Any]) -> None:
+    bare = {"run_id": JOB_ID}
+    for snapshot in (bare | odd, SNAPSHOT | odd):
+        told = orjson.loads(orjson.dumps(translate.job_out(snapshot, parameters=True)))
+
+        assert Job.model_validate(told).id == JOB_ID
+        assert datetime.fromisoformat(told["createdAt"]).tzinfo is not None
