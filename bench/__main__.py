@@ -26,6 +26,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a short pass of about a minute")
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="comma-separated, of: %(default)s")
     parser.add_argument("--sides", default="ours,peer", help="ours, peer, or both (default)")
+    parser.add_argument("--tagged-jobs", type=int, metavar="N", help="jobs of the part tags (default 100,000)")
     parser.add_argument("--load-client", choices=("wrk", "built-in"), help="default: wrk where it is installed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the results into a Markdown page")
@@ -59,6 +60,8 @@ def main() -> int:
     scale = QUICK if arguments.quick else Scale()
     if arguments.rounds:
         scale = replace(scale, rounds=arguments.rounds)
+    if arguments.tagged_jobs:
+        scale = replace(scale, tagged_jobs=arguments.tagged_jobs)
     client: LoadClient = arguments.load_client or available_client()
     facts = [
         f"broker of both sides: {nats_server_version()}; buffered = its default sync interval, fsynced = sync always",

@@ -11,6 +11,7 @@ from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50,
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.stacks import DEFAULT_TAGS, Ours, Stack
+from bench.tag_parts import TAG_PARTS
 from bench.wheels import sync_beside_pip
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
@@ -206,4 +207,5 @@ PARTS: dict[str, Part] = {
     "access": access,
     "wheels": wheels,
     **EXECUTION_PARTS,
+    **TAG_PARTS,
 }

@@ -38,6 +38,7 @@ class Scale:
     list_sizes: tuple[int, ...] = LIST_SIZES
     list_requests: int = 50
     list_patience_sec: float = 3.0
+    tagged_jobs: int = 100_000
 
 
 QUICK = Scale(
@@ -61,6 +62,7 @@ QUICK = Scale(
     list_sizes=LIST_SIZES[:1],
     list_requests=20,
     list_patience_sec=0.5,
+    tagged_jobs=5000,
 )
 
 

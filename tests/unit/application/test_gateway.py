@@ -16,7 +16,15 @@ from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import Failing, IndexFollower
 from pyoco_server.application.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
-from pyoco_server.application.ports import IndexPosition, LoadedSnapshot, RunQuery, SnapshotSeen
+from pyoco_server.application.ports import (
+    IndexPosition,
+    JobQuery,
+    LabelCount,
+    LabelQuery,
+    LoadedSnapshot,
+    RunQuery,
+    SnapshotSeen,
+)
 from pyoco_server.application.submit import submit
 from pyoco_server.application.watch import Watches
 from pyoco_server.errors import InvalidListQuery, NatsUnavailable, RunNotFound
@@ -91,6 +99,10 @@ async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index
             await gateway.lists.summaries(EVERYTHING)
         with pytest.raises(NatsUnavailable):
             await gateway.lists.snapshots(EVERYTHING)
+        with pytest.raises(NatsUnavailable):
+            await gateway.lists.jobs(JobQuery())
+        with pytest.raises(NatsUnavailable):
+            await gateway.lists.labels(LabelQuery())
 
 
 async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> None:
@@ -99,6 +111,16 @@ async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> N
             run_id = (await gateway.submit(HELLO, ("default",), USER)).execution_id
             shown = [orjson.loads(item)["run_id"] for item in await gateway.lists.summaries(EVERYTHING)]
             assert run_id in shown
+
+
+async def test_jobs_and_labels_wait_for_what_this_gateway_has_written(world: World) -> None:
+    async with following(world) as gateway:
+        for already in range(5):
+            run_id = (await gateway.submit(HELLO, ("default", "x"), USER)).execution_id
+
+            newest = (await gateway.lists.jobs(JobQuery(labels=("x",), limit=1))).runs[0]
+            assert newest.run_id == run_id
+            assert await gateway.lists.labels(LabelQuery(prefix="x")) == [LabelCount("x", already + 1)]
 
 
 async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_whole_list(world: World) -> None:

@@ -13,16 +13,14 @@ run has one tenant, so what several tenants have is looked for tenant by tenant.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from heapq import merge
-from itertools import chain, groupby, islice, takewhile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, groupby, takewhile
 from typing import Any, NamedTuple
 
 import orjson
 
 from pyoco_server.adapters.sqlite.drawers_writing import of_shelf
-from pyoco_server.adapters.sqlite.listing import Param, Statement, merged
+from pyoco_server.adapters.sqlite.listing import Param, Statement, all_of, equal, merged
 from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of, run_id_of
 from pyoco_server.readmodel.query import Listed
 
@@ -37,9 +35,6 @@ SHELVES = """
     WHERE runs > 0 AND archived = 0 AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
       AND (:status IS NULL OR status IN (SELECT value FROM json_each(:status)))
     ORDER BY tenant_id
-"""
-DRAWERS = """
-    SELECT runs, drawer FROM json_each(?) AS wanted CROSS JOIN drawers ON tenant_id = ? AND label = wanted.value
 """
 LISTED = """
     SELECT updated_at, run_id, summary FROM json_each(?) AS wanted CROSS JOIN runs ON run_id = wanted.value
@@ -70,33 +65,32 @@ class Found(NamedTuple):
     runs: Sequence[Run]
     down_to: Run | None
 
+    def with_(self, other: Found, limit: int) -> Found:
+        """What both have found, as far down as both have come, and no more than the limit."""
+        down_to = max((each.down_to for each in (self, other) if each.down_to is not None), default=b"")
+        runs = sorted((run for run in (*self.runs, *other.runs) if run >= down_to), reverse=True)[:limit]
+        return Found(runs, runs[-1] if len(runs) == limit else down_to or None)
+
 
 def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
     tenants = _streams(reader, query)
     below = _ABOVE_ALL if query.before is None else order_of(query.before)
+    # One more than asked for: so the last page knows that it is the last.
+    limit = query.limit + 1
     if all(len(streams) == 1 for streams in tenants):
         drawers = [drawer for (only,) in tenants for drawer in only.drawers]
-        found = [_in_order(reader, drawers, below=below, limit=query.limit + 1)]
+        found = _in_order(reader, drawers, below=below, limit=limit)
     else:
-        looks = max(MIN_LOOKS, MAX_LOOKS // len(tenants))
-        found = [_met(reader, streams, below=below, limit=query.limit + 1, looks=looks) for streams in tenants]
-    runs, following = _page(found, query.limit)
+        found = _met_by_tenants(reader, tenants, below=below, limit=limit)
+    runs = found.runs[: query.limit]
+    following = runs[-1] if len(found.runs) > len(runs) else found.down_to
     listed = reader.execute(LISTED, (orjson.dumps([run_id_of(run) for run in runs]).decode(),))
     return JobPage(runs=[Listed(*row) for row in listed], following=None if following is None else run_id_of(following))
 
 
 def labels(reader: sqlite3.Connection, query: LabelQuery) -> Sequence[LabelCount]:
-    values = {"tenant_id": query.tenant_id, "status": None}
-    tenants = sorted({tenant_id for tenant_id, _, _ in reader.execute(SHELVES, values)})
-    with ExitStack() as cursors:
-        found = [
-            cursors.enter_context(closing(reader.execute(statement.sql, statement.params)))
-            for statement in labelled(query, tenants)
-        ]
-        wanted = takewhile(lambda row: row[0].startswith(query.prefix), merge(*found))
-        by_label = groupby(wanted, key=lambda row: row[0])
-        counted = (LabelCount(label, sum(runs for _, runs in rows)) for label, rows in by_label)
-        return list(islice(counted, query.limit))
+    found = (LabelCount(*row) for row in _rows(reader, counted(query)))
+    return list(takewhile(lambda counted: counted.label.startswith(query.prefix), found))
 
 
 def newest(drawers: Sequence[int], *, below: Run, limit: int) -> list[Statement]:
@@ -120,37 +114,66 @@ def stretch(proposing: Stream, asked: Sequence[Stream], *, below: Run, down_to: 
     return page
 
 
-def labelled(query: LabelQuery, tenants: Sequence[str]) -> list[Statement]:
-    """For (label, runs) by code points, from where the query begins; read no further than needed."""
-    goes_on = query.after is not None and query.after >= query.prefix
-    part = f"SELECT label, runs FROM drawers WHERE tenant_id = ? AND label {'>' if goes_on else '>='} ?"
-    begin = query.after if goes_on and query.after is not None else query.prefix
-    values: list[tuple[Param, ...]] = [(tenant_id, begin) for tenant_id in tenants]
-    return merged(part, values, order="label", limit=query.limit * len(tenants))
+def with_labels(labels: Collection[str], tenant_id: str | None) -> Statement:
+    """For (tenant_id, runs, drawer) of these labels."""
+    where, params = all_of(equal(tenant_id=tenant_id))
+    sql = (
+        f"SELECT tenant_id, runs, drawer FROM json_each(?) AS wanted CROSS JOIN drawers ON label = wanted.value{where}"
+    )
+    return Statement(sql=sql, params=(orjson.dumps(list(labels)).decode(), *params))
+
+
+def counted(query: LabelQuery) -> Statement:
+    """For (label, runs) by code points, from where the query begins; what has not its prefix comes behind."""
+    begin = ("label >= ?", query.prefix)
+    if query.after is not None and query.after >= query.prefix:
+        begin = ("label > ?", query.after)
+    where, params = all_of(equal(tenant_id=query.tenant_id))
+    sql = f"SELECT label, sum(runs) FROM drawers WHERE {begin[0]}{where} GROUP BY label ORDER BY label LIMIT ?"
+    return Statement(sql=sql, params=(begin[1], *params, query.limit))
 
 
 def _streams(reader: sqlite3.Connection, query: JobQuery) -> list[list[Stream]]:
     """Of each tenant that may have such runs: a stream for each thing that is asked for."""
-    status = orjson.dumps(query.status).decode() if query.status else None
-    shelves = reader.execute(SHELVES, {"tenant_id": query.tenant_id, "status": status}).fetchall()
     wanted = set(query.labels)
-    found = []
-    for tenant_id, theirs in groupby(shelves, key=lambda row: row[0]):
-        drawers = reader.execute(DRAWERS, (orjson.dumps(list(wanted)).decode(), tenant_id)).fetchall()
-        if len(drawers) < len(wanted):
-            continue
-        streams = [Stream(runs, (drawer,)) for runs, drawer in drawers]
-        if query.status or not wanted:
-            on_shelves = [(runs, of_shelf(shelf)) for _, shelf, runs in theirs]
-            streams.append(Stream(sum(runs for runs, _ in on_shelves), tuple(drawer for _, drawer in on_shelves)))
-        found.append(streams)
-    return found
+    labelled: dict[str, list[Stream]] = {}
+    for tenant_id, runs, drawer in _rows(reader, with_labels(wanted, query.tenant_id)):
+        labelled.setdefault(tenant_id, []).append(Stream(runs, (drawer,)))
+    with_all = {tenant_id: streams for tenant_id, streams in labelled.items() if len(streams) == len(wanted)}
+    if wanted and not query.status:
+        return list(with_all.values())
+    status = orjson.dumps(query.status).decode() if query.status else None
+    shelves = reader.execute(SHELVES, {"tenant_id": query.tenant_id, "status": status})
+    return [
+        [*with_all.get(tenant_id, ()), _on_shelves(theirs)]
+        for tenant_id, theirs in groupby(shelves, key=lambda row: row[0])
+        if tenant_id in with_all or not wanted
+    ]
+
+
+def _on_shelves(shelves: Iterable[tuple[str, int, int]]) -> Stream:
+    found = [(runs, of_shelf(shelf)) for _, shelf, runs in shelves]
+    return Stream(sum(runs for runs, _ in found), tuple(drawer for _, drawer in found))
 
 
 def _in_order(reader: sqlite3.Connection, drawers: Sequence[int], *, below: Run, limit: int) -> Found:
     runs = [run for each in newest(drawers, below=below, limit=limit) for run in _column(reader, each)]
     runs = sorted(runs, reverse=True)[:limit]
     return Found(runs, runs[-1] if len(runs) == limit else None)
+
+
+def _met_by_tenants(
+    reader: sqlite3.Connection, tenants: Sequence[Sequence[Stream]], *, below: Run, limit: int
+) -> Found:
+    """Those that reach highest first: below what is found, or where somebody's looks end, nobody needs to be asked."""
+    looks = max(MIN_LOOKS, MAX_LOOKS // len(tenants))
+    reached = [(_leap(reader, streams, below), streams) for streams in tenants]
+    found = Found([], None)
+    for top, streams in sorted(((top, streams) for top, streams in reached if top is not None), reverse=True):
+        if found.down_to is not None and top <= found.down_to:
+            break
+        found = found.with_(_met(reader, streams, below=top, limit=limit, looks=looks), limit)
+    return found
 
 
 def _met(reader: sqlite3.Connection, streams: Sequence[Stream], *, below: Run, limit: int, looks: int) -> Found:
@@ -185,12 +208,9 @@ def _leap(reader: sqlite3.Connection, streams: Sequence[Stream], below: Run) -> 
     return below
 
 
-def _page(found: Sequence[Found], limit: int) -> tuple[Sequence[Run], Run | None]:
-    """The runs of all down to where all have come, and the one to go on behind."""
-    down_to = max((each.down_to for each in found if each.down_to is not None), default=None)
-    runs = sorted((run for each in found for run in each.runs if down_to is None or run >= down_to), reverse=True)
-    return (runs[:limit], runs[limit - 1]) if len(runs) > limit else (runs, down_to)
-
-
 def _column(reader: sqlite3.Connection, statement: Statement) -> Iterator[Any]:
-    return iter([value for (value,) in reader.execute(statement.sql, statement.params)])
+    return iter([value for (value,) in _rows(reader, statement)])
+
+
+def _rows(reader: sqlite3.Connection, statement: Statement) -> list[Any]:
+    return reader.execute(statement.sql, statement.params).fetchall()

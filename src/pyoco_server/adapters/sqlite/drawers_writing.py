@@ -56,7 +56,6 @@ class DrawerChanges:
     puts: list[tuple[int, bytes]] = field(default_factory=list)
     moves: list[tuple[int, int, bytes]] = field(default_factory=list)
     removals: list[tuple[int, bytes]] = field(default_factory=list)
-    counted: Counter[int] = field(default_factory=Counter)
 
     def change(self, run_id: RunId, before: Filing | None, after: Filing | None) -> None:
         """The run, filed like `before` (None: not at all), is filed like `after` now."""
@@ -74,20 +73,18 @@ class DrawerChanges:
         writer.executemany(_REMOVE, sorted(self.removals))
         writer.executemany(_MOVE, self.moves)
         writer.executemany(_PUT, sorted(self.puts))
-        writer.executemany(_COUNT, [(by, drawer) for drawer, by in self.counted.items() if by])
-        writer.executemany(_CLEAR_EMPTY, [(drawer,) for drawer, by in self.counted.items() if by < 0])
+        counted = Counter(drawer for drawer, _ in self.puts)
+        counted.subtract(drawer for drawer, _ in self.removals)
+        writer.executemany(_COUNT, [(by, drawer) for drawer, by in counted.items() if by])
+        writer.executemany(_CLEAR_EMPTY, [(drawer,) for drawer, by in counted.items() if by < 0])
 
     def _shift(self, run_id: RunId, before: Filing, after: Filing) -> None:
         if before.shelf != after.shelf and not after.archived:
             self.moves.append((of_shelf(after.shelf), of_shelf(before.shelf), order_of(run_id)))
 
     def _differ(self, run: bytes, before: set[int], after: set[int]) -> None:
-        for drawer in before - after:
-            self.removals.append((drawer, run))
-            self.counted[drawer] -= 1
-        for drawer in after - before:
-            self.puts.append((drawer, run))
-            self.counted[drawer] += 1
+        self.removals += [(drawer, run) for drawer in before - after]
+        self.puts += [(drawer, run) for drawer in after - before]
 
 
 class _Drawers:

@@ -74,6 +74,8 @@ CREATE TABLE drawers (
     UNIQUE (tenant_id, label)
 );
 
+CREATE INDEX drawers_of_label ON drawers (label, tenant_id);
+
 -- The inverted index: what is in a drawer, in the order of the ids (`run` stands for one in sixteen bytes). The runs of a
 -- shelf are in a drawer too, numbered below zero. Runs that are archived are in none.
 CREATE TABLE postings (
