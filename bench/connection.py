@@ -9,18 +9,27 @@ from typing import Any, Self
 
 from bench.processes import StepFailed
 
+NOT_MODIFIED = 304
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A status and the body as it came."""
+    """A status and the body as it came; `head` is the lines before it."""
 
     status: int
     body: bytes
+    head: bytes = b""
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+    def header(self, name: str) -> str:
+        for line in self.head.decode("latin-1").split("\r\n"):
+            said, _, value = line.partition(":")
+            if said.lower() == name.lower():
+                return value.strip()
+        raise StepFailed(f"an answer without {name}: {self.head[:200]!r}")
 
     def require_ok(self, what: str) -> "Answer":
         if not 200 <= self.status < 300:
@@ -63,11 +72,12 @@ class Connection:
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             self._receive()
         head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-        length = content_length(head)
+        status = int(head[9:12])
+        length = 0 if status == NOT_MODIFIED else content_length(head)
         while len(self._buffer) < length:
             self._receive()
         content, self._buffer = self._buffer[:length], self._buffer[length:]
-        return Answer(status=int(head[9:12]), body=content)
+        return Answer(status=status, body=content, head=head)
 
     def _receive(self) -> None:
         received = self._socket.recv(262144)

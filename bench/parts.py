@@ -7,6 +7,7 @@ from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.execution_parts import EXECUTION_PARTS
 from bench.load import LoadClient
+from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
@@ -164,6 +165,15 @@ def logs(bench: Bench, stack: Stack) -> None:
             bench.add(stack.name, "cancel.loud", p50(cancels.taken_ms))
 
 
+def log_reads(bench: Bench, stack: Stack) -> None:
+    """Ours only: the peer stores no lines."""
+    if stack.name != "ours":
+        return
+    with bench.journal.step(stack.name, "reads of logs"), bench.started(stack, "interval"):
+        for row, value in read_times(stack, bench.scale.log_reads).items():
+            bench.add(stack.name, f"logs.read.{row}", value)
+
+
 def _can_run(bench: Bench, stack: Stack) -> bool:
     if not stack.can_run:
         bench.journal.note(
@@ -204,6 +214,7 @@ PARTS: dict[str, Part] = {
     "lists": lists,
     "sse": sse,
     "logs": logs,
+    "log_reads": log_reads,
     "access": access,
     "wheels": wheels,
     **EXECUTION_PARTS,

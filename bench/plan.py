@@ -31,6 +31,7 @@ class Scale:
     cancels: int = 12
     stream_events: int = 120
     log_lines: int = 200_000
+    log_reads: int = 200
     raw_commands: int = 4000
     claims_waited_for: int = 60
     claims: int = 1000
@@ -55,6 +56,7 @@ QUICK = Scale(
     cancels=2,
     stream_events=30,
     log_lines=40_000,
+    log_reads=40,
     raw_commands=1000,
     claims_waited_for=15,
     claims=200,

@@ -168,6 +168,32 @@ def _log_rows() -> list[Row]:
             better="higher",
         ),
         Row(key="cancel.loud", title=loud, unit="ms", better="lower", budget=at_most("cancel.loud", 50, "ms")),
+        *_log_read_rows(),
+    ]
+
+
+def _log_read_rows() -> list[Row]:
+    shares = {
+        "tail": ("the last 100 lines of 1,000,000 / the last 100 of 1,000", 1.5),
+        "range": ("64 KiB of a log of 80 MB, from its middle / from its end", 3.0),
+        "known": ("a log that the reader has (304) / the same told (200)", 0.5),
+    }
+    times = {"tail": "the last 100 lines of 1,000,000", "range": "64 KiB from the middle of a log of 80 MB"}
+    return [
+        *(
+            Row(key=f"logs.read.{name}", title=f"GET /jobs/{{id}}/logs: {words}, p50", unit="ms", better="lower")
+            for name, words in times.items()
+        ),
+        *(
+            Row(
+                key=f"logs.read.{name}.share",
+                title=f"GET /jobs/{{id}}/logs: {words}, p50",
+                unit="×",
+                better="lower",
+                budget=at_most(f"logs.read.{name}.share", most, "×"),
+            )
+            for name, (words, most) in shares.items()
+        ),
     ]
 
 

@@ -19,6 +19,8 @@ class Kind(Enum):
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
+    PRECONDITION = "precondition"
+    RANGE = "range"
     UNAVAILABLE = "unavailable"
     INTERNAL = "internal"
 
@@ -428,8 +430,8 @@ class InvalidLogQuery(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0043", "MSG-PYOCO-0043", Kind.INVALID
     code = "INVALID_LOG_QUERY"
     message_ja = "ログの取得条件が不正です"
-    hint = "Correct the query as the detail says; without since_token a log is read from its start."
-    hint_ja = "detail に従って条件を修正してください。since_token を省くとログの先頭から読みます。"
+    hint = "Correct the query as the detail says; without a token a log is read from its start."
+    hint_ja = "detail に従って条件を修正してください。トークンを省くとログの先頭から読みます。"
 
 
 class LogNotRecorded(PyocoError):
@@ -520,6 +522,26 @@ class NodeNotFound(PyocoError):
     message_ja = "nodeが見つかりません"
     hint = "See GET /executions/{executionId} for its nodes; in an open graph a node is there once it was started."
     hint_ja = "node は GET /executions/{executionId} で確認できます。open graph の node は start 後に存在します。"
+
+
+class RangeNotSatisfiable(PyocoError):
+    """the range is not satisfiable"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0060", "MSG-PYOCO-0060", Kind.RANGE
+    code = "RANGE_NOT_SATISFIABLE"
+    message_ja = "指定された範囲のデータがありません"
+    hint = "Content-Range says how many bytes there are; a log that is still written has more later."
+    hint_ja = "現在のバイト数は Content-Range にあります。書き込み中のログは後で増えます。"
+
+
+class PreconditionFailed(PyocoError):
+    """what there is now is not what the request depends on"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0061", "MSG-PYOCO-0061", Kind.PRECONDITION
+    code = "PRECONDITION_FAILED"
+    message_ja = "リクエストの前提条件が現在の内容と一致しません"
+    hint = "Ask again without If-Match; the answer's ETag names what there is now."
+    hint_ja = "If-Match を付けずに再度取得してください。現在の内容は応答の ETag で分かります。"
 
 
 class InternalError(PyocoError):

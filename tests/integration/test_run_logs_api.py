@@ -16,10 +16,9 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
+from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.runners import ScriptedRunner
 from support.workers import Working, at_work
-
-ANSWERED_SEC = 20.0
 
 
 @pytest.fixture
@@ -44,17 +43,6 @@ async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
 async def worker(stores: Stores, config: NatsBackendConfig) -> AsyncIterator[Working]:
     async with at_work(stores, config, patience_sec=60.0) as working:
         yield working
-
-
-async def finished(client: httpx.AsyncClient, worker: Working, *texts: str) -> str:
-    """A run that has written these lines and is over."""
-    run_id = await submit(client)
-    runner = await worker.executor.begun()
-    for start in range(0, len(texts), 100):
-        runner.write(*texts[start : start + 100], task="load")
-    runner.end()
-    await seen(client, run_id, "COMPLETED")
-    return run_id
 
 
 async def page(client: httpx.AsyncClient, run_id: str, **query: Any) -> dict[str, Any]:
@@ -121,14 +109,6 @@ async def test_the_tail_is_read_from_the_end_and_goes_on_behind_it(client: httpx
     assert messages(behind) == written[500:]
     assert messages(await page(client, run_id, tail=3)) == written[-3:]
     assert messages(await page(client, run_id, tail=10_000)) == written
-
-
-async def written_so_far(client: httpx.AsyncClient, run_id: str, count: int) -> None:
-    """Return as soon as so many lines are stored."""
-    async with asyncio.timeout(ANSWERED_SEC):
-        told = await page(client, run_id, wait_sec=20)
-        while (count := count - len(told["items"])) > 0:
-            told = await page(client, run_id, wait_sec=20, since_token=told["next_token"])
 
 
 async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_end(

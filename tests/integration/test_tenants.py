@@ -89,6 +89,18 @@ async def test_the_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
         assert (others.status_code, others.json()) == (404, missing.json())
 
 
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+async def test_the_log_of_another_tenants_job_is_not_there_by_tag_or_range_either(house: House, accept: str) -> None:
+    path = f"/jobs/{house.run_id}/logs"
+    tag = (await house.client.get(path, headers=house.owner | {"Accept": accept})).headers["etag"]
+
+    for asked in ({}, {"If-None-Match": tag}, {"If-None-Match": "*"}, {"If-Match": '"x"'}, {"Range": "bytes=0-"}):
+        answer = await house.client.get(path, headers={**house.stranger, "Accept": accept, **asked})
+
+        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
+        assert "etag" not in answer.headers
+
+
 async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
     async with open_stores(house.config, name="test") as stores:
         before = await stores.log.read(RunId(house.run_id))

@@ -16,6 +16,7 @@ from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.executions import claim_routes as claims
 from pyoco_server.http_api.dialects.executions import event_routes as executions_events
 from pyoco_server.http_api.dialects.executions import routes as executions
+from pyoco_server.http_api.dialects.jobs import log_routes as jobs_logs
 from pyoco_server.http_api.dialects.jobs import routes as jobs
 from pyoco_server.http_api.dialects.jobs import tag_routes as jobs_tags
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
@@ -41,6 +42,7 @@ WITH_ROUTES = (
     claims,
     jobs,
     jobs_tags,
+    jobs_logs,
     workers,
     wheels,
     dlq,

@@ -17,15 +17,17 @@ class Download(Response):
 
     media_type = "application/octet-stream"
 
-    def __init__(self, first: bytes, rest: AsyncIterator[bytes], headers: Mapping[str, str]) -> None:
-        super().__init__(headers=headers)
+    def __init__(
+        self, first: bytes, rest: AsyncIterator[bytes], headers: Mapping[str, str], status_code: int = 200
+    ) -> None:
+        super().__init__(headers=headers, status_code=status_code)
         self._first = first
         self._rest = rest
 
     @classmethod
-    async def begun(cls, pieces: AsyncIterator[bytes], headers: Mapping[str, str]) -> Download:
+    async def begun(cls, pieces: AsyncIterator[bytes], headers: Mapping[str, str], status_code: int = 200) -> Download:
         """The answer, once there is something to begin with: until then an error is told as an error."""
-        return cls(await anext(pieces, b""), pieces, headers)
+        return cls(await anext(pieces, b""), pieces, headers, status_code)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_until_gone(receive))

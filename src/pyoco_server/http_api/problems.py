@@ -36,6 +36,8 @@ STATUS = {
     Kind.FORBIDDEN: 403,
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
+    Kind.PRECONDITION: 412,
+    Kind.RANGE: 416,
     Kind.UNAVAILABLE: 503,
     Kind.INTERNAL: 500,
 }
@@ -215,6 +217,8 @@ def response_for(request: Request, error: PyocoError, status: int | None = None)
         headers["Retry-After"] = RETRY_AFTER_SEC
     elif status == 401:
         headers["WWW-Authenticate"] = request.app.state.challenge
+    elif status == 416:
+        headers["Content-Range"] = f"bytes */{error.facts['size_bytes']}"
     body, media_type = _told(error, request.url.path, status, preferred_language(request))
     return Response(orjson.dumps(body, default=repr), status_code=status, headers=headers, media_type=media_type)
 

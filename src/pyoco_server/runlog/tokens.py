@@ -40,18 +40,18 @@ def encode(place: Place, run_id: RunId) -> str:
 def decode(token: str, run_id: RunId) -> Place:
     """The place a token stands for; `InvalidLogQuery` unless `encode` made it for this run."""
     if len(token) > MAX_TOKEN_CHARS:
-        raise InvalidLogQuery(f"since_token: it has more than {MAX_TOKEN_CHARS} characters")
+        raise InvalidLogQuery(f"the token has more than {MAX_TOKEN_CHARS} characters")
     try:
         raw = b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True)
     except ValueError as error:
-        raise InvalidLogQuery("since_token: it is damaged; leave it out to read from the start") from error
+        raise InvalidLogQuery("the token is damaged; leave it out to read from the start") from error
     check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
     # Against mistakes, not against forgery: whoever makes one up reads nothing that they could not read anyway.
     if check == _check(payload, run_id):
         match _numbers(payload):
             case [int(line), int(sequence)] if 1 <= line <= _MAX_NUMBER and 0 <= sequence <= _MAX_NUMBER:
                 return Place(line, sequence)
-    raise InvalidLogQuery("since_token: it is damaged, or of another run; leave it out to read from the start")
+    raise InvalidLogQuery("the token is damaged, or of another run; leave it out to read from the start")
 
 
 def _numbers(payload: bytes) -> object:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyoco_server.adapters.memory.log_store import MemoryLogStore
 from pyoco_server.application import run_logs
 from pyoco_server.application.ports import Stored
-from pyoco_server.application.run_logs import NumberedLine, last_lines, lines_from
-from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.application.run_logs import LogEnd, LogPage, NumberedLine, last_lines, lines_from
+from pyoco_server.runlog.lines import LEVELS, Level, LineFilter, LogChunk, LogLine, chunk_of
 from pyoco_server.runlog.tokens import START, Place
 from support.samples import new_run_id
 
@@ -97,3 +97,78 @@ def test_a_page_ends_when_it_is_large_and_says_where_to_go_on(monkeypatch: pytes
     first, second = asyncio.run(read())
 
     assert (first, second) == ([1, 2, 3, 4, 5, 6], [7, 8, 9])
+
+
+# Of each line: its task and its level.
+kinds = st.tuples(st.sampled_from([None, "load", "save"]), st.sampled_from(LEVELS))
+filters = st.builds(
+    LineFilter, task=st.sampled_from([None, "load", "none"]), level=st.one_of(st.none(), st.sampled_from(LEVELS))
+)
+
+
+async def stored_kinds(chunks: list[list[tuple[str | None, Level]]]) -> MemoryLogStore:
+    logs, behind, sequence, number = MemoryLogStore(), None, 0, 0
+    for kinds_of in chunks:
+        lines = [LogLine(1.0, task, "stdout", level, str(number + n + 1)) for n, (task, level) in enumerate(kinds_of)]
+        number += len(lines)
+        behind = chunk_of(lines, attempt=1, behind=behind, sequence=sequence)
+        answer = await logs.append(RUN, behind, after=sequence)
+        assert isinstance(answer, Stored)
+        sequence = answer.version
+    return logs
+
+
+@given(st.lists(st.lists(kinds, max_size=6), max_size=8), filters, st.integers(1, 5), st.integers(1, 4))
+def test_chosen_lines_are_all_told_whatever_the_pages_and_the_bounds(
+    chunks: list[list[tuple[str | None, Level]]], only: LineFilter, limit: int, bound: int
+) -> None:
+    every = [kind for chunk in chunks for kind in chunk]
+    wanted = [
+        number
+        for number, (task, level) in enumerate(every, start=1)
+        if only.task in (None, task) and (only.level is None or LEVELS.index(level) >= LEVELS.index(only.level))
+    ]
+
+    async def read() -> tuple[list[int], list[int]]:
+        logs = await stored_kinds(chunks)
+        found: list[NumberedLine] = []
+        page = await lines_from(logs, RUN, START, limit, only=only)
+        found += page.lines
+        while not page.at_end:
+            assert len(page.lines) <= limit
+            page = await lines_from(logs, RUN, page.following, limit, only=only)
+            found += page.lines
+        return numbers(found), numbers(list((await last_lines(logs, RUN, limit, only=only)).lines))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_logs, "SEARCHED_CHUNKS", bound)
+        found, last = asyncio.run(read())
+
+    assert found == wanted
+    # A tail is of what it reads, which is the end of the log.
+    assert last == wanted[len(wanted) - len(last) :]
+
+
+async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm: tuple[str | None, Level] = ("load", "INFO")
+    logs = await stored_kinds([*([calm] for _ in range(10)), [("load", "ERROR")]])
+    only = LineFilter(level="ERROR")
+    monkeypatch.setattr(run_logs, "SEARCHED_CHUNKS", 4)
+
+    pages = [await lines_from(logs, RUN, START, 100, only=only)]
+    while not pages[-1].at_end:
+        pages.append(await lines_from(logs, RUN, pages[-1].following, 100, only=only))
+
+    assert [len(page.lines) for page in pages] == [0, 0, 1]
+    assert (await last_lines(logs, RUN, 1, only=LineFilter(task="none"))).lines == []
+
+
+@given(chunk_sizes, st.integers(1, 9), st.integers(0, 10))
+def test_before_an_end_the_same_is_read_however_the_log_grows(sizes: list[int], limit: int, seen: int) -> None:
+    async def read(count: int) -> tuple[LogPage, LogPage]:
+        end = LogEnd(last=await (await stored(sizes[:seen])).last(RUN))
+        logs = await stored(sizes[:count])
+        page = await lines_from(logs, RUN, START, limit, end=end)
+        return page, await last_lines(logs, RUN, limit, end=end)
+
+    assert asyncio.run(read(seen)) == asyncio.run(read(len(sizes)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +13,7 @@ from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
 from pyoco_server.execution.state import MAX_NODES
 from pyoco_server.graphfile.document import TASK, WAIT, to_plain
 from pyoco_server.graphfile.reading import MAX_ATTEMPTS, MAX_TITLE_CHARS, MAX_WAIT_KEY_CHARS, MAX_WAIT_SEC
+from pyoco_server.http_api.times import moment
 
 MAX_CURSOR_CHARS = 1024
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
@@ -152,11 +152,5 @@ def _named(shown: ShownGraph) -> dict[str, Any]:
     said: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
     if shown.document.title is not None:
         said["title"] = shown.document.title
-    said |= {"updatedAt": _moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
+    said |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
     return said | {"tags": list(shown.tags)} if shown.source == "flow" else said
-
-
-def _moment(at: float | None) -> str | None:
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -19,6 +19,7 @@ from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, is_path_name
 from pyoco_server.graphfile.document import GraphDocument, to_plain
 from pyoco_server.graphfile.reading import MAX_DOCUMENT_BYTES, check_graph_id, read_document, read_yaml_document
 from pyoco_server.http_api import json_body
+from pyoco_server.http_api.conditional import is_known
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.guard import needs
 from pyoco_server.http_api.idempotent import answered_once, no_id, of_value
@@ -134,8 +135,9 @@ async def get_graph(
     if not is_path_name(graph_id):
         raise GraphNotFound(graph_id=graph_id[:MAX_NODE_ID_CHARS])
     shown = await gateway.graphs.get(caller.tenant_id, graph_id)
-    if shown.version is not None and _has(if_none_match, shown.version):
-        return Response(status_code=304, headers=_headers(shown))
+    headers = _headers(shown)
+    if "ETag" in headers and is_known(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
     return _json(graph_out(shown), 200, shown)
 
 
@@ -166,11 +168,6 @@ def _expected_version(asked: int | None, if_match: str | None) -> int | None:
     if asked not in (None, version):
         raise InvalidRequest("If-Match and expectedVersion name different versions")
     return version
-
-
-def _has(if_none_match: str | None, version: int) -> bool:
-    tags = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
-    return "*" in tags or f'"{version}"' in tags
 
 
 def _headers(shown: ShownGraph) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
@@ -15,12 +15,19 @@ from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.dialects.runs.routes import RunIdPath
 from pyoco_server.http_api.guard import needs
+from pyoco_server.http_api.log_text import (
+    COMPLETE,
+    DESCRIBED_CONTENT,
+    DESCRIBED_HEADERS,
+    NEXT_TOKEN,
+    text_headers,
+    wants_text,
+)
 from pyoco_server.http_api.problems import answers
 from pyoco_server.runlog import tokens
+from pyoco_server.runlog.lines import Level, Stream, text_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
-
-NEXT_TOKEN, COMPLETE = "X-Next-Token", "X-Log-Complete"
 
 
 class LogEntry(BaseModel):
@@ -31,8 +38,8 @@ class LogEntry(BaseModel):
     n: int = Field(ge=1)
     ts: float = Field(description="Unix seconds, by the clock of the worker.")
     task: str | None = Field(description="null where nobody can tell.")
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-    stream: Literal["stdout", "stderr", "logging", "output", "pyoco"] = Field(
+    level: Level
+    stream: Stream = Field(
         description="`output` was written past Python, by C code or a program; `pyoco` by this server, about the run."
     )
     message: str
@@ -56,11 +63,8 @@ ANSWERS[200] |= {
         "JSON, or with `Accept: text/plain` the lines as they were written, each with its newline; where to go on is "
         f"then in the headers `{NEXT_TOKEN}` and `{COMPLETE}`."
     ),
-    "content": {"text/plain": {"schema": {"type": "string"}, "example": "loading\nloaded 3 rows\n"}},
-    "headers": {
-        NEXT_TOKEN: {"schema": {"type": "string"}, "description": "With text/plain only."},
-        COMPLETE: {"schema": {"enum": ["true", "false"]}, "description": "With text/plain only."},
-    },
+    "content": DESCRIBED_CONTENT,
+    "headers": DESCRIBED_HEADERS,
 }
 
 
@@ -87,7 +91,7 @@ async def get_run_logs(
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
     page = await read_log(gateway, parsed, query, sees=caller.sees)
-    return _as_text(page, parsed) if _wants_text(request.headers.get("accept", "")) else _as_json(page, parsed)
+    return _as_text(page, parsed) if wants_text(request.headers.get("accept", "")) else _as_json(page, parsed)
 
 
 def _as_json(page: LogPage, run_id: RunId) -> Response:
@@ -109,31 +113,5 @@ def _as_json(page: LogPage, run_id: RunId) -> Response:
 
 
 def _as_text(page: LogPage, run_id: RunId) -> Response:
-    headers = {
-        NEXT_TOKEN: tokens.encode(page.following, run_id),
-        COMPLETE: "true" if page.complete else "false",
-        # What a flow prints must not become a page because a browser thinks that it looks like one.
-        "X-Content-Type-Options": "nosniff",
-    }
-    body = "".join([f"{line.text}\n" for _, _, line in page.lines])
-    return Response(body.encode(), media_type="text/plain", headers=headers)
-
-
-def _wants_text(accept: str) -> bool:
-    """Whether plain text is named and JSON is not wanted more."""
-    wish = {"text/plain": 0.0, "application/json": 0.0}
-    for part in accept.lower().split(","):
-        media, _, parameters = "".join(part.split()).partition(";")
-        if media in wish:
-            wish[media] = _quality(parameters)
-    return wish["text/plain"] > wish["application/json"]
-
-
-def _quality(parameters: str) -> float:
-    for parameter in parameters.split(";"):
-        if parameter.startswith("q="):
-            try:
-                return float(parameter[2:])
-            except ValueError:
-                return 0.0
-    return 1.0
+    headers = text_headers(run_id, page.following, complete=page.complete)
+    return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)

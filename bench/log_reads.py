@@ -1,0 +1,102 @@
+"""How long parts of logs take to read: of a long one beside a short one, its middle beside its end, and not again."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+
+from bench.connection import NO_HEADERS, NOT_MODIFIED, Connection
+from bench.fill import StoredRun, jetstream
+from bench.measures import p50
+from bench.processes import StepFailed
+from bench.stacks import Stack
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from pyoco_server.runlog import wire
+from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+
+LONG, SHORT = 1_000_000, 1_000
+LINE_BYTES = 80
+# As a worker makes them of a run that prints as fast as it can.
+LINES_PER_CHUNK = 64 * 1024 // LINE_BYTES + 1
+RANGE_BYTES = 64 * 1024
+TEXT = {"Accept": "text/plain"}
+FILL_SEC = 300.0
+
+
+def read_times(stack: Stack, count: int) -> dict[str, float]:
+    """Milliseconds and shares by row; what is compared is read turn by turn, so that a noisy moment meets both."""
+    stack.fill(0, 3)
+    long_id, short_id, other_id = (RunId(StoredRun.numbered(number).run_id) for number in range(3))
+    asyncio.run(_fill(stack, short_id, SHORT, beside=other_id))
+    asyncio.run(_fill(stack, long_id, LONG, beside=other_id))
+    with Connection(stack.port) as connection:
+        long_ms, short_ms = _tails(connection, count, long_id, short_id)
+        middle_ms, end_ms = _ranges(connection, count, long_id)
+        known_ms, told_ms = _known(connection, count, long_id)
+    return {
+        "tail": long_ms,
+        "tail.share": long_ms / short_ms,
+        "range": middle_ms,
+        "range.share": middle_ms / end_ms,
+        "known.share": known_ms / told_ms,
+    }
+
+
+def _tails(connection: Connection, count: int, long_id: str, short_id: str) -> Sequence[float]:
+    asked = [(f"/jobs/{run_id}/logs?tail=100", NO_HEADERS) for run_id in (long_id, short_id)]
+    for (path, _), lines in zip(asked, (LONG, SHORT), strict=True):
+        entries = connection.request("GET", path).require_ok("a tail").json()["entries"]
+        if [entry["n"] for entry in entries] != list(range(lines - 99, lines + 1)):
+            raise StepFailed(f"the last 100 of {lines} lines are not what was stored")
+    return _in_turn(connection, count, asked)
+
+
+def _ranges(connection: Connection, count: int, run_id: str) -> Sequence[float]:
+    path, middle = f"/jobs/{run_id}/logs", LONG * LINE_BYTES // 2
+    asked = [(path, TEXT | {"Range": f"bytes={said}"}) for said in (f"{middle}-{middle + RANGE_BYTES - 1}", "-65536")]
+    for (_, headers), first in zip(asked, (LONG // 2, LONG - RANGE_BYTES // LINE_BYTES), strict=True):
+        body = connection.request("GET", path, headers=headers).require_ok("a range").body
+        if len(body) != RANGE_BYTES or _text(first).encode() not in body:
+            raise StepFailed(f"the range {headers['Range']} is not what was stored")
+    return _in_turn(connection, count, asked)
+
+
+def _known(connection: Connection, count: int, run_id: str) -> Sequence[float]:
+    path = f"/jobs/{run_id}/logs?tail=1000"
+    tag = connection.request("GET", path).require_ok("a tail").header("ETag")
+    known = {"If-None-Match": tag}
+    if connection.request("GET", path, headers=known).status != NOT_MODIFIED:
+        raise StepFailed("a log that the reader has is told again")
+    return _in_turn(connection, count, [(path, known), (path, NO_HEADERS)])
+
+
+def _in_turn(connection: Connection, count: int, asked: Sequence[tuple[str, Mapping[str, str]]]) -> Sequence[float]:
+    taken: list[list[float]] = [[] for _ in asked]
+    for _, (times, (path, headers)) in itertools.product(range(count), zip(taken, asked, strict=True)):
+        began = time.perf_counter()
+        connection.request("GET", path, headers=headers)
+        times.append((time.perf_counter() - began) * 1000)
+    return [p50(times) for times in taken]
+
+
+async def _fill(stack: Stack, run_id: RunId, count: int, *, beside: RunId) -> None:
+    """A log of so many lines; behind each of its chunks is one of another run, as where several runs print."""
+    prefix = NatsBackendConfig().logs_subject_prefix
+    behind: LogChunk | None = None
+    sequence = 0
+    other = wire.encode(chunk_of([_line(0)], attempt=1, behind=None, sequence=0))
+    async with jetstream(*stack.nats()) as js, asyncio.timeout(FILL_SEC):
+        for start in range(0, count, LINES_PER_CHUNK):
+            lines = [_line(number) for number in range(start, min(start + LINES_PER_CHUNK, count))]
+            behind = chunk_of(lines, attempt=1, behind=behind, sequence=sequence)
+            sequence = (await js.publish(f"{prefix}.{run_id}", wire.encode(behind))).seq
+            await js.publish(f"{prefix}.{beside}", other)
+
+
+def _line(number: int) -> LogLine:
+    return LogLine(1767225600.0 + number / 1000, "prints", "stdout", "INFO", _text(number))
+
+
+def _text(number: int) -> str:
+    return f"line {number:09d} ".ljust(LINE_BYTES - 1, "x")

@@ -1,0 +1,433 @@
+"""`GET /jobs/{id}/logs` of a real gateway on a real broker: tokens, filters, tags, and ranges of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from support.broker import Broker
+from support.gateways import gateway_settings, seen, serving, submit
+from support.printed import ANSWERED_SEC, finished, written_so_far
+from support.served import served
+from support.workers import Working, at_work
+
+TEXT = {"Accept": "text/plain"}
+# Characters of one to four bytes, over several chunks.
+LINES = [f"{number:04} größer 漢字 😀 " + "x" * (number % 300) for number in range(1500)]
+WHOLE = "".join(f"{line}\n" for line in LINES).encode()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    with Broker(tmp_path) as broker:
+        yield gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
+    async with open_stores(config, name="worker of the test") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def worker(stores: Stores, config: NatsBackendConfig) -> AsyncIterator[Working]:
+    async with at_work(stores, config, patience_sec=60.0) as working:
+        yield working
+
+
+async def page(client: httpx.AsyncClient, job_id: str, **query: Any) -> dict[str, Any]:
+    answer = await client.get(f"/jobs/{job_id}/logs", params=query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def text(client: httpx.AsyncClient, job_id: str, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await client.get(f"/jobs/{job_id}/logs", headers=TEXT | named)
+
+
+def messages(*pages: dict[str, Any]) -> list[str]:
+    return [entry["message"] for one in pages for entry in one["entries"]]
+
+
+async def test_an_entry_has_all_that_is_known_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await finished(client, worker, "one", "two")
+
+    answer = await client.get(f"/jobs/{job_id}/logs")
+
+    assert answer.json()["complete"] is True
+    assert answer.json()["entries"][1] == {
+        "timestamp": "2023-11-14T22:13:20.000Z",
+        "message": "two",
+        "n": 2,
+        "task": "load",
+        "level": "INFO",
+        "stream": "stdout",
+        "attempt": 1,
+    }
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["vary"] == "Accept"
+    assert "accept-ranges" not in answer.headers
+
+
+async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
+    client: httpx.AsyncClient, worker: Working, stores: Stores
+) -> None:
+    job_id = await finished(client, worker, *LINES)
+    size, chance = len(WHOLE), random.Random(6)
+    borders, sequence = [0], 0
+    while (stored := await stores.logs.next(RunId(job_id), after=sequence)) is not None:
+        borders.append(stored.chunk.next_byte)
+        sequence = stored.sequence
+    pairs = [(border - 1, border) for border in borders[1:-1]] + [(border, border + 2) for border in borders[:-1]]
+    pairs += [tuple(sorted(chance.sample(range(size), 2))) for _ in range(30)]  # type: ignore[misc]
+    pairs += [(0, size - 1), (size - 1, size - 1), (0, 0)]
+
+    whole = await text(client, job_id)
+
+    assert len(borders) > 3
+    assert (whole.status_code, whole.content) == (200, WHOLE)
+    assert whole.headers["content-length"] == str(size)
+    assert whole.headers["content-type"] == "text/plain; charset=utf-8"
+    assert (whole.headers["accept-ranges"], whole.headers["x-content-type-options"]) == ("bytes", "nosniff")
+    for first, last in pairs:
+        part = await text(client, job_id, Range=f"bytes={first}-{last}")
+        assert (part.status_code, part.content) == (206, WHOLE[first : last + 1]), (first, last)
+        assert part.headers["content-range"] == f"bytes {first}-{last}/{size}"
+        assert part.headers["etag"] == whole.headers["etag"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "expected"),
+    [
+        ("bytes=5-", 206, WHOLE[5:]),
+        ("bytes=-7", 206, WHOLE[-7:]),
+        (f"bytes=-{len(WHOLE) + 5}", 206, WHOLE),
+        (f"bytes=10-{len(WHOLE) + 5}", 206, WHOLE[10:]),
+        (f"bytes=3-4, {len(WHOLE)}-", 206, WHOLE[3:5]),
+        ("bytes=0-1, 4-5", 200, WHOLE),
+        ("bytes=4-3", 200, WHOLE),
+        ("lines=4-3", 200, WHOLE),
+        ("nonsense", 200, WHOLE),
+    ],
+)
+async def test_ranges_of_every_form(
+    client: httpx.AsyncClient, worker: Working, asked: str, status: int, expected: bytes
+) -> None:
+    job_id = await finished(client, worker, *LINES)
+
+    answer = await text(client, job_id, Range=asked)
+
+    assert (answer.status_code, answer.content) == (status, expected)
+    assert ("content-range" in answer.headers) == (status == 206)
+
+
+async def test_a_range_behind_the_end_is_told_how_long_the_log_is(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id, empty_id = await finished(client, worker, "größer"), await submit(client)
+
+    for job, asked, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
+        refused = await text(client, job, Range=asked)
+
+        assert (refused.status_code, refused.headers["content-range"]) == (416, f"bytes */{size}")
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert (refused.json()["code"], refused.json()["status"]) == ("RANGE_NOT_SATISFIABLE", 416)
+    nothing = await text(client, empty_id, Range="bytes=-5")
+    assert (nothing.status_code, nothing.content, nothing.headers["content-length"]) == (200, b"", "0")
+
+
+async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_else(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    runner.write("one")
+    await written_so_far(client, job_id, 1)
+    before = (await text(client, job_id)).headers["etag"]
+    same = await text(client, job_id, Range="bytes=1-", If_Range=before)
+    runner.write("two")
+    runner.end()
+    await seen(client, job_id, "COMPLETED")
+
+    grown = [
+        await text(client, job_id, Range="bytes=4-", If_Range=said)
+        for said in (before, f"W/{before}", "Wed, 18 Feb 2026 12:00:00 GMT")
+    ]
+    now = (await text(client, job_id)).headers["etag"]
+
+    assert (same.status_code, same.content) == (206, b"ne\n")
+    assert [(one.status_code, one.content) for one in grown] == [(200, b"one\ntwo\n")] * 3
+    assert now != before
+    assert (await text(client, job_id, Range="bytes=4-", If_Range=now)).content == b"two\n"
+    assert (await text(client, job_id, Range="bytes=99-", If_Range=before)).status_code == 200
+    assert (await text(client, job_id, If_Range=now)).status_code == 200
+    assert (await text(client, job_id, Range="bytes=4-")).content == b"two\n"
+
+
+async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await finished(client, worker, "one", "two", "three")
+    path = f"/jobs/{job_id}/logs"
+    asked: list[tuple[str, dict[str, str]]] = [
+        (path, {}),
+        (path, TEXT),
+        (f"{path}?tail=1", {}),
+        (f"{path}?tail=1", TEXT),
+        (f"{path}?limit=1", {}),
+        (f"{path}?limit=1&waitSec=1", TEXT),
+        (f"{path}?level=ERROR", {}),
+        (f"{path}?task=load", {}),
+    ]
+    tags = [(await client.get(where, headers=headers)).headers["etag"] for where, headers in asked]
+
+    assert len(set(tags)) == len(tags)
+    assert all(tag.startswith('"') for tag in tags)
+    for (where, headers), tag in zip(asked, tags, strict=True):
+        for said in (tag, f"W/{tag}", f'"x,y", {tag}', "*"):
+            again = await client.get(where, headers=headers | {"If-None-Match": said})
+            assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b""), (where, said)
+            assert (again.headers["vary"], again.headers["cache-control"]) == ("Accept", "private, no-cache")
+        for said in ('"x"', tag.strip('"'), f'{tag}, "'):
+            assert (await client.get(where, headers=headers | {"If-None-Match": said})).status_code == 200, said
+    # What is known is not asked for in parts either.
+    assert (await text(client, job_id, Range="bytes=99-", If_None_Match=tags[1])).status_code == 304
+    # Two headers are one list.
+    twice = [("If-None-Match", '"x"'), ("If-None-Match", tags[0])]
+    assert (await client.get(path, headers=twice)).status_code == 304
+
+
+async def test_what_depends_on_another_tag_is_not_answered(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await finished(client, worker, "one")
+    tag = (await text(client, job_id)).headers["etag"]
+
+    refused = [await text(client, job_id, If_Match=said) for said in ('"x"', f"W/{tag}", "x")]
+    taken = [await text(client, job_id, If_Match=said) for said in (tag, f'"x", {tag}', "*")]
+
+    assert [(one.status_code, one.json()["code"]) for one in refused] == [(412, "PRECONDITION_FAILED")] * 3
+    assert [one.content for one in taken] == [b"one\n"] * 3
+
+
+async def test_a_tag_changes_with_every_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await submit(client)
+    path = f"/jobs/{job_id}/logs"
+    tags: list[tuple[str, str]] = []
+
+    async def look() -> None:
+        as_json, as_text = await client.get(path), await text(client, job_id)
+        tags.append((as_json.headers["etag"], as_text.headers["etag"]))
+
+    await look()
+    runner = await worker.executor.begun()
+    for number in range(1, 4):
+        runner.write(f"line {number}")
+        await written_so_far(client, job_id, number)
+        await look()
+    runner.end()
+    await seen(client, job_id, "COMPLETED")
+    await look()
+
+    assert len({as_json for as_json, _ in tags}) == 5
+    assert len({as_text for _, as_text in tags}) == 4
+    assert tags[-1][1] == tags[-2][1]  # the end adds no byte
+
+
+async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_grows(
+    config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
+) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    runner.write("one", "two", "three")
+    await written_so_far(client, job_id, 3)
+    token = (await page(client, job_id, limit=2))["nextToken"]
+    got = (await text(client, job_id)).content
+    runner.write("four")
+    runner.end()
+    await seen(client, job_id, "COMPLETED")
+    tag, query_tag = [
+        (await client.get(f"/jobs/{job_id}/logs", headers=headers)).headers["etag"] for headers in (TEXT, {})
+    ]
+
+    for _ in range(2):  # beside the first one, and started again
+        async with serving(config) as another:
+            assert messages(await page(another, job_id, sinceToken=token)) == ["three", "four"]
+            assert got + (await text(another, job_id, Range=f"bytes={len(got)}-")).content == b"one\ntwo\nthree\nfour\n"
+            assert (await text(another, job_id, If_None_Match=tag)).status_code == 304
+            known = await another.get(f"/jobs/{job_id}/logs", headers={"If-None-Match": query_tag})
+            assert known.status_code == 304
+
+
+async def test_lines_are_chosen_by_task_and_level(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    for level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
+        runner.write(f"load {level}", task="load", level=level)
+        runner.write(f"save {level}", task="save", level=level)
+    runner.end()
+    await seen(client, job_id, "COMPLETED")
+
+    severe = await page(client, job_id, level="ERROR")
+    saved = await page(client, job_id, task="save", level="WARNING")
+    last = await page(client, job_id, task="load", tail=2)
+    first = await page(client, job_id, task="load", limit=2)
+    second = await page(client, job_id, task="load", limit=2, sinceToken=first["nextToken"])
+    as_text = await client.get(f"/jobs/{job_id}/logs?task=save&level=ERROR", headers=TEXT)
+
+    assert messages(severe) == ["load ERROR", "save ERROR", "load CRITICAL", "save CRITICAL"]
+    assert messages(saved) == ["save WARNING", "save ERROR", "save CRITICAL"]
+    assert [entry["n"] for entry in saved["entries"]] == [6, 8, 10]
+    assert messages(last) == ["load ERROR", "load CRITICAL"]
+    assert messages(first, second) == ["load DEBUG", "load INFO", "load WARNING", "load ERROR"]
+    assert (await page(client, job_id, task="nobody"))["complete"] is True
+    assert as_text.text == "save ERROR\nsave CRITICAL\n"
+    assert as_text.headers["x-log-complete"] == "true"
+    assert "accept-ranges" not in as_text.headers
+
+
+async def test_whoever_waits_for_a_level_is_not_woken_by_others(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    async with asyncio.timeout(ANSWERED_SEC):
+        waiting = asyncio.create_task(page(client, job_id, waitSec=30, level="ERROR"))
+        runner.write("calm")
+        await written_so_far(client, job_id, 1)
+        runner.write("alarm", level="ERROR")
+        alarmed = await waiting
+        waiting = asyncio.create_task(page(client, job_id, waitSec=30, level="ERROR", sinceToken=alarmed["nextToken"]))
+        runner.end()
+        ended = await waiting
+
+    assert (messages(alarmed), alarmed["complete"]) == (["alarm"], False)
+    assert (messages(ended), ended["complete"]) == ([], True)
+
+
+async def test_a_reader_that_waits_with_a_tag_is_told_when_there_is_news(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    path = f"/jobs/{job_id}/logs"
+    tag = (await client.get(path)).headers["etag"]
+
+    in_vain = await client.get(f"{path}?waitSec=0.05", headers={"If-None-Match": tag})
+    async with asyncio.timeout(ANSWERED_SEC):
+        waiting = asyncio.create_task(client.get(f"{path}?waitSec=30&tail=1", headers={"If-None-Match": tag}))
+        runner.write("one", "two")
+        told = await waiting
+        again = await client.get(f"{path}?tail=1", headers={"If-None-Match": told.headers["etag"]})
+    runner.end()
+
+    assert in_vain.status_code == 304
+    assert messages(told.json()) == ["two"]
+    assert again.status_code == 304
+
+
+async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker: Working) -> None:
+    job_id = await submit(client)
+    runner = await worker.executor.begun()
+    runner.write(*LINES[:500])
+    await written_so_far(client, job_id, 500)
+    last = await page(client, job_id, tail=400)
+    runner.write(*LINES[500:])
+    runner.end()
+    await seen(client, job_id, "COMPLETED")
+
+    assert messages(last) == LINES[100:500]
+    assert messages(await page(client, job_id, sinceToken=last["nextToken"])) == LINES[500:]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sinceToken=nonsense",
+        "sinceToken=" + "a" * 300,
+        "limit=0",
+        "limit=10001",
+        "limit=1e3",
+        "tail=0",
+        "tail=5&tail=6",
+        "waitSec=31",
+        "waitSec=nan",
+        "level=error",
+        "level=",
+        "task=",
+        "since_token=x",
+        "%F0%9F%98%80=%00",
+    ],
+)
+async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: str) -> None:
+    job_id = await submit(client)
+
+    for headers in ({}, TEXT):
+        answer = await client.get(f"/jobs/{job_id}/logs?{query}", headers=headers)
+
+        assert (answer.status_code, answer.json()["errId"]) == (422, "ERR-PYOCO-0043")
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_range_beside_a_query_is_refused_because_it_counts_the_whole(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    job_id = await finished(client, worker, "one", "two")
+    path = f"/jobs/{job_id}/logs?tail=1"
+
+    refused = await client.get(path, headers=TEXT | {"Range": "bytes=0-1"})
+    of_another_unit = await client.get(path, headers=TEXT | {"Range": "lines=0-1"})
+    of_json = await client.get(path, headers={"Range": "bytes=0-1"})
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "INVALID_LOG_QUERY")
+    assert "Range" in refused.json()["detail"]
+    assert (of_another_unit.status_code, of_another_unit.content) == (200, b"two\n")
+    assert (of_json.status_code, messages(of_json.json())) == (200, ["two"])
+
+
+async def test_a_token_of_another_job_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+    job_id, other_id = await submit(client), await submit(client)
+    token = (await page(client, job_id))["nextToken"]
+
+    assert (await client.get(f"/jobs/{other_id}/logs", params={"sinceToken": token})).status_code == 422
+    assert (await client.get(f"/jobs/{job_id}/logs", params={"sinceToken": token, "tail": 5})).status_code == 422
+
+
+@pytest.mark.parametrize("job_id", ["0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11", "nonsense"])
+async def test_a_job_that_is_not_there_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
+    for headers in ({}, TEXT, TEXT | {"Range": "bytes=0-"}, {"If-None-Match": "*"}):
+        answer = await client.get(f"/jobs/{job_id}/logs", headers=headers)
+
+        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
+
+
+async def test_head_says_what_get_would_and_knows_no_ranges(
+    config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
+) -> None:
+    job_id = await finished(client, worker, *LINES)
+    path = f"/jobs/{job_id}/logs"
+    compared = ("content-length", "content-type", "etag", "vary", "accept-ranges", "x-next-token")
+
+    with served(config) as address:
+        async with httpx.AsyncClient(base_url=address) as outside:
+            for where, headers in ((path, TEXT), (path, {}), (f"{path}?tail=5", TEXT)):
+                shown = await outside.get(where, headers=headers)
+                told = await outside.head(where, headers=headers | {"Range": "bytes=0-1"})
+
+                assert (told.status_code, told.content) == (200, b"")
+                assert [told.headers.get(name) for name in compared] == [shown.headers.get(name) for name in compared]
+                known = await outside.head(where, headers=headers | {"If-None-Match": shown.headers["etag"]})
+                assert known.status_code == 304
+            assert shown.content.count(b"\n") == 5
+            assert (await outside.get(path, headers=TEXT | {"Range": "bytes=100-"})).content == WHOLE[100:]
