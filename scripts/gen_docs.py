@@ -63,10 +63,10 @@ tables (columns that do not fit are cut, or left out) and the live display do. D
 
 | `--output` | what it is | default of |
 |---|---|---|
-| `json` | what the server answered, one document; `watch`, `events`: a line per event | all that are not named below |
-| `table` | for people: columns, or one run with its tasks | `execution`, `events` |
+| `json` | what the server answered, one document; of events and logs a line for each | all that are not named below |
+| `table` | for people: columns, or one run with its tasks | `execution`, `events`, `job ls`, `job get`, `job tags` |
 | `status` | one line per run, per task, or per change | `watch`, `submit --watch` and `execute --watch` |
-| `text` | sentences; of `logs` the lines of the run | `explain`, `doctor`, `logs` |
+| `text` | sentences, lines of logs, labels | `explain`, `doctor`, `logs`, `job logs`, `job follow`, `job tag` |
 
 On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they
 run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What
@@ -81,8 +81,9 @@ Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), 
 | 0 | it worked; also when the reader of the output went away (`pyoco-client list \\| head`) |
 | 1 | something you can mend: a command line (ERR-PYOCO-0018, with a corrected one), an input, what the server refused |
 | 1 | with `--wait`, `--watch` or `--until-terminal`: the run did not end COMPLETED, or not in time |
+| 1 | `job follow`, `job submit --follow`: the job did not end completed |
 | 1 | `doctor`: something is wrong |
-| 130 | Ctrl-C, or told to end (SIGTERM). A run that was waited for goes on; the message says how to cancel it |
+| 130 | Ctrl-C, or told to end (SIGTERM). A run or job that was waited for goes on; the message says how to cancel it |
 
 `cancel --wait` is 0 whenever the run has ended: CANCELLED, or before the cancel came.
 
@@ -157,12 +158,13 @@ def events_page() -> Iterator[str]:
 def cli_page() -> Iterator[str]:
     import typer.main
 
-    from pyoco_server.cli.client.program import COMMANDS, app
+    from pyoco_server.cli.client.program import ALL_COMMANDS, app
 
     yield CLI_INTRO.rstrip()
-    group: Any = typer.main.get_command(app)
-    for entry in COMMANDS:
-        command = group.commands[entry.name]
+    for entry in ALL_COMMANDS:
+        command: Any = typer.main.get_command(app)
+        for word in entry.name.split():
+            command = command.commands[word]
         arguments = "".join(f" {one.metavar}" for one in command.params if one.param_type_name == "argument")
         yield from ("", f"## pyoco-client {entry.name}{arguments}", "", (command.help or "").strip(), "")
         yield from ("```sh", f"pyoco-client {entry.example}", "```")

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client.program import COMMANDS, app
+from pyoco_server.cli.client.program import ALL_COMMANDS, app
 from pyoco_server.cli.correction import PROGRAM
 from pyoco_server.flowfile.document import read_flow_file
 from support.stand_in import StandIn, stand_in
@@ -24,7 +24,7 @@ from support.stand_in import StandIn, stand_in
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 START = "from pyoco_server.cli.client.program import main; main()"
-NAMES = [entry.name for entry in COMMANDS]
+NAMES = [entry.name for entry in ALL_COMMANDS]
 OF_THE_CONTRACT = [
     "submit",
     "submit-yaml",
@@ -119,21 +119,24 @@ def test_the_commands_of_the_contract_are_there() -> None:
     assert set(OF_THE_CONTRACT) <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", ["", *NAMES])
+@pytest.mark.parametrize("name", ["", "job", *NAMES])
 def test_every_help_has_an_example(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    assert end(monkeypatch, *([name] if name else []), "--help") == 0
+    assert end(monkeypatch, *name.split(), "--help") == 0
     assert f"Example: pyoco-client {name}" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("entry", COMMANDS, ids=NAMES)
+@pytest.mark.parametrize("entry", ALL_COMMANDS, ids=NAMES)
 def test_every_example_can_be_parsed(entry: Any) -> None:
     words = shlex.split(entry.example.partition(" | ")[0].partition(" >> ")[0])
+    *groups, name = entry.name.split()
     group: Any = typer.main.get_command(app)
+    for word in groups:
+        group = group.commands[word]
 
-    with group.commands[entry.name].make_context(entry.name, words[1:]) as context:
-        assert words[0] == entry.name
+    with group.commands[name].make_context(name, words[len(groups) + 1 :]) as context:
+        assert words[: len(groups) + 1] == [*groups, name]
         assert context.args == []
 
 
@@ -141,10 +144,11 @@ def test_every_example_can_be_parsed(entry: Any) -> None:
     ("arguments", "unwanted"),
     [
         (["--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
+        (["job", "submit", "--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
         (["version"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
         (["list", "--limit", "1"], {"rich", "yaml", "pydantic", "fastapi", "nats"}),
     ],
-    ids=["help", "version", "list"],
+    ids=["help", "help-of-a-job", "version", "list"],
 )
 def test_a_command_loads_no_more_than_it_needs(server: StandIn, arguments: list[str], unwanted: set[str]) -> None:
     asked = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); " + START
@@ -452,3 +456,6 @@ def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
     assert completed("pyoco-client watch --unt") == ["--until-terminal"]
     assert completed("pyoco-client list --output ") == ["json", "table"]
+    assert completed("pyoco-client job ta") == ["tag", "tags"]
+    assert completed("pyoco-client job logs --lev") == ["--level"]
+    assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]

@@ -65,7 +65,6 @@ OPERATIONS = [
     "POST /executions/{executionId}/nodes/{nodeId}/fail",
     "POST /executions:claim",
     "GET /waits",
-    "GET /jobs/{id}/logs",
     "POST /jobs",
     "GET /jobs",
     "GET /jobs/{id}",
@@ -74,6 +73,7 @@ OPERATIONS = [
     "POST /jobs/{id}/tags",
     "DELETE /jobs/{id}/tags/{tag}",
     "GET /tags",
+    "GET /jobs/{id}/logs",
     "GET /metrics",
 ]
 # There is nothing about them that the document could forbid.
@@ -140,9 +140,9 @@ def test_every_answer_is_one_that_the_document_promises(
     ids = st.fixed_dictionaries(
         {
             "run_id": st.sampled_from([None, *there]),
+            "id": st.sampled_from([None, *there]),
             "executionId": st.sampled_from([None, *executions]),
             "nodeId": st.sampled_from([None, NODE, NEXT]),
-            "id": st.sampled_from([None, *there]),
         }
     )
 

@@ -28,6 +28,13 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Head:
+    """What is said of a body that nobody sends: the answer to HEAD."""
+
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Stream:
     """Events, then the end: a proper one, or a cut connection."""
 
@@ -46,7 +53,7 @@ class Silence:
     """Take the request and say nothing until the client goes."""
 
 
-Behaviour = Reply | Stream | Cut | Silence
+Behaviour = Reply | Head | Stream | Cut | Silence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +113,8 @@ class Peer:
             case Reply() as reply:
                 connection.sendall(_head(reply.status, reply.headers | {"Content-Length": str(len(reply.body))}))
                 connection.sendall(reply.body)
+            case Head(headers):
+                connection.sendall(_head(200, headers))
             case Stream() as stream:
                 connection.sendall(_head(200, {"Content-Type": stream.content_type, "Transfer-Encoding": "chunked"}))
                 for chunk in stream.chunks:

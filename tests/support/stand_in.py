@@ -22,6 +22,11 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class NoContent:
+    """It is done, and there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """An error as the gateway tells it."""
 
@@ -46,7 +51,7 @@ class StandIn:
 
 @contextmanager
 def stand_in(answers: Mapping[str, Any]) -> Iterator[StandIn]:
-    """`answers` maps a path, without its query, to JSON, to text, to events or to a refusal."""
+    """`answers` maps a path, without its query, to JSON, to text, to events, to nothing or to a refusal."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     there = StandIn(f"http://127.0.0.1:{server.server_address[1]}", dict(answers))
@@ -87,6 +92,9 @@ class _Handler(BaseHTTPRequestHandler):
                 body = {"detail": answer.detail, "err_id": answer.err_id, "msg_id": "", "hint": answer.hint}
                 body |= {"message": answer.message} if answer.message else {}
                 self._whole(answer.status, json.dumps(body).encode(), "application/json")
+            case NoContent():
+                self.send_response(204)
+                self.end_headers()
             case str():
                 self._whole(200, answer.encode(), "text/plain")
             case _:

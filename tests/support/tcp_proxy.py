@@ -12,10 +12,7 @@ class TcpProxy:
     """Passes bytes both ways until told otherwise."""
 
     def __init__(self, target_url: str) -> None:
-        parts = urlsplit(target_url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        self._target = (parts.hostname, parts.port)
+        self.lead_to(target_url)
         self._server: asyncio.Server | None = None
         self._replies_flow = asyncio.Event()
         self._replies_flow.set()
@@ -37,6 +34,13 @@ class TcpProxy:
         self.cut()
         if self._serving:
             await asyncio.wait(self._serving)
+
+    def lead_to(self, target_url: str) -> None:
+        """Where new connections go."""
+        parts = urlsplit(target_url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._target = (parts.hostname, parts.port)
 
     def hold_replies(self) -> None:
         """From now on nothing comes back from the broker; requests still reach it."""

@@ -55,6 +55,18 @@ if TYPE_CHECKING:
         WaitingNode,
         WaitPage,
     )
+    from pyoco_server.http_client.job_log_streams import AsyncJobLogStream, JobLogStream
+    from pyoco_server.http_client.job_shapes import (
+        JOB_ENDS,
+        Job,
+        JobLogEntry,
+        JobLogReceived,
+        JobLogs,
+        JobPage,
+        JobStatus,
+        TagCount,
+        TagPage,
+    )
     from pyoco_server.http_client.shapes import (
         TERMINAL,
         DeadLetter,
@@ -84,7 +96,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXECUTION_ENDS",
+    "JOB_ENDS",
     "TERMINAL",
+    "AsyncJobLogStream",
     "AsyncPyocoHttpClient",
     "Claim",
     "CommandAccepted",
@@ -110,6 +124,13 @@ __all__ = [
     "Health",
     "IdempotencyConflict",
     "InvalidRequest",
+    "Job",
+    "JobLogEntry",
+    "JobLogReceived",
+    "JobLogStream",
+    "JobLogs",
+    "JobPage",
+    "JobStatus",
     "LogEntry",
     "NodeStatus",
     "NotFound",
@@ -130,6 +151,8 @@ __all__ = [
     "RunTasks",
     "RunWatchEvent",
     "SubmitUncertain",
+    "TagCount",
+    "TagPage",
     "TaskStatus",
     "Timing",
     "TooLarge",
@@ -151,7 +174,24 @@ __all__ = [
     "WorkerState",
 ]
 
-_HOME = {"AsyncPyocoHttpClient": "async_client", "PyocoHttpClient": "client", "Timing": "connection"}
+_HOME = {
+    "AsyncJobLogStream": "job_log_streams",
+    "AsyncPyocoHttpClient": "async_client",
+    "JobLogStream": "job_log_streams",
+    "PyocoHttpClient": "client",
+    "Timing": "connection",
+}
+_JOB_SHAPES = (
+    "JOB_ENDS",
+    "Job",
+    "JobLogEntry",
+    "JobLogReceived",
+    "JobLogs",
+    "JobPage",
+    "JobStatus",
+    "TagCount",
+    "TagPage",
+)
 _EXECUTION_SHAPES = (
     "EXECUTION_ENDS",
     "Claim",
@@ -209,6 +249,8 @@ def __getattr__(name: str) -> object:
 def _home(name: str) -> str:
     if name in _EXECUTION_SHAPES:
         return "execution_shapes"
+    if name in _JOB_SHAPES:
+        return "job_shapes"
     return _HOME.get(name) or ("shapes" if name in _SHAPES else "errors")
 
 

@@ -52,7 +52,9 @@ BY_STATUS: dict[int, type[PyocoHttpError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
+    412: Conflict,
     413: TooLarge,
+    416: InvalidRequest,
     422: InvalidRequest,
     429: Unavailable,
     502: Unavailable,
@@ -151,7 +153,15 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
         return {}
     if not isinstance(body, dict):
         return {}
+    if "errId" in body:
+        return _of_jobs(body)
     return _of_executions(body["error"]) if isinstance(body.get("error"), dict) else body
+
+
+def _of_jobs(problem: dict[str, Any]) -> dict[str, Any]:
+    """The error that jobs tell (RFC 9457), under the names that everything else has."""
+    names = {"err_id": "errId", "msg_id": "msgId", "message": "title"}
+    return problem | {ours: problem.get(theirs) for ours, theirs in names.items()}
 
 
 def _of_executions(error: dict[str, Any]) -> dict[str, Any]:

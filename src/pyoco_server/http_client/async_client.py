@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyoco_server.http_client import calls
 from pyoco_server.http_client.async_execution_methods import AsyncExecutionMethods
+from pyoco_server.http_client.async_job_methods import AsyncJobMethods
 from pyoco_server.http_client.async_node_methods import AsyncNodeMethods
 from pyoco_server.http_client.call_parts import Words
 from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-class AsyncPyocoHttpClient(AsyncExecutionMethods, AsyncNodeMethods):
+class AsyncPyocoHttpClient(AsyncExecutionMethods, AsyncNodeMethods, AsyncJobMethods):
     """A client of one gateway; close it, or use it in an `async with`. May be shared by tasks.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else

@@ -114,7 +114,22 @@ def read_array(body: str) -> Any:
 
 
 def read_page(body: str) -> Any:
-    value = read_object(body)
-    if not isinstance(value.get("items"), list):
-        raise ValueError("expected a JSON object with items")  # noqa: TRY004 - as above
-    return value
+    return read_list("items")(body)
+
+
+def read_list(name: str) -> Callable[[str], Any]:
+    """The reader of an object that has a list of this name."""
+
+    def read(body: str) -> Any:
+        value = read_object(body)
+        if not isinstance(value.get(name), list):
+            raise ValueError(f"expected a JSON object with {name}")  # noqa: TRY004 - as above
+        return value
+
+    return read
+
+
+def read_nothing(body: str) -> None:
+    """For an endpoint that has nothing to say but that it is done."""
+    if body:
+        raise ValueError("expected an empty answer")

@@ -13,6 +13,7 @@ from pyoco_server.http_client import calls
 from pyoco_server.http_client.call_parts import Words
 from pyoco_server.http_client.connection import DEFAULT_TIMEOUT_SEC, Timing, connection
 from pyoco_server.http_client.execution_methods import ExecutionMethods
+from pyoco_server.http_client.job_methods import JobMethods
 from pyoco_server.http_client.node_methods import NodeMethods
 from pyoco_server.http_client.retry import DEFAULT_RETRIES, DEFAULT_WITHIN_SEC, Patience
 from pyoco_server.http_client.shapes import (
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-class PyocoHttpClient(ExecutionMethods, NodeMethods):
+class PyocoHttpClient(ExecutionMethods, NodeMethods, JobMethods):
     """A client of one gateway; close it, or use it in a `with`. May be shared by threads.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else

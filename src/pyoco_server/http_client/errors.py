@@ -2,7 +2,7 @@
 
 PyocoClientError                          every error of the SDK: err_id, msg_id, detail, hint
 ├── PyocoHttpError (httpx.HTTPStatusError)    the gateway answered, but not as hoped: status_code, request_id, …
-│   ├── InvalidRequest        422, 400
+│   ├── InvalidRequest        422, 400, 416
 │   ├── Unauthenticated       401
 │   ├── Forbidden             403
 │   ├── NotFound              404
@@ -10,7 +10,7 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   │   ├── WorkerNotFound    ERR-PYOCO-0020
 │   │   ├── WheelNotFound     ERR-PYOCO-0023
 │   │   └── GraphNotFound     ERR-PYOCO-0056
-│   ├── Conflict              409
+│   ├── Conflict              409, 412
 │   │   ├── CommandRejected       ERR-PYOCO-0030: `guard` says which rule of executions it ran into
 │   │   ├── WheelVersionConflict  ERR-PYOCO-0022
 │   │   ├── GraphVersionConflict  ERR-PYOCO-0057
@@ -43,8 +43,8 @@ class PyocoClientError(Exception):
 class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
     """The gateway, or somebody on the way to it, answered with an error.
 
-    `code` is its word for programs where executions, waits and graphs are spoken of; `guard` is the rule that refused a
-    command.
+    `code` is its word for programs where executions, waits, graphs and jobs are spoken of; `guard` is the rule that
+    refused a command.
     """
 
     def __init__(

@@ -68,12 +68,14 @@ def all_runs(connection: Connection, **filters: Any) -> Script[None]:
     yield from all_items(lambda cursor: calls.list_runs_page(cursor=cursor, **filters), connection, "next_cursor")
 
 
-def all_items(page_at: Callable[[str], Call[Any]], connection: Connection, next_name: str) -> Script[None]:
+def all_items(
+    page_at: Callable[[str], Call[Any]], connection: Connection, next_name: str, items_name: str = "items"
+) -> Script[None]:
     """Tells the items of every page; `page_at` asks for the one at a cursor, which is empty for the first."""
     cursor = ""
     while True:
         page = yield from send(page_at(cursor), connection)
-        for item in page["items"]:
+        for item in page[items_name]:
             yield Tell(item)
         following = page.get(next_name)
         if not following:

@@ -54,7 +54,7 @@ class Stream(ABC):
 
     @abstractmethod
     def read(self, event: ServerEvent, data: dict[str, Any]) -> Any:
-        """What to tell of an event."""
+        """What to tell of an event; None where that is nothing."""
 
     @abstractmethod
     def has_ended(self) -> bool:
@@ -105,7 +105,8 @@ class Stream(ABC):
                 raise answers.broken_stream(response, str(error)) from error
             self.retry_sec = parser.retry_sec if parser.retry_sec is not None else self.retry_sec
             for event in events:
-                yield Tell(event)
+                if event is not None:
+                    yield Tell(event)
             if self.has_ended():
                 return None
         return None

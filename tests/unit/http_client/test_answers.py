@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.problems import STATUS, execution_body, run_body
+from pyoco_server.http_api.problems import STATUS, execution_body, job_body, run_body
 from pyoco_server.http_client import answers, calls, errors
 from pyoco_server.http_client.retry import Trouble
 
@@ -19,6 +19,8 @@ BY_KIND = {
     Kind.FORBIDDEN: errors.Forbidden,
     Kind.NOT_FOUND: errors.NotFound,
     Kind.CONFLICT: errors.Conflict,
+    Kind.PRECONDITION: errors.Conflict,
+    Kind.RANGE: errors.InvalidRequest,
     Kind.UNAVAILABLE: errors.Unavailable,
     Kind.INTERNAL: errors.GatewayFailed,
 }
@@ -56,6 +58,29 @@ def test_every_error_arrives_the_same_in_the_words_of_executions(declared: type)
     assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
     assert (found.detail, found.hint) == ("what is so", body["error"]["details"]["hint"])
     assert (found.code, found.guard) == (raised.code, "NODE_HELD")
+
+
+@pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
+def test_every_error_arrives_the_same_in_the_words_of_jobs(declared: type) -> None:
+    raised = declared("what is so", why="TOO_MANY_TAGS")
+    status = STATUS[raised.kind]
+    body = job_body(raised, "ja", status=status, path="/jobs")
+
+    found = answers.error_of(answer(status, body, content_type="application/problem+json"), NOW)
+
+    assert isinstance(found, BY_KIND[raised.kind])
+    assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
+    assert (found.code, found.guard) == (raised.code, "TOO_MANY_TAGS")
+    assert (found.detail, found.message, found.hint) == ("what is so", raised.message_ja, raised.hint_ja)
+
+
+def test_a_problem_that_somebody_else_tells_is_told_in_their_words() -> None:
+    foreign = {"type": "about:blank", "title": "Too Many Requests", "status": 429, "detail": "slow down"}
+
+    found = answers.error_of(answer(429, foreign, content_type="application/problem+json"), NOW)
+
+    assert isinstance(found, errors.Unavailable)
+    assert (found.detail, found.err_id) == ("slow down", None)
 
 
 @pytest.mark.parametrize("error", [{}, {"code": 1, "message": [], "details": "no"}, {"details": {"errId": 5}}])
@@ -101,7 +126,9 @@ def test_the_charset_that_a_stranger_names_is_of_no_consequence(charset: str) ->
     assert isinstance(answers.error_of(odd, NOW), errors.RunNotFound)
 
 
-@pytest.mark.parametrize("body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}])
+@pytest.mark.parametrize(
+    "body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}, {"errId": 5}]
+)
 def test_a_body_of_any_shape_gives_an_error_and_not_an_accident(body: object) -> None:
     found = answers.error_of(answer(500, body), NOW)
 

@@ -19,6 +19,9 @@ STREAMS = {
     "follow_events",
     "iter_waits",
     "iter_graphs",
+    "iter_jobs",
+    "iter_tags",
+    "follow_job_logs",
 }
 
 
@@ -31,7 +34,9 @@ def signature(function: object) -> str:
     assert inspect.isfunction(function)
     text = str(inspect.signature(function))
     text = re.sub(r"AsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]", text)
-    return text.replace("AsyncPyoco", "Pyoco").replace("AsyncBaseTransport", "BaseTransport")
+    for name in ("PyocoHttpClient", "BaseTransport", "JobLogStream"):
+        text = text.replace(f"Async{name}", name)
+    return text
 
 
 def test_both_clients_have_the_same_methods() -> None:
@@ -58,9 +63,9 @@ def test_there_are_no_other_names() -> None:
 
 
 def test_whatever_changes_something_takes_a_key() -> None:
-    looks = ("get_", "list_", "iter_", "follow_", "watch", "wait", "health", "explain_", "download_", "close")
+    looks = ("get_", "list_", "iter_", "follow_", "job_", "watch", "wait", "health", "explain_", "download_", "close")
     changing = {name: value for name, value in methods(PyocoHttpClient).items() if not name.startswith(looks)}
 
-    assert {"execute", "claim_node", "put_graph", "submit_run"} <= set(changing)
+    assert {"execute", "claim_node", "put_graph", "submit_run", "add_job_tag"} <= set(changing)
     for name, function in changing.items():
         assert "idempotency_key" in signature(function), name

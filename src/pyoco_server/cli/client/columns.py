@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 Row = Sequence[str]
 
 # Columns that are cut when a terminal is too narrow; ids, statuses and times never are: a cut id is worth nothing.
-FLEXIBLE = ("ERROR", "DETAIL", "PROMPT", "TITLE", "FLOW", "GRAPH", "TASK", "TAGS")
+FLEXIBLE = ("ERROR", "DETAIL", "PROMPT", "TITLE", "FLOW", "GRAPH", "TASK", "TAGS", "LABELS", "LABEL")
 # Columns that are left out, in this order, where cutting is not enough: a line that goes on below is hard to read.
 DISPENSABLE = (
     "HIDDEN",
@@ -22,6 +22,8 @@ DISPENSABLE = (
     "UPDATED",
     "TIME",
     "MODIFIED",
+    "TOOK",
+    "CREATED",
     "DEADLINE",
     "SINCE",
 )

@@ -16,7 +16,14 @@ from pyoco_server.cli.client import params as given_params
 from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, connected, reaches_server
 from pyoco_server.cli.client.following import exit_code, goes_on
-from pyoco_server.cli.client.options import EXAMPLE_ID, CursorOption, LimitOption, ListOutput, checked_id
+from pyoco_server.cli.client.options import (
+    EXAMPLE_ID,
+    CursorOption,
+    LimitOption,
+    ListOutput,
+    TableOutput,
+    checked_id,
+)
 from pyoco_server.cli.client.render import NODE_STYLES, Json
 from pyoco_server.cli.correction import corrected
 from pyoco_server.errors import InvalidUsage
@@ -29,7 +36,6 @@ REJECTED = "REJECTED"
 ExecutionIdArgument = Annotated[
     str, typer.Argument(metavar="EXECUTION_ID", help="Which execution.", show_default=False)
 ]
-TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
 
 
 @reaches_server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,6 +62,25 @@ def goes_on(execution_id: str) -> Iterator[None]:
             output.in_words(
                 f"no longer waiting; the execution goes on. To stop it: pyoco-client cancel {execution_id}",
                 f"待機を終了しました。execution は継続しています。停止するには: pyoco-client cancel {execution_id}",
+            )
+        )
+        raise
+
+
+@contextmanager
+def job_goes_on(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
+    """The same for a job; `place` is how far its log was read, and where to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        behind = place()
+        again = f"pyoco-client job follow {job_id}" + (f" --after {behind}" if behind else "")
+        output.say(
+            output.in_words(
+                f"no longer following; the job goes on. To go on here: {again}\n"
+                f"To stop it: pyoco-client job rm {job_id}",
+                f"表示を終了しました。job は継続しています。続きを見るには: {again}\n"
+                f"停止するには: pyoco-client job rm {job_id}",
             )
         )
         raise

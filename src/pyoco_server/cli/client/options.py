@@ -26,6 +26,7 @@ class Include(StrEnum):
 
 RunIdArgument = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="Which run.", show_default=False)]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
+JobIdArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="Which job.", show_default=False)]
 TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; the server's default tag if absent.")]
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout-sec", min=0.001, help="Wait no longer than this; the run goes on.")
@@ -38,6 +39,7 @@ RunTimeoutOption = Annotated[
 ]
 RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
 ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
+TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
 TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
 IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
 LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
@@ -59,6 +61,10 @@ def the_run(argument: str | None, option: str | None) -> str:
     if not run_id:
         raise InvalidUsage("no run is named", example=corrected([*filter(None, sys.argv[1:]), EXAMPLE_ID], replace={}))
     return checked_id("a run id", run_id, EXAMPLE_ID)
+
+
+def the_job(job_id: str) -> str:
+    return checked_id("a job id", job_id, EXAMPLE_ID)
 
 
 def checked_id(what: str, text: str, example: str) -> str:

@@ -16,6 +16,8 @@ from pyoco_server.cli.client import (
     executions,
     first_steps,
     graphs,
+    job_logs,
+    jobs,
     lists,
     logs,
     runs,
@@ -28,11 +30,11 @@ from pyoco_server.cli.client.options import EXAMPLE_ID
 from pyoco_server.cli.correction import PROGRAM
 from pyoco_server.errors import InvalidUsage
 
-ABOUT = "Example: pyoco-client submit --flow-name hello --param name=Ann --watch"
+ABOUT = "submit --flow-name hello --param name=Ann --watch"
 
 
 class Entry(NamedTuple):
-    """A command, its name, and what a person would type."""
+    """A command, its name (behind that of its group), and what a person would type."""
 
     name: str
     does: Callable[..., Any]
@@ -72,13 +74,31 @@ COMMANDS = (
     Entry("version", first_steps.version, "version"),
 )
 
-app = typer.Typer(
-    cls=LeanGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    epilog=ABOUT,
-    context_settings={"max_content_width": 100, "help_option_names": ["--help", "-h"]},
+JOB_COMMANDS = (
+    Entry("job submit", jobs.submit, "job submit --param input=data.csv --label urgent --follow"),
+    Entry("job ls", jobs.ls, "job ls --label urgent --status running"),
+    Entry("job get", jobs.get, f"job get {EXAMPLE_ID}"),
+    Entry("job logs", job_logs.logs, f"job logs {EXAMPLE_ID} --tail 100 --level WARNING"),
+    Entry("job follow", job_logs.follow, f"job follow {EXAMPLE_ID} --tail 100"),
+    Entry("job tag", jobs.tag, f"job tag {EXAMPLE_ID} add urgent"),
+    Entry("job tags", jobs.tags, "job tags urg --limit 20"),
+    Entry("job rm", jobs.rm, f"job rm {EXAMPLE_ID}"),
 )
+ALL_COMMANDS = (*COMMANDS, *JOB_COMMANDS)
+
+
+def _group(example: str) -> typer.Typer:
+    return typer.Typer(
+        cls=LeanGroup,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        epilog=f"Example: {PROGRAM} {example}",
+        context_settings={"max_content_width": 100, "help_option_names": ["--help", "-h"]},
+    )
+
+
+app = _group(ABOUT)
+job = _group(JOB_COMMANDS[0].example)
 
 
 def _show_version(wanted: bool) -> None:
@@ -101,15 +121,27 @@ def client(
     ctx.obj = Where(server=server, api_key=api_key, token=token)
 
 
+@job.callback()
+def jobs_of_a_server() -> None:
+    """Have jobs done: submit, list, show, label and remove them; read and follow what they write."""
+
+
+def _put(group: typer.Typer, entry: Entry) -> None:
+    group.command(entry.name.split()[-1], cls=LeanCommand, epilog=f"Example: {PROGRAM} {entry.example}")(entry.does)
+
+
 for _entry in COMMANDS:
-    app.command(_entry.name, cls=LeanCommand, epilog=f"Example: {PROGRAM} {_entry.example}")(_entry.does)
+    _put(app, _entry)
+for _entry in JOB_COMMANDS:
+    _put(job, _entry)
+app.add_typer(job, name="job")
 
 
 def main() -> None:
     screen.ready()
     if any(word.encode(errors="ignore").decode() != word for word in sys.argv):
         # Halves of characters: what was typed is not in the encoding of the locale.
-        output.complain(InvalidUsage("the command line is not UTF-8", example=ABOUT.removeprefix("Example: ")))
+        output.complain(InvalidUsage("the command line is not UTF-8", example=f"{PROGRAM} {ABOUT}"))
         raise SystemExit(output.USER_CAN_MEND)
     # Who is told to end puts the terminal in order first, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import RawIOBase
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import typer
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client.render import STYLES, Row
-from pyoco_server.cli.plain import document
+from pyoco_server.cli.plain import document, lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +23,34 @@ if TYPE_CHECKING:
 
 def write(text: str) -> None:
     """A line of output; a reader that has gone away has had enough, and that is no failure."""
-    try:
+    with _read_by_somebody():
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
+
+
+def bytes_of_others() -> IO[bytes]:
+    """Standard output for bytes: as they are for a program, without what steers a terminal for a person."""
+    return cast("IO[bytes]", _Bytes())
+
+
+class _Bytes(RawIOBase):
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace") if sys.stdout.isatty() else None
+
+    def write(self, piece: Any) -> int:
+        with _read_by_somebody():
+            if self._decoder is None:
+                sys.stdout.buffer.write(piece)
+            else:
+                sys.stdout.write(lines(self._decoder.decode(piece)))
+            sys.stdout.flush()
+        return len(piece)
+
+
+@contextmanager
+def _read_by_somebody() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         # Whatever is still buffered goes nowhere, or the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

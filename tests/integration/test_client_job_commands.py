@@ -1,0 +1,435 @@
+"""`pyoco-client job …`: what the commands ask a server, and what they show of its answers, kind or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client.program import app
+from pyoco_server.cli.correction import PROGRAM
+from support.programs import client
+from support.stand_in import Events, NoContent, Refusal, StandIn, stand_in
+from support.terminal import Terminal
+
+ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+AT = "2026-01-01T00:00:{:06.3f}Z"
+HOSTILE = "\x1b]0;owned\x07[red]日本語[/red]"
+JOB: dict[str, Any] = {
+    "id": ID,
+    "status": "pending",
+    "flow": "main",
+    "tag": "default",
+    "createdAt": AT.format(0),
+    "startedAt": None,
+    "completedAt": None,
+    "tags": ["urgent", HOSTILE],
+    "attempt": 0,
+}
+ENDED = JOB | {"status": "completed", "startedAt": AT.format(1), "completedAt": AT.format(3.5), "attempt": 1}
+FAILED = ENDED | {"status": "failed", "error": "load: no such\nfile"}
+
+
+def entry(number: int, message: str, level: str = "INFO", task: str | None = "load") -> dict[str, Any]:
+    told = {"timestamp": AT.format(number), "message": message, "n": number, "task": task, "level": level}
+    return told | {"stream": "stdout", "attempt": 1}
+
+
+ENTRIES = [entry(1, "begun"), entry(2, HOSTILE, "ERROR"), entry(3, "not of a task", "DEBUG", None)]
+SHOWN = [
+    f"{AT.format(1)} load begun",
+    f"{AT.format(2)} load \ufffd]0;owned\ufffd[red]日本語[/red]",
+    f"{AT.format(3)} - not of a task",
+]
+
+
+def stream(status: str | None = "completed", entries: list[dict[str, Any]] = ENTRIES) -> Events:
+    lines = tuple(("logEntry", one) for one in entries)
+    return Events((*lines, ("end", {"status": status})) if status else lines, stays_open=status is None)
+
+
+@pytest.fixture(autouse=True)
+def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    answers = {
+        "/jobs": JOB,
+        f"/jobs/{ID}": ENDED,
+        f"/jobs/{ID}/logs": {"entries": ENTRIES, "nextToken": "t-4", "complete": True},
+        f"/jobs/{ID}/logs/stream": stream(),
+        f"/jobs/{ID}/tags": ["urgent", HOSTILE],
+        f"/jobs/{ID}/tags/a%2Fb": NoContent(),
+        "/tags": {"tags": [{"tag": HOSTILE, "count": 2}, {"tag": "urgent", "count": 12}]},
+    }
+    with stand_in(answers) as there:
+        monkeypatch.setenv("PYOCO_SERVER", there.address)
+        yield there
+
+
+def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", [PROGRAM, "job", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        output.run(app, PROGRAM)
+    return ended.value.code
+
+
+def where(server: StandIn) -> dict[str, str]:
+    return {"PYOCO_SERVER": server.address}
+
+
+def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
+    return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
+
+
+def test_a_submit_sends_what_was_typed_and_shows_the_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
+
+    code = end(monkeypatch, "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
+
+    assert code == 0
+    assert server.asked == [("POST", "/jobs")]
+    assert json.loads(server.bodies[0]) == {
+        "parameters": {"a": 1, "b": "two"},
+        "tags": ["urgent", "a,b"],
+        "flow": "report",
+        "tag": "gpu",
+        "timeout_sec": 60.0,
+    }
+    assert json.loads(capsys.readouterr().out) == JOB
+
+
+def test_a_submit_as_status_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "submit", "-o", "status") == 0
+    assert capsys.readouterr().out == f"{ID} pending\n"
+
+
+def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    code = end(monkeypatch, "submit", "--follow")
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert said.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
+    assert said.err == f"submitted: {ID}\n"
+
+
+@pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
+def test_a_job_that_failed_fails_the_command_that_followed_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+) -> None:
+    server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
+
+    assert end(monkeypatch, *command) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
+
+
+def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    code = end(monkeypatch, "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert [json.loads(line) for line in said.out.splitlines()] == ENTRIES
+    assert said.err == f"job {ID} completed in 2.5s\n"
+    assert server.asked[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
+
+
+def test_on_a_terminal_levels_have_colours_and_what_others_wrote_does_not_steer_it(
+    server: StandIn, tmp_path: Path
+) -> None:
+    with on_terminal(server, tmp_path, "follow", ID) as terminal:
+        code, drawn = terminal.end()
+
+    assert code == 0
+    assert re.search(r"\x1b\[31m\ufffd\]0;owned\ufffd\[red\]日本語\[/red\]\x1b\[0m", drawn)
+    assert re.search(r"\x1b\[36mload \x1b\[0m", drawn)
+    assert "\x1b]0;" not in drawn
+    assert drawn.splitlines()[-1] == f"job {ID} completed in 2.5s"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
+    server: StandIn, tmp_path: Path, number: signal.Signals
+) -> None:
+    server.answers[f"/jobs/{ID}/logs/stream"] = stream(None)
+
+    with client("job", "follow", ID, cwd=tmp_path, env=where(server)) as program:
+        program.out.wait_for("not of a task")
+        program.signal(number)
+        code = program.exit_code()
+
+    assert code == 130
+    assert program.err.all() == [
+        f"no longer following; the job goes on. To go on here: pyoco-client job follow {ID} --after 3",
+        f"To stop it: pyoco-client job rm {ID}",
+    ]
+    assert ("DELETE", f"/jobs/{ID}") not in server.asked
+
+
+def test_following_goes_on_at_the_place_that_was_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "follow", ID, "--after", "3") == 0
+    assert server.headers[0]["Last-Event-ID"] == "3"
+    assert end(monkeypatch, "follow", ID, "--after", "３") == 1
+    assert "is not a place" in capsys.readouterr().err
+
+
+def test_words_for_people_are_in_their_language(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
+    server.answers[f"/jobs/{ID}"] = NoContent()
+
+    assert end(monkeypatch, "rm", ID) == 0
+    assert capsys.readouterr().err == f"削除しました: {ID}\n"
+
+
+def test_a_list_is_a_table_for_people_with_the_newest_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers["/jobs"] = {"jobs": [JOB, FAILED]}
+
+    code = end(monkeypatch, "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
+
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert head.split() == ["JOB_ID", "STATUS", "FLOW", "TAG", "CREATED", "TOOK", "LABELS", "ERROR"]
+    assert first.startswith(f"{ID}  pending")
+    assert "2.5s" in second
+    assert "\x1b" not in first
+    assert server.asked == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
+
+
+def test_a_list_as_json_is_what_the_server_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
+
+    assert end(monkeypatch, "ls", "--limit", "2", "-o", "json") == 0
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"jobs": [JOB, FAILED]}
+    assert "\x1b" not in said
+    # As many were wanted as came: the next page is nobody's business.
+    assert len(server.asked) == 1
+
+
+def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) -> None:
+    server.answers["/jobs"] = {"jobs": [FAILED]}
+
+    with on_terminal(server, tmp_path, "ls") as terminal:
+        _, drawn = terminal.end()
+
+    assert re.search(r"\x1b\[1;31mfailed", drawn)
+    assert "\x1b]0;" not in drawn
+
+
+def test_a_job_is_shown_with_what_is_known_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
+
+    assert end(monkeypatch, "get", ID) == 0
+    facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.replace(":  ", ": ").splitlines())
+    assert {name: value.strip() for name, value in facts.items()}.items() >= {
+        "status": "failed",
+        "parameters": '{"input": "data.csv"}',
+        "took": "2.5s",
+        "limit": "1m00s",
+        "error": "load: no such file",
+    }.items()
+
+
+def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
+
+    code = end(monkeypatch, "logs", ID, "--since", "t-1", "--level", "ERROR")
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert said.out.splitlines() == SHOWN * 2
+    assert said.err == f"the job goes on; to go on here: pyoco-client job logs {ID} --since t-4\n"
+    path = f"/jobs/{ID}/logs?sinceToken="
+    assert [asked for _, asked in server.asked] == [
+        f"{path}t-1&limit=10000&level=ERROR",
+        f"{path}t-4&limit=10000&level=ERROR",
+    ]
+
+
+def test_a_tail_is_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
+
+    assert end(monkeypatch, "logs", ID, "--tail", "3", "-o", "json") == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ENTRIES
+    assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
+
+
+def test_a_log_as_text_goes_to_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
+) -> None:
+    server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
+    path = tmp_path / "job.log"
+
+    code = end(monkeypatch, "logs", ID, "--text", str(path))
+
+    assert code == 0
+    assert path.read_bytes() == b"begun\n\x1b[2Jdone\n"
+    assert json.loads(capsys.readouterr().out) == {
+        "bytes_written": 15,
+        "size_bytes": 15,
+        "complete": None,
+        "path": str(path),
+    }
+
+
+def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_terminal(
+    server: StandIn, tmp_path: Path
+) -> None:
+    server.answers[f"/jobs/{ID}/logs"] = f"begun\n{HOSTILE}\n"
+
+    with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=where(server)) as program:
+        code = program.exit_code()
+    with on_terminal(server, tmp_path, "logs", ID, "--text", "-") as terminal:
+        _, drawn = terminal.end()
+
+    assert (code, program.out.all()) == (0, ["begun", HOSTILE])
+    assert drawn.splitlines() == ["begun", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "example"),
+    [
+        (["--tail", "5"], "--text brings the whole log; --tail chooses from it", f"job logs {ID} --text job.log"),
+        (["--since", "t"], "--text brings the whole log; --since chooses from it", f"job logs {ID} --text job.log"),
+    ],
+)
+def test_what_chooses_lines_does_not_go_with_the_whole_log(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    words: list[str],
+    said: str,
+    example: str,
+) -> None:
+    assert end(monkeypatch, "logs", ID, "--text", "job.log", *words) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert f"example: pyoco-client {example}" in told
+    assert server.asked == []
+
+
+def test_a_file_that_cannot_be_written_is_told_with_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
+) -> None:
+    assert end(monkeypatch, "logs", ID, "--text", str(tmp_path)) == 1
+    told = capsys.readouterr().err
+    assert "Is a directory" in told
+    assert f"example: pyoco-client job logs {ID} --text {ID}.log" in told
+
+
+def test_labels_are_put_on_taken_off_and_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "tag", ID, "ls") == 0
+    assert capsys.readouterr().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
+    assert end(monkeypatch, "tag", ID, "add", "urgent", "b", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == ["urgent", HOSTILE]
+    assert end(monkeypatch, "tag", ID, "rm", "a/b") == 0
+
+    path = f"/jobs/{ID}/tags"
+    assert server.asked[1:4] == [("POST", path), ("POST", path), ("GET", path)]
+    assert [json.loads(body) for body in server.bodies[1:3]] == [{"tag": "urgent"}, {"tag": "b"}]
+    assert server.asked[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "example"),
+    [
+        (["add"], "add needs a label", f"job tag {ID} add urgent"),
+        (["ls", "urgent"], "ls takes no label", f"job tag {ID} ls"),
+        (["rm", ".."], "'..' is not a label", f"job tag {ID} rm urgent"),
+        (["put", "urgent"], "'put' is not one of add, rm, ls", f"job tag {ID} add urgent"),
+    ],
+)
+def test_a_slip_in_labelling_is_told_with_what_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: StandIn,
+    words: list[str],
+    said: str,
+    example: str,
+) -> None:
+    assert end(monkeypatch, "tag", ID, *words) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert f"example: pyoco-client {example}" in told
+    assert server.asked == []
+
+
+def test_labels_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "tags", "urg", "--limit", "5") == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["JOBS", "2", "12"]
+    assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
+
+
+def test_jobs_are_removed_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    other = ID.replace("0190", "0191")
+    server.answers |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
+
+    assert end(monkeypatch, "rm", ID, other) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
+    assert server.asked == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
+
+
+@pytest.mark.parametrize("command", [["get"], ["logs"], ["follow"], ["rm"], ["tag"]])
+def test_what_is_no_id_reaches_no_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+) -> None:
+    more = ["ls"] if command == ["tag"] else []
+
+    assert end(monkeypatch, *command, "../runs", *more) == 1
+    told = capsys.readouterr().err
+    assert "'../runs' is not a job id" in told
+    assert f"example: pyoco-client job {command[0]} {ID}" in told
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("command", [["get", ID], ["follow", ID], ["logs", ID], ["logs", ID, "--text", "-"]])
+def test_what_the_server_refuses_is_told_with_its_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+) -> None:
+    refusal = Refusal(404, "ERR-PYOCO-0005", f"job {ID} is not there", hint="Check the id.")
+    server.answers |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
+
+    assert end(monkeypatch, *command) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err.splitlines()) == (
+        "",
+        [f"error: job {ID} is not there [ERR-PYOCO-0005]", "hint: Check the id."],
+    )
