@@ -8,26 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.log_parts import NumberedLine as NumberedLine
 from pyoco_server.application.ports import LogStore, StoredChunk
 from pyoco_server.application.watcher import Watcher
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
-from pyoco_server.runlog.lines import LogLine
 from pyoco_server.runlog.tokens import START, Place
 
 # A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
 PAGE_BYTES = 4 * 1024 * 1024
-
-
-class NumberedLine(NamedTuple):
-    """A line with its number in the log and the attempt that wrote it."""
-
-    number: int
-    attempt: int
-    line: LogLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

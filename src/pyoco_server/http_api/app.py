@@ -16,6 +16,7 @@ from pyoco_server.http_api import guard, health, problems, reference
 from pyoco_server.http_api.dialects.executions import claim_routes as claims
 from pyoco_server.http_api.dialects.executions import event_routes as executions_events
 from pyoco_server.http_api.dialects.executions import routes as executions
+from pyoco_server.http_api.dialects.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
@@ -37,6 +38,7 @@ WITH_ROUTES = (
     executions,
     executions_events,
     claims,
+    jobs_streams,
     workers,
     wheels,
     dlq,

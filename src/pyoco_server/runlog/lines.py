@@ -15,6 +15,7 @@ Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "logging", "output", "pyoco")
 LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_SEVERITY: dict[Level, int] = {level: severity for severity, level in enumerate(LEVELS)}
 
 
 class LogLine(NamedTuple):
@@ -29,6 +30,26 @@ class LogLine(NamedTuple):
     stream: Stream
     level: Level
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFilter:
+    """Which lines: those of one task, and those of a level or a more severe one; None: of any."""
+
+    task: str | None = None
+    level: Level | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        return self.task is None and self.level is None
+
+    def takes(self, line: LogLine) -> bool:
+        if self.task is not None and line.task != self.task:
+            return False
+        return self.level is None or _SEVERITY[line.level] >= _SEVERITY[self.level]
+
+
+ALL_LINES = LineFilter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
