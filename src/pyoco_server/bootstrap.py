@@ -41,6 +41,7 @@ from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.keyring import Keyring
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
+from pyoco_server.application.log_feed import LogFeed
 from pyoco_server.application.ports import Clock
 from pyoco_server.application.rescue import Rescue
 from pyoco_server.application.stores import Stores
@@ -102,6 +103,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         caretaker=caretaker,
                         fleet=fleet,
                         watches=watches,
+                        log_feed=LogFeed(stores, watches, config),
                         live=live,
                         desk=desk,
                         claims=claims,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.written import Writer
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.cli import output
@@ -20,6 +19,7 @@ from support.broker import Broker
 from support.gateways import gateway_settings
 from support.hand import Hand
 from support.samples import new_run_id
+from support.written import Writer
 
 AT = "2023-11-14T22:13:20.250Z"
 

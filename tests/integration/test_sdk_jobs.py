@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.written import Writer, numbered
 
 from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
@@ -30,6 +29,7 @@ from support.samples import new_run_id
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
 from support.twins import Kind, Twin
+from support.written import Writer, numbered
 
 KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
 

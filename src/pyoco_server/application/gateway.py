@@ -21,6 +21,7 @@ from pyoco_server.application.handle import Handled
 from pyoco_server.application.indexing import IndexFollower
 from pyoco_server.application.labels import add_label, remove_label
 from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC, HEAVY_LISTS, Lists
+from pyoco_server.application.log_feed import LogFeed
 from pyoco_server.application.ports import LiveCommits, RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
@@ -45,6 +46,7 @@ class Gateway:
     caretaker: Caretaker
     fleet: FleetView
     watches: Watches
+    log_feed: LogFeed
     live: LiveCommits
     desk: Desk
     claims: Claims

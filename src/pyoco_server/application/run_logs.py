@@ -9,29 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.log_parts import NumberedLine as NumberedLine
 from pyoco_server.application.log_search import chunk_with, in_lines
 from pyoco_server.application.ports import LogStore, StoredChunk
 from pyoco_server.application.watcher import Watcher
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
-from pyoco_server.runlog.lines import ALL_LINES, LineFilter, LogLine
+from pyoco_server.runlog.lines import ALL_LINES, LineFilter
 from pyoco_server.runlog.tokens import START, Place
 
 # A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
 PAGE_BYTES = 4 * 1024 * 1024
 # And where lines are chosen, behind so many chunks: a run that prints now and then has one chunk for each line.
 SEARCHED_CHUNKS = 1000
-
-
-class NumberedLine(NamedTuple):
-    """A line with its number in the log and the attempt that wrote it."""
-
-    number: int
-    attempt: int
-    line: LogLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,13 +47,20 @@ class Ends(Protocol):
     def end(self) -> None: ...
 
 
+class Hears(Ends, Protocol):
+    """Whoever is told of a run: what is new, and now and then that all is as it was."""
+
+    def offer(self, view: View) -> None: ...
+    def beat(self, view: View, *, away: bool) -> None: ...
+
+
 class Channel:
     """One run that is watched here: what is known of it, and who wants to know."""
 
     def __init__(self, run_id: RunId) -> None:
         self.run_id = run_id
         self.users = 0
-        self.watchers: set[Watcher] = set()
+        self.watchers: set[Hears] = set()
         self.opening = asyncio.Lock()
         self.stop_listening: Callable[[], None] | None = None
         self.execution: Execution | None = None
@@ -144,6 +151,24 @@ class Watches:
             watcher.end()
         return watcher
 
+    async def attach(self, run_id: RunId, listener: Hears) -> tuple[View, Callable[[], None]]:
+        """Tell one who speaks for many, each of whom counts elsewhere: the run as it is, and what ends the telling."""
+        self._check_open()
+        channel = self._join(run_id)
+        try:
+            view = await self._present(channel, None)
+        except BaseException:
+            self._part(channel)
+            raise
+        channel.watchers.add(listener)
+
+        def detach() -> None:
+            if listener in channel.watchers:
+                channel.watchers.discard(listener)
+                self._part(channel)
+
+        return view, detach
+
     def close(self) -> None:
         """End every stream and open no more: the gateway stops."""
         self._closed = True
@@ -175,26 +200,35 @@ class Watches:
 
     # --- channels come and go ---------------------------------------------------------------------------------------
 
-    def _check_room(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise NatsUnavailable("the gateway is stopping; ask another one, or this one again in a moment")
+
+    def _check_room(self) -> None:
+        self._check_open()
         if self.open_count >= self._max_watchers:
             raise TooManyWatchers(f"{self.open_count} streams are open on this gateway, which is its limit")
 
     def _enter(self, run_id: RunId) -> Channel:
         self._check_room()
-        channel = self._channels.get(run_id)
-        if channel is None:
-            channel = self._channels[run_id] = Channel(run_id)
-        channel.users += 1
         self.open_count += 1
-        return channel
+        return self._join(run_id)
 
     def _leave(self, channel: Channel, watcher: Watcher | None = None) -> None:
         if watcher is not None:
             channel.watchers.discard(watcher)
-        channel.users -= 1
         self.open_count -= 1
+        self._part(channel)
+
+    def _join(self, run_id: RunId) -> Channel:
+        channel = self._channels.get(run_id)
+        if channel is None:
+            channel = self._channels[run_id] = Channel(run_id)
+        channel.users += 1
+        return channel
+
+    def _part(self, channel: Channel) -> None:
+        channel.users -= 1
         if not channel.users:
             self._drop(channel)
 

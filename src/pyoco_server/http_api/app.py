@@ -18,6 +18,7 @@ from pyoco_server.http_api.dialects.executions import event_routes as executions
 from pyoco_server.http_api.dialects.executions import routes as executions
 from pyoco_server.http_api.dialects.jobs import log_routes as jobs_logs
 from pyoco_server.http_api.dialects.jobs import routes as jobs
+from pyoco_server.http_api.dialects.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.dialects.jobs import tag_routes as jobs_tags
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
@@ -43,6 +44,7 @@ WITH_ROUTES = (
     jobs,
     jobs_tags,
     jobs_logs,
+    jobs_streams,
     workers,
     wheels,
     dlq,

@@ -16,6 +16,7 @@ from pyoco_server.application.fleet_view import FleetView
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.indexing import Failing, IndexFollower
 from pyoco_server.application.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
+from pyoco_server.application.log_feed import LogFeed
 from pyoco_server.application.ports import (
     IndexPosition,
     JobQuery,
@@ -45,13 +46,15 @@ def world() -> World:
 
 def gateway_of(world: World) -> Gateway:
     follower = IndexFollower(world.live_feed, world.index, world.truth.clock)
+    watches = Watches(world.stores, world.live, world.config)
     return Gateway(
         stores=world.stores,
         index=world.index,
         follower=follower,
         caretaker=world.caretaker,
         fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
-        watches=Watches(world.stores, world.live, world.config),
+        watches=watches,
+        log_feed=LogFeed(world.stores, watches, world.config),
         live=world.live,
         desk=Desk(world.stores),
         claims=Claims(world.index, follower, world.stores.clock),

@@ -1,0 +1,216 @@
+"""Tells what runs write to all who follow their logs, pushed by the store; it keeps no queue for anybody.
+
+    first follower ─▶ the run's channel: word of chunks, word of the run's end ─────────────────┐
+                                                                                                ▼ look again
+    follower: a place ──▶ the chunk behind it: kept by the hub, being read for others, or read now ──▶ its next lines
+
+All who follow a log share one channel: one subscription, one listener to the run's end. Each chunk is read once for all
+who are at the same place, and made into bytes once. A follower is a place in the log and nothing else: one that is slow
+finds the chunk behind its place in the store, however long it took. Word of a chunk is only a hint. The end is told
+when the run was seen to be over before a look that found nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from pyoco_server.application.log_channel import KEPT_WEIGHT, Kept, LogChannel
+from pyoco_server.application.log_parts import CutChunk, Stretch
+from pyoco_server.application.log_places import place_of_last, settled
+from pyoco_server.application.stores import Stores
+from pyoco_server.application.watch import PATIENCE_SEC, Watches
+from pyoco_server.application.watcher import View
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.execution.ids import RunId
+from pyoco_server.runlog.lines import ALL_LINES, LineFilter
+from pyoco_server.runlog.tokens import START, Place
+
+logger = logging.getLogger(__name__)
+
+# After a look that failed; the return of the broker is told, other troubles are not.
+AGAIN_SEC = 1.0
+
+
+class Sign(Enum):
+    """What a follower is told when there are no lines to tell."""
+
+    ALIVE = "alive"
+    OVER = "over"
+    STOPPED = "stopped"
+
+
+class Follower:
+    """One who follows a log: a place in it. To be asked for what is next until it says that this was all."""
+
+    def __init__(
+        self,
+        channel: LogChannel,
+        place: Place,
+        only: LineFilter,
+        *,
+        heartbeat_sec: float,
+        left: Callable[[Follower], None],
+    ) -> None:
+        self.place = place
+        """Where it stands: behind what it was told last."""
+        self._channel = channel
+        self._only = only
+        self._heartbeat_sec = heartbeat_sec
+        self._left: Callable[[Follower], None] | None = left
+        self._ended = False
+        self._news = asyncio.Event()
+        self._beat_at = asyncio.get_running_loop().time() + heartbeat_sec
+
+    @property
+    def view(self) -> View:
+        """The run as it was seen last."""
+        return self._channel.seen
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def end(self) -> None:
+        """No more than what was handed out already."""
+        self._ended = True
+        self._news.set()
+
+    def close(self) -> None:
+        """Free what this one has; may be called twice."""
+        self._ended = True
+        if self._left is not None:
+            left, self._left = self._left, None
+            left(self)
+
+    async def next(self) -> Stretch | Sign:
+        """The next lines as soon as there are some, or a sign: of life, of the run's end, of the gateway's."""
+        told = await self._next()
+        self._beat_at = asyncio.get_running_loop().time() + self._heartbeat_sec
+        return told
+
+    async def _next(self) -> Stretch | Sign:
+        while not self._ended:
+            self._news.clear()
+            is_over = self._channel.is_over  # before the lines: an end that is seen has all of them
+            try:
+                chunk = await self._channel.behind(self.place.sequence)
+            except NatsUnavailable as away:
+                logger.debug("a follower waits", extra={"run_id": self._channel.run_id, "error": away.detail})
+                if not await self._heard_something(AGAIN_SEC):
+                    return Sign.ALIVE
+                continue
+            if chunk is not None:
+                stretch = self._take(chunk)
+                if stretch.lines:
+                    return stretch
+                if self._is_due():  # lines that nobody chose, for long
+                    return Sign.ALIVE
+            elif is_over:
+                return Sign.OVER
+            elif not await self._heard_something():
+                return Sign.ALIVE
+        return Sign.STOPPED
+
+    def _take(self, chunk: CutChunk) -> Stretch:
+        part, first = chunk.part_at(self.place.line), self.place.line
+        self.place = Place(max(first, part.following.line), part.following.sequence)
+        return Stretch(part, first, self._only)
+
+    def _is_due(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._beat_at
+
+    async def _heard_something(self, at_most_sec: float | None = None) -> bool:
+        """Wait for news (or so long); False when it is time for a sign of life."""
+        until = self._beat_at
+        if at_most_sec is not None:
+            until = min(until, asyncio.get_running_loop().time() + at_most_sec)
+        try:
+            async with asyncio.timeout_at(until):
+                await self._news.wait()
+        except TimeoutError:
+            return not self._is_due()
+        return True
+
+
+class LogFeed:
+    """The hub of a gateway for those who follow logs. It counts nobody: whoever opens a stream sees to its limits."""
+
+    def __init__(self, stores: Stores, watches: Watches, config: NatsBackendConfig) -> None:
+        self._stores = stores
+        self._watches = watches
+        self._heartbeat_sec = config.http_watch_heartbeat_sec
+        self._kept = Kept(KEPT_WEIGHT)
+        self._channels: dict[RunId, LogChannel] = {}
+
+    async def follow(
+        self,
+        run_id: RunId,
+        *,
+        sees: str | None,
+        place: Place = START,
+        tail: int | None = None,
+        only: LineFilter = ALL_LINES,
+    ) -> Follower:
+        """Somebody who is told what the run writes from a place on, or the last `tail` lines first.
+
+        `RunNotFound` where the caller sees no such run.
+        """
+        channel = self._enter(run_id)
+        try:
+            place = await self._first_place(channel, sees, place, tail)
+        except BaseException:
+            self._leave(channel)
+            raise
+        follower = Follower(
+            channel, place, only, heartbeat_sec=self._heartbeat_sec, left=lambda gone: self._leave(channel, gone)
+        )
+        channel.followers.add(follower)
+        if channel.is_ended:
+            follower.end()
+        return follower
+
+    async def _first_place(self, channel: LogChannel, sees: str | None, place: Place, tail: int | None) -> Place:
+        run_id, logs = channel.run_id, self._stores.logs
+        try:
+            async with asyncio.timeout(PATIENCE_SEC):
+                async with channel.opening:
+                    if not channel.has_begun:
+                        await self._begin(channel)
+                channel.check(sees)
+                return await (settled(logs, run_id, place) if tail is None else place_of_last(logs, run_id, tail))
+        except TimeoutError as error:
+            raise NatsUnavailable("nats does not answer in time") from error
+
+    async def _begin(self, channel: LogChannel) -> None:
+        view, detach = await self._watches.attach(channel.run_id, channel)
+        channel.leave.append(detach)
+        try:
+            if not view.is_terminal:
+                channel.leave.append(await self._stores.logs.listen(channel.run_id, channel.look_again))
+        except BaseException:
+            channel.close()
+            raise
+        if channel.view is None or channel.view.version < view.version:
+            channel.view = view
+        channel.has_begun = True
+
+    def _enter(self, run_id: RunId) -> LogChannel:
+        channel = self._channels.get(run_id)
+        if channel is None or channel.is_ended:
+            channel = self._channels[run_id] = LogChannel(run_id, self._stores.logs, self._kept)
+        channel.users += 1
+        return channel
+
+    def _leave(self, channel: LogChannel, follower: Follower | None = None) -> None:
+        if follower is not None:
+            channel.followers.discard(follower)
+        channel.users -= 1
+        if channel.users:
+            return
+        channel.close()
+        if self._channels.get(channel.run_id) is channel:
+            self._kept.forget(channel.run_id)
+            del self._channels[channel.run_id]

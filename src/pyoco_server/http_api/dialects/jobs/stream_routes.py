@@ -1,0 +1,145 @@
+"""`GET /jobs/{id}/logs/stream`: what a job writes, line by line as it is stored, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.access.scopes import Scope
+from pyoco_server.application.gateway import Gateway
+from pyoco_server.application.log_feed import Follower, Sign
+from pyoco_server.errors import InvalidLogQuery
+from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, RunId, parse_run_id
+from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
+from pyoco_server.http_api import sse
+from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dialects.jobs import telling
+from pyoco_server.http_api.dialects.jobs.shown import status_of
+from pyoco_server.http_api.guard import needs
+from pyoco_server.http_api.problems import job_failures
+from pyoco_server.runlog import tokens
+from pyoco_server.runlog.lines import Level, LineFilter
+from pyoco_server.runlog.tokens import START, Place
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+JobIdPath = Annotated[str, Path(alias="id", description="The job's id, as given at submit.")]
+
+EXAMPLE = """\
+retry: 2000
+
+id: 2.0
+event: logEntry
+data: {"timestamp":"2026-02-18T12:00:10.000Z","message":"Step 2 complete.","n":1,"task":"fit","level":"INFO", …}
+
+: alive
+
+id: 3.87.end
+event: end
+data: {"status":"completed"}
+"""
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": (
+            "Events `logEntry`, one per line, with an `id` to go on from; comments show life. When the job is over, "
+            "and all its lines are told, `end` says how it ended, and the stream closes."
+        ),
+        "content": {sse.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
+    },
+    204: {"description": "The job is over and the caller was told so: a browser does not connect again."},
+    **job_failures(404, 422, 503),
+}
+
+
+class StreamQuery(BaseModel):
+    """Which lines. A name that is not here is refused: a misspelled filter would give a wrong log."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    since_token: str | None = Field(
+        default=None, alias="sinceToken", description="Go on here: a `nextToken` of this log. Absent: from the start."
+    )
+    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with the last so many lines.")
+    task: str | None = Field(
+        default=None, min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task."
+    )
+    level: Level | None = Field(default=None, description="Only lines of this level or a more severe one.")
+
+    def place(self, run_id: RunId) -> Place:
+        """Where to begin, if not so many lines before the end."""
+        if self.tail is not None and self.since_token is not None:
+            raise InvalidLogQuery("tail and sinceToken: one of them; who has a token knows where to go on")
+        return tokens.decode(self.since_token, run_id) if self.since_token else START
+
+
+class _Events:
+    """What one follower is told, as server-sent events. It counts as a stream until it is closed."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._follower: Follower | None = None
+        self._is_ended = False
+        gateway.watches.enter(self)
+
+    async def open(self, run_id: RunId, *, sees: str | None, place: Place, tail: int | None, only: LineFilter) -> None:
+        try:
+            self._follower = await self._gateway.log_feed.follow(run_id, sees=sees, place=place, tail=tail, only=only)
+        finally:
+            if self._follower is None:
+                self.close()
+
+    async def next(self) -> bytes | None:
+        if self._is_ended or self._follower is None:
+            return None
+        told = await self._follower.next()
+        match told:
+            case Sign.STOPPED:
+                return None
+            case Sign.ALIVE:
+                return sse.comment("alive")
+            case Sign.OVER:
+                self._is_ended = True
+                return telling.end_event(status_of(self._follower.view.plain), self._follower.place)
+            case _:
+                return telling.log_events(told)
+
+    def end(self) -> None:
+        self._is_ended = True
+        if self._follower is not None:
+            self._follower.end()
+
+    def close(self) -> None:
+        self._gateway.watches.leave(self)
+        if self._follower is not None:
+            self._follower.close()
+
+
+@router.get("/{id}/logs/stream", response_class=Response, responses=ANSWERS, dependencies=[given_once(InvalidLogQuery)])
+@needs(Scope.RUNS_READ)
+async def follow_job_log(
+    job_id: JobIdPath,
+    gateway: GatewayDep,
+    caller: CallerDep,
+    query: Annotated[StreamQuery, Query()],
+    last_event_id: Annotated[
+        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+    ] = None,
+) -> Response:
+    """Follow what a job writes, from its first line or from any other, until the job is over."""
+    run_id, place = parse_run_id(job_id), query.place(parse_run_id(job_id))
+    had = telling.heard(last_event_id)
+    if had is not None and had.end:
+        snapshot = await gateway.get_snapshot(run_id, sees=caller.sees)
+        if snapshot["status"] in TERMINAL_RUN_STATUSES:
+            return Response(status_code=204)
+    events = _Events(gateway)
+    await events.open(
+        run_id,
+        sees=caller.sees,
+        place=place if had is None else had.place,
+        tail=query.tail if had is None else None,  # a browser that comes back asks for the same as before
+        only=LineFilter(task=query.task, level=query.level),
+    )
+    return sse.EventStream(events)

@@ -1,0 +1,99 @@
+"""What the streams of a job say, as bytes: server-sent events, and frames of a WebSocket. Pure.
+
+An event's id is a place in the log: the number of the line to read next, and the sequence of the last chunk that was
+read to its end. Both are the log's own, so an id is good at every gateway and after every restart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from pyoco_server.application.log_parts import Stretch
+from pyoco_server.application.watcher import View
+from pyoco_server.errors import PyocoError
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_api import sse
+from pyoco_server.http_api.dialects.jobs.shown import entry_out, job_out
+from pyoco_server.runlog import tokens
+from pyoco_server.runlog.tokens import Place
+
+_ID = re.compile(r"(?P<line>[1-9][0-9]{0,15})\.(?P<sequence>0|[1-9][0-9]{0,15})(?P<end>\.end)?", re.ASCII)
+# JSON may have them as they are, but many a reader takes them for the end of a line.
+_LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+
+
+class Heard(NamedTuple):
+    """What a reader has: all before a place, and perhaps (`end`) that it was all."""
+
+    place: Place
+    end: bool
+
+
+def heard(event_id: str | None) -> Heard | None:
+    """What somebody has who was told the event with this id; None for what is no id of ours, as if none was given."""
+    found = _ID.fullmatch(event_id or "")
+    if found is None:
+        return None
+    return Heard(Place(int(found["line"]), int(found["sequence"])), found["end"] is not None)
+
+
+def log_events(stretch: Stretch) -> bytes:
+    """Lines as events; made once for all who are told the same ones."""
+    return stretch.once("events", _log_events)
+
+
+def end_event(status: str, place: Place) -> bytes:
+    """The last event: the job is over, and these were all of its lines."""
+    return sse.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
+
+
+def log_frame(stretch: Stretch, run_id: RunId) -> str:
+    """Lines as one frame; made once for all who are told the same ones."""
+
+    def make(told: Stretch) -> str:
+        entries = [entry_out(line) for line in told.lines]
+        return frame("log", entries=entries, nextToken=tokens.encode(told.part.following, run_id))
+
+    return stretch.once("frame", make)
+
+
+def status_frame(view: View) -> str:
+    """The job as it was seen; made once for all who watch it."""
+    return view.once("jobs.status", _status_frame).decode()
+
+
+def error_frame(error: PyocoError) -> str:
+    return frame("error", code=error.code, detail=error.detail, hint=error.hint)
+
+
+def frame(kind: str, **facts: Any) -> str:
+    """One frame as it is sent."""
+    return _encoded(kind, facts).decode()
+
+
+def _encoded(kind: str, facts: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"type": kind, **facts})
+
+
+def _status_frame(view: View) -> bytes:
+    return _encoded("status", {"job": job_out(view.plain, parameters=False)})
+
+
+def _log_events(stretch: Stretch) -> bytes:
+    part = stretch.part
+    told = b"".join(
+        sse.event("logEntry", orjson.dumps(entry_out(line)), _event_id(part.behind(line.number)))
+        for line in stretch.lines
+    )
+    for sign, escaped in _LINE_BREAKS:
+        if sign in told:
+            told = told.replace(sign, escaped)
+    return told
+
+
+def _event_id(place: Place) -> str:
+    return f"{place.line}.{place.sequence}"

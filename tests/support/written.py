@@ -1,0 +1,34 @@
+"""Somebody who writes the log of a run, chunk by chunk, as a worker does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoco_server.application.ports import LogStore, Stored
+from pyoco_server.execution.ids import RunId
+from pyoco_server.runlog.lines import Level, LogChunk, LogLine, chunk_of
+
+AT = 1_700_000_000.25
+
+
+class Writer:
+    """Appends to the end of one log, which nobody else writes."""
+
+    def __init__(self, logs: LogStore, run_id: RunId) -> None:
+        self._logs = logs
+        self._run_id = run_id
+        self._behind: LogChunk | None = None
+        self._sequence = 0
+
+    async def write(self, *texts: str, task: str | None = "load", level: Level = "INFO", attempt: int = 1) -> None:
+        """One chunk of these lines."""
+        lines = [LogLine(AT, task, "stdout", level, text) for text in texts]
+        chunk = chunk_of(lines, attempt=attempt, behind=self._behind, sequence=self._sequence)
+        stored = await self._logs.append(self._run_id, chunk, after=self._sequence)
+        assert isinstance(stored, Stored)
+        self._behind, self._sequence = chunk, stored.version
+
+
+def numbered(first: int, last: int) -> Iterable[str]:
+    """Lines whose text is their own number in the log."""
+    return [str(number) for number in range(first, last + 1)]
