@@ -31,6 +31,8 @@ class Scale:
     cancels: int = 12
     stream_events: int = 120
     log_lines: int = 200_000
+    watchers: int = 100
+    watched_sec: int = 10
     raw_commands: int = 4000
     claims_waited_for: int = 60
     claims: int = 1000
@@ -54,6 +56,8 @@ QUICK = Scale(
     cancels=2,
     stream_events=30,
     log_lines=40_000,
+    watchers=20,
+    watched_sec=3,
     raw_commands=1000,
     claims_waited_for=15,
     claims=200,
