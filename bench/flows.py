@@ -62,6 +62,16 @@ def _print_until_cancelled(ctx: Any) -> str:
     return "printed to the end"
 
 
+def _print_evenly(ctx: Any) -> int:
+    """A line at a time, each of which says when it was printed."""
+    never, began = threading.Event(), time.monotonic()
+    count, per_sec = int(ctx.params["lines"]), float(ctx.params["per_sec"])
+    for number in range(count):
+        never.wait(max(0.0, began + number / per_sec - time.monotonic()))
+        print(f"line {number:06d} printed at {time.time():.6f}")
+    return count
+
+
 def _step(name: str, body: Callable[[Any], Any]) -> TaskWrapper:
     def run(ctx: Any) -> Any:
         return body(ctx)
@@ -100,6 +110,10 @@ def _prints() -> Flow:
     return _chain("prints", _step("prints", _print_lines))
 
 
+def _ticks() -> Flow:
+    return _chain("ticks", _step("ticks", _print_evenly))
+
+
 def _loud() -> Flow:
     return _chain("loud", _step("loud", _print_until_cancelled), _step("after", _increment))
 
@@ -111,6 +125,7 @@ FLOWS: dict[str, Callable[[], Flow]] = {
     "sleeper": _sleeper,
     "prints": _prints,
     "loud": _loud,
+    "ticks": _ticks,
 }
 
 

@@ -1,8 +1,9 @@
 """The parts of a round: which stack is started for which rows; each part is the same for both sides."""
 
 import time
+from dataclasses import asdict
 
-from bench import limits, measures, run_logs, streams
+from bench import limits, measures, run_logs, streams, ways
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.execution_parts import EXECUTION_PARTS
@@ -174,6 +175,18 @@ def log_reads(bench: Bench, stack: Stack) -> None:
             bench.add(stack.name, f"logs.read.{row}", value)
 
 
+def watching(bench: Bench, stack: Stack) -> None:
+    """Ours only: the ways in which a log can be followed, beside each other."""
+    if stack.name != "ours":
+        return
+    with bench.journal.step(stack.name, "ways to watch"), bench.started(stack, "interval", DEFAULT_TAGS):
+        costs = ways.compare(stack, watchers=bench.scale.watchers, seconds=bench.scale.watched_sec)
+        for way, cost in costs.items():
+            figures = {"cpu": cost} if isinstance(cost, float) else asdict(cost)
+            for figure, value in figures.items():
+                bench.add(stack.name, f"ways.{way}.{figure}", value)
+
+
 def _can_run(bench: Bench, stack: Stack) -> bool:
     if not stack.can_run:
         bench.journal.note(
@@ -215,6 +228,7 @@ PARTS: dict[str, Part] = {
     "sse": sse,
     "logs": logs,
     "log_reads": log_reads,
+    "ways": watching,
     "access": access,
     "wheels": wheels,
     **EXECUTION_PARTS,

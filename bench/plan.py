@@ -32,6 +32,8 @@ class Scale:
     stream_events: int = 120
     log_lines: int = 200_000
     log_reads: int = 200
+    watchers: int = 100
+    watched_sec: int = 10
     raw_commands: int = 4000
     claims_waited_for: int = 60
     claims: int = 1000
@@ -57,6 +59,8 @@ QUICK = Scale(
     stream_events=30,
     log_lines=40_000,
     log_reads=40,
+    watchers=20,
+    watched_sec=3,
     raw_commands=1000,
     claims_waited_for=15,
     claims=200,

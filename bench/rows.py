@@ -12,6 +12,7 @@ from bench.row import (
     times_the_peer,
 )
 from bench.tag_rows import tag_rows
+from bench.ways_rows import way_rows
 
 LIST_SIZES = (100, 10_000, 100_000)
 FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}
@@ -32,6 +33,7 @@ MORE_FILTER_WORDS = {
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
     ours = [*_stream_rows(), *_log_rows(), *_access_rows(), *_wheel_rows(), *execution_rows(), *tag_rows()]
+    ours = [*_stream_rows(), *_log_rows(), *way_rows(), *_access_rows(), *_wheel_rows(), *execution_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 

@@ -45,6 +45,11 @@ class Stack(ABC):
         self._gateway = self._launch(sync, worker_tags)
         wait_until_healthy(self.port, "/health", self._gateway, timeout_sec=START_TIMEOUT_SEC)
 
+    @property
+    def gateway_pid(self) -> int:
+        assert self._gateway is not None
+        return self._gateway.pid
+
     def start_worker(self, tags: Sequence[str] = DEFAULT_TAGS) -> None:
         number = len(self._workers) + 1
         self._workers.append(self._launch_worker(tags, f"bench-{number}"))
