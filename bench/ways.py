@@ -57,7 +57,8 @@ class Cost:
     cpu: float
 
 
-Watch = Callable[[int, str, Seen], Awaitable[None]]
+Watch = Callable[[int, str, Seen, float], Awaitable[None]]
+"""Watches a job's log to its end; the last is the watcher's place among all of them, from 0 to 1."""
 
 
 def compare(stack: Stack, *, watchers: int, seconds: int) -> dict[str, Cost | float]:
@@ -78,7 +79,7 @@ async def _measure(stack: Stack, watch: Watch | None, *, watchers: int, seconds:
         if watch is None:
             await asyncio.to_thread(_finished, stack.port, job_id)
         else:
-            await asyncio.gather(*(watch(stack.port, job_id, seen) for _ in range(watchers)))
+            await asyncio.gather(*(watch(stack.port, job_id, seen, number / watchers) for number in range(watchers)))
         took, used = time.perf_counter() - began, _cpu_sec(stack.gateway_pid) - before
     if seen.lines != watchers * count:
         raise StepFailed(f"{watchers} watchers of {count} lines saw {seen.lines} of them")
@@ -121,7 +122,8 @@ def _cpu_sec(pid: int) -> float:
 def _polling(every_sec: float, wait_sec: int = 0) -> Watch:
     """Ask for what is new again and again; with `wait_sec` the gateway holds an answer back until there is some."""
 
-    async def watch(port: int, job_id: str, seen: Seen) -> None:
+    async def watch(port: int, job_id: str, seen: Seen, place: float) -> None:
+        await asyncio.sleep(place * every_sec)  # people do not look all at the same moment
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         token = ""
         try:
@@ -143,7 +145,7 @@ def _polling(every_sec: float, wait_sec: int = 0) -> Watch:
     return watch
 
 
-async def _sse(port: int, job_id: str, seen: Seen) -> None:
+async def _sse(port: int, job_id: str, seen: Seen, _: float) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     seen.requests += 1
     try:
@@ -157,7 +159,7 @@ async def _sse(port: int, job_id: str, seen: Seen) -> None:
         writer.close()
 
 
-async def _websocket(port: int, job_id: str, seen: Seen) -> None:
+async def _websocket(port: int, job_id: str, seen: Seen, _: float) -> None:
     seen.requests += 1
     async with connect(f"ws://127.0.0.1:{port}/jobs/{job_id}/ws", compression=None, proxy=None) as socket:
         async for message in socket:
