@@ -220,6 +220,7 @@ class NatsBackendConfig:
     http_api_key_header: str = _setting("X-API-Key", HEADER, "Request header that carries the API key.")
     auth_kv_bucket: str = _setting("pyoco_auth", NAME, "Bucket of API key records; keys are never stored in clear.")
     auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
+    tickets_kv_bucket: str = _setting("pyoco_tickets", NAME, "Bucket of tickets for WebSockets; never in clear.")
     jwt_issuer: str = _setting("", ANY_TEXT, "The issuer (iss) whose tokens are believed.")
     jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
     jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")

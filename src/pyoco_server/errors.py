@@ -522,6 +522,16 @@ class NodeNotFound(PyocoError):
     hint_ja = "node は GET /executions/{executionId} で確認できます。open graph の node は start 後に存在します。"
 
 
+class InvalidTicket(PyocoError):
+    """invalid ticket"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0065", "MSG-PYOCO-0065", Kind.UNAUTHENTICATED
+    code = "INVALID_TICKET"
+    message_ja = "チケットが無効です"
+    hint = "Ask for a new one with POST /jobs/{id}/ws-ticket and use it at once: it works once, for 30 seconds."
+    hint_ja = "POST /jobs/{id}/ws-ticket で新しく取得し、すぐに使ってください。有効なのは 1 回、30 秒間です。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

@@ -17,13 +17,14 @@ from pyoco_server.http_api.dialects.executions import claim_routes as claims
 from pyoco_server.http_api.dialects.executions import event_routes as executions_events
 from pyoco_server.http_api.dialects.executions import routes as executions
 from pyoco_server.http_api.dialects.jobs import stream_routes as jobs_streams
+from pyoco_server.http_api.dialects.jobs import ws_routes as jobs_sockets
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
-from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.edge import BodyLimit, HiddenTicket, OwnPagesOnly, RequestId
 from pyoco_server.http_api.resources import dlq, graphs, metrics, wheels, workers
 from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.http_api.timing import HttpTimes, Timing
@@ -39,6 +40,7 @@ WITH_ROUTES = (
     executions_events,
     claims,
     jobs_streams,
+    jobs_sockets,
     workers,
     wheels,
     dlq,
@@ -81,6 +83,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
     app.add_middleware(OwnPagesOnly)
+    app.add_middleware(HiddenTicket)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     app.state.http_times = HttpTimes()
     app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)
