@@ -212,7 +212,9 @@ class NatsBackendConfig:
     http_max_body_bytes: int = _setting(
         MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
     )
-    http_max_watchers: int = _setting(5000, _whole(0), "Most streams of GET /runs/{run_id}/watch open at a time.")
+    http_max_watchers: int = _setting(
+        5000, _whole(0), "Most streams open at a time: of runs, events and logs, and WebSockets."
+    )
     http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.", unit="s")
     http_auth_mode: str = _setting(
         "none", AUTH_MODE, "Who may call: everybody, holders of an API key, of a bearer token (JWT), or of either."

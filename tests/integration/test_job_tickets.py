@@ -183,7 +183,6 @@ async def test_where_everybody_may_come_a_ticket_is_given_and_not_needed(broker:
     async with listening(gateway_settings(broker.url, tmp_path)) as gateway:
         run_id = RunId(await submit(gateway.client))
         ticket = await ticket_for(gateway, run_id)
-        shown: dict[str, Any]
-        for shown in ({}, {"ticket": ticket}, {"ticket": ticket}, {"ticket": "nonsense"}):
-            async with joined(gateway, run_id, **shown) as socket:
+        for shown in (ticket, ticket, "nonsense", ""):
+            async with joined(gateway, run_id, ticket=shown) as socket:
                 assert (await heard(socket, "status"))["job"]["id"] == run_id

@@ -19,6 +19,7 @@ from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.socket_wire import SOCKETS, BoundedSocket
+from pyoco_server.http_api.wire import BoundedHttp
 
 PATIENCE_SEC = 20.0
 
@@ -79,7 +80,9 @@ class Gateway:
 class _Server(uvicorn.Server):
     def __init__(self, app: Any) -> None:
         super().__init__(
-            uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, **SOCKETS)
+            uvicorn.Config(
+                app, http=BoundedHttp, log_config=None, access_log=False, timeout_graceful_shutdown=10, **SOCKETS
+            )
         )
         self.ready = asyncio.Event()
 
