@@ -25,6 +25,7 @@ from pyoco_server.adapters.memory.log_store import MemoryLogStore
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
+from pyoco_server.adapters.memory.tickets import MemoryTickets
 from pyoco_server.adapters.memory.wheel_history import MemoryWheelHistory
 from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
 from pyoco_server.application.ports import LoadedSnapshot, SnapshotSeen
@@ -181,6 +182,7 @@ class SharedStores:
             wheel_history=MemoryWheelHistory(),
             graphs=MemoryGraphStore(),
             idempotency=MemoryIdempotency(),
+            tickets=MemoryTickets(),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

@@ -24,6 +24,7 @@ from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
+from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
@@ -171,6 +172,7 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
         wheel_history=JetStreamWheelHistory(connection, config, facts),
         graphs=JetStreamGraphStore(connection, config, facts),
         idempotency=JetStreamIdempotency(connection, config, facts),
+        tickets=JetStreamTickets(connection, config, facts),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

@@ -213,7 +213,9 @@ class NatsBackendConfig:
     http_max_body_bytes: int = _setting(
         MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
     )
-    http_max_watchers: int = _setting(5000, _whole(0), "Most streams of GET /runs/{run_id}/watch open at a time.")
+    http_max_watchers: int = _setting(
+        5000, _whole(0), "Most streams open at a time: of runs, events and logs, and WebSockets."
+    )
     http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.", unit="s")
     jobs_default_flow: str = _setting("main", FLOW_NAME, "Flow of a job that names none (POST /jobs).")
     http_auth_mode: str = _setting(
@@ -222,6 +224,7 @@ class NatsBackendConfig:
     http_api_key_header: str = _setting("X-API-Key", HEADER, "Request header that carries the API key.")
     auth_kv_bucket: str = _setting("pyoco_auth", NAME, "Bucket of API key records; keys are never stored in clear.")
     auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
+    tickets_kv_bucket: str = _setting("pyoco_tickets", NAME, "Bucket of tickets for WebSockets; never in clear.")
     jwt_issuer: str = _setting("", ANY_TEXT, "The issuer (iss) whose tokens are believed.")
     jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
     jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")

@@ -544,6 +544,16 @@ class PreconditionFailed(PyocoError):
     hint_ja = "If-Match を付けずに再度取得してください。現在の内容は応答の ETag で分かります。"
 
 
+class InvalidTicket(PyocoError):
+    """invalid ticket"""
+
+    err_id, msg_id, kind = "ERR-PYOCO-0062", "MSG-PYOCO-0062", Kind.UNAUTHENTICATED
+    code = "INVALID_TICKET"
+    message_ja = "チケットが無効です"
+    hint = "Ask for a new one with POST /jobs/{id}/ws-ticket and use it at once: it works once, for 30 seconds."
+    hint_ja = "POST /jobs/{id}/ws-ticket で新しく取得し、すぐに使ってください。有効なのは 1 回、30 秒間です。"
+
+
 class InternalError(PyocoError):
     """internal error"""
 

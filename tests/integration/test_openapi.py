@@ -27,6 +27,8 @@ from support.served import served
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [
     "GET /health",
+    "GET /jobs/{id}/logs/stream",
+    "POST /jobs/{id}/ws-ticket",
     "POST /runs",
     "POST /runs/yaml",
     "GET /runs",

@@ -26,6 +26,7 @@ GUARDED = (
     "wheel_history",
     "graphs",
     "idempotency",
+    "tickets",
 )
 
 

@@ -11,13 +11,14 @@ import uvicorn
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.socket_wire import SOCKETS
 
 START_SEC = 20.0
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: NatsBackendConfig, listener: socket.socket) -> None:
-        super().__init__(uvicorn.Config(create_app(config), log_config=None, access_log=False))
+        super().__init__(uvicorn.Config(create_app(config), log_config=None, access_log=False, **SOCKETS))
         self.ready = threading.Event()
         self._listener = listener
 

@@ -19,6 +19,7 @@ from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
+from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
 from pyoco_server.adapters.jetstream.topology import ensure_resources
 from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
@@ -34,6 +35,7 @@ from pyoco_server.adapters.memory.log_store import MemoryLogStore
 from pyoco_server.adapters.memory.registry import MemoryRegistry
 from pyoco_server.adapters.memory.signals import MemorySignals
 from pyoco_server.adapters.memory.snapshots import MemorySnapshots
+from pyoco_server.adapters.memory.tickets import MemoryTickets
 from pyoco_server.adapters.memory.wheel_history import MemoryWheelHistory
 from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
 from pyoco_server.adapters.system import SystemClock
@@ -49,6 +51,7 @@ from pyoco_server.application.ports import (
     LogStore,
     Signals,
     SnapshotStore,
+    TicketStore,
     WheelHistory,
     WheelStore,
     WorkerRegistry,
@@ -78,6 +81,7 @@ class Ports:
     wheel_history: WheelHistory
     graphs: GraphStore
     idempotency: IdempotencyStore
+    tickets: TicketStore
 
 
 def memory_ports() -> Ports:
@@ -97,6 +101,7 @@ def memory_ports() -> Ports:
         wheel_history=MemoryWheelHistory(),
         graphs=MemoryGraphStore(),
         idempotency=MemoryIdempotency(),
+        tickets=MemoryTickets(),
     )
 
 
@@ -127,6 +132,7 @@ async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> 
         wheel_history=JetStreamWheelHistory(connection, config, facts),
         graphs=JetStreamGraphStore(connection, config, facts),
         idempotency=JetStreamIdempotency(connection, config, facts),
+        tickets=JetStreamTickets(connection, config, facts),
     )
 
 

@@ -18,6 +18,8 @@ from pyoco_server.application.ports import IdempotencyStore
 from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.socket_wire import SOCKETS, BoundedSocket
+from pyoco_server.http_api.wire import BoundedHttp
 
 PATIENCE_SEC = 20.0
 
@@ -43,8 +45,9 @@ class Event:
 class Gateway:
     """One that listens, with what a test needs of it."""
 
-    def __init__(self, app: Any, client: httpx.AsyncClient, port: int) -> None:
+    def __init__(self, app: Any, server: uvicorn.Server, client: httpx.AsyncClient, port: int) -> None:
         self._app = app
+        self._server = server
         self.client = client
         self.port = port
 
@@ -56,6 +59,11 @@ class Gateway:
     def let_go(self) -> None:
         """As when it is told to stop."""
         self._app.state.gateway.let_go()
+
+    @property
+    def sockets(self) -> int:
+        """How many WebSockets are open, as the server sees it."""
+        return sum(isinstance(one, BoundedSocket) for one in self._server.server_state.connections)
 
     @property
     def claims(self) -> Claims:
@@ -71,7 +79,11 @@ class Gateway:
 
 class _Server(uvicorn.Server):
     def __init__(self, app: Any) -> None:
-        super().__init__(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10))
+        super().__init__(
+            uvicorn.Config(
+                app, http=BoundedHttp, log_config=None, access_log=False, timeout_graceful_shutdown=10, **SOCKETS
+            )
+        )
         self.ready = asyncio.Event()
 
     @contextmanager
@@ -97,7 +109,7 @@ async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30.0, limits=limits) as client:
             try:
-                yield Gateway(app, client, port)
+                yield Gateway(app, server, client, port)
             finally:
                 app.state.gateway.let_go()
                 server.should_exit = True

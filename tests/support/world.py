@@ -91,6 +91,7 @@ class World:
             wheel_history=ports.wheel_history,
             graphs=ports.graphs,
             idempotency=ports.idempotency,
+            tickets=ports.tickets,
             clock=clock or self.clock,
             ids=SystemIds(),
             durability="buffered",

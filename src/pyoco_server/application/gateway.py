@@ -25,6 +25,7 @@ from pyoco_server.application.log_feed import LogFeed
 from pyoco_server.application.ports import LiveCommits, RunIndex
 from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.application.submit import submit
+from pyoco_server.application.tickets import Tickets
 from pyoco_server.application.watch import Watches
 from pyoco_server.application.wheels import UPLOADS, Wheels
 from pyoco_server.application.workflow import Workflow
@@ -86,6 +87,11 @@ class Gateway:
     def graphs(self) -> Graphs:
         """Graphs by name."""
         return Graphs(stores=self.stores, flows=self.fleet.announced_flows)
+
+    @property
+    def tickets(self) -> Tickets:
+        """Tickets for those who cannot show who they are."""
+        return Tickets(store=self.stores.tickets, clock=self.stores.clock, ids=self.stores.ids)
 
     def let_go(self) -> None:
         """End the answers that would go on for as long as a run does, or wait for work: the process is to stop."""

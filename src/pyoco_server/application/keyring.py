@@ -69,6 +69,13 @@ class Keyring:
         await self._next_look()
         return self._check(text, key_id)
 
+    async def check_active(self, key_id: str) -> None:
+        """Return if that key is good, for somebody who came with it before; else as `caller_of`."""
+        if self._clock.monotonic() >= self._fresh_until or not self._is_active(key_id):
+            await self._next_look()
+            if not self._is_active(key_id):
+                raise InvalidApiKey("the API key behind this was revoked or has expired", key_id=key_id, reason="ended")
+
     async def news(self, timeout_sec: float) -> None:
         """Wait until the keys have changed, or for so long."""
         try:
@@ -94,6 +101,10 @@ class Keyring:
                 self._failing = True
             await asyncio.sleep(GAP_SEC)
             await self._until_wanted()
+
+    def _is_active(self, key_id: str) -> bool:
+        record = self._records.get(KeyId(key_id))
+        return record is not None and record.is_active(self._clock.now())
 
     def _check(self, text: str, key_id: KeyId) -> Caller:
         record = self._records.get(key_id)

@@ -18,6 +18,7 @@ from pyoco_server.application.ports import (
     LogStore,
     Signals,
     SnapshotStore,
+    TicketStore,
     WheelHistory,
     WheelStore,
     WorkerRegistry,
@@ -49,6 +50,7 @@ class Stores:
     wheel_history: WheelHistory
     graphs: GraphStore
     idempotency: IdempotencyStore
+    tickets: TicketStore
     clock: Clock
     ids: Ids
     durability: Durability

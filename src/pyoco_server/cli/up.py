@@ -28,6 +28,7 @@ from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage, NatsUnavailable
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.socket_wire import SOCKETS
 from pyoco_server.http_api.wire import BoundedHttp
 
 logger = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class _Gateway(uvicorn.Server):
             uvicorn.Config(
                 self._app,
                 http=BoundedHttp,
-                ws="none",
+                **SOCKETS,
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,

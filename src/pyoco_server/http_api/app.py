@@ -20,13 +20,14 @@ from pyoco_server.http_api.dialects.jobs import log_routes as jobs_logs
 from pyoco_server.http_api.dialects.jobs import routes as jobs
 from pyoco_server.http_api.dialects.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.dialects.jobs import tag_routes as jobs_tags
+from pyoco_server.http_api.dialects.jobs import ws_routes as jobs_sockets
 from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
 from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
 from pyoco_server.http_api.dialects.runs import routes as runs
 from pyoco_server.http_api.dialects.runs import watch_routes as watch
 from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.documented import DocumentedApp
-from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.edge import BodyLimit, HiddenTicket, OwnPagesOnly, RequestId
 from pyoco_server.http_api.resources import dlq, graphs, metrics, wheels, workers
 from pyoco_server.http_api.stopping import called_when_stopping
 from pyoco_server.http_api.timing import HttpTimes, Timing
@@ -45,6 +46,7 @@ WITH_ROUTES = (
     jobs_tags,
     jobs_logs,
     jobs_streams,
+    jobs_sockets,
     workers,
     wheels,
     dlq,
@@ -87,6 +89,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
     app.add_middleware(OwnPagesOnly)
+    app.add_middleware(HiddenTicket)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     app.state.http_times = HttpTimes()
     app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
 
 from pyoco_server.access.caller import Caller
 from pyoco_server.application.gateway import Gateway
@@ -29,12 +30,12 @@ class RawRoute(APIRoute):
         return handler
 
 
-def gateway_of(request: Request) -> Gateway:
+def gateway_of(request: HTTPConnection) -> Gateway:
     gateway: Gateway = request.app.state.gateway
     return gateway
 
 
-def origin_of(request: Request) -> Origin:
+def origin_of(request: HTTPConnection) -> Origin:
     """Who asks; the correlation id ties events, logs and answers together."""
     actor = Actor(kind="user", id=caller_of(request).name)
     return Origin(actor=actor, correlation_id=request.scope.get("correlation_id"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,7 +38,7 @@ class RequestId:
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
@@ -47,7 +48,7 @@ class RequestId:
         ours = [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
 
         async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.accept"):
                 message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
@@ -58,7 +59,8 @@ class OwnPagesOnly:
     """A browser says which page a request comes from; a page of another site may not change anything here.
 
     Without it any page in a developer's browser could submit runs to the gateway on the same machine: a plain form
-    needs nobody's permission, and the gateway reads any content type.
+    needs nobody's permission, and the gateway reads any content type. On a WebSocket such a page may not even listen:
+    what is said there it could read, as of no other answer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -68,6 +70,10 @@ class OwnPagesOnly:
         if scope["type"] == "http" and scope["method"] not in _HARMLESS and _is_of_another_site(scope["headers"]):
             await response_for(Request(scope), CrossSiteRefused())(scope, receive, send)
             return
+        if scope["type"] == "websocket" and _is_page_of_another_host(scope["headers"]):
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
+            return
         await self._app(scope, receive, send)
 
 
@@ -76,8 +82,31 @@ def _is_of_another_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     if b"sec-fetch-site" in said:
         return said[b"sec-fetch-site"] not in (b"same-origin", b"none")
     # That is sent over TLS and to the browser's own machine only; the origin also to a gateway somewhere in a network.
+    return _is_page_of_another_host(said.items())
+
+
+def _is_page_of_another_host(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """By its origin, which browsers send with every WebSocket; programs send none."""
+    said = {name: value for name, value in headers if name in (b"origin", b"host")}
     page = said.get(b"origin")
     return page is not None and page.partition(b"://")[2].lower() != said.get(b"host", b"").lower()
+
+
+class HiddenTicket:
+    """The ticket in the address of a WebSocket goes to whoever checks it, and out of the address: servers log that."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope.get("query_string"):
+            given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            tickets = [value for name, value in given if name == "ticket"]
+            if tickets:
+                # In place: the server's own scope is the one that it logs from. Of two, neither is looked at.
+                scope["ticket"] = tickets[0] if len(tickets) == 1 else ""
+                scope["query_string"] = urlencode([one for one in given if one[0] != "ticket"]).encode()
+        await self._app(scope, receive, send)
 
 
 class BodyLimit:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
@@ -21,9 +21,11 @@ from pyoco_server.access.caller import ANYONE, Caller
 from pyoco_server.access.scopes import Scope
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.application.door import Credentials, Door
+from pyoco_server.application.gateway import Gateway
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidApiKey, InvalidToken, Kind, PyocoError
+from pyoco_server.errors import InvalidApiKey, InvalidTicket, InvalidToken, Kind, PyocoError
 from pyoco_server.http_api.refusals import RefusalLog
+from pyoco_server.http_api.sockets import Socket
 
 F = TypeVar("F", bound=Callable[..., Any])
 Headers = Iterable[tuple[bytes, bytes]]
@@ -56,7 +58,7 @@ def decision_of(route: BaseRoute) -> frozenset[Scope] | None:
     return decided
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: HTTPConnection) -> Caller:
     """Who asks, as the guard found out."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
@@ -125,14 +127,16 @@ class Guard:
         caller.require(self._scopes)
         return caller
 
-    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+    async def _admitted(self, scope: Connection) -> Caller:
         try:
-            caller = await self._admit(scope)
+            return await self._admit(scope)
         except PyocoError as refusal:
             if refusal.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
                 self._log.note(refusal, self._path, scope.get("request_id"))
             raise
-        scope["caller"] = caller
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        scope["caller"] = await self._admitted(scope)
         is_whole = False
 
         async def receive_while_in() -> Message:
@@ -162,10 +166,49 @@ class Guard:
             await asyncio.gather(gone, out, return_exceptions=True)
 
 
+class SocketGuard(Guard):
+    """The same before a WebSocket, for whom a ticket for what stands in the path is as good as a header.
+
+    Whoever is not let in is told so by the code of a close. Whoever is may be put out later: the app behind finds in
+    the scope what to wait for.
+    """
+
+    async def _admit(self, scope: Connection) -> Caller:
+        gateway: Gateway = scope["app"].state.gateway
+        ticket, shown = scope.get("ticket"), self._show(scope["headers"])
+        if ticket is None:
+            return await super()._admit(scope)
+        if shown != Credentials():
+            raise InvalidTicket("send a ticket or a header, not both", reason="two credentials")
+        caller = await gateway.tickets.redeem(ticket, scope["path_params"]["id"])
+        if gateway.door is not None:
+            await gateway.door.check_again(caller)
+        caller.require(self._scopes)
+        return caller
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        try:
+            caller = scope["caller"] = await self._admitted(scope)
+        except PyocoError as refusal:
+            await Socket(receive, send).refuse(refusal)
+            return
+
+        async def until_out() -> PyocoError:
+            door: Door = scope["app"].state.gateway.door
+            shown = self._show(scope["headers"])
+            refusal = await (door.until_caller_out(caller) if shown == Credentials() else door.until_out(shown))
+            self._log.note(refusal, self._path, scope.get("request_id"))
+            return refusal
+
+        scope["until_out"] = until_out
+        await self._app(scope, receive, send)
+
+
 def _guarded(route: BaseRoute, scopes: frozenset[Scope], show: Reader, log: RefusalLog) -> BaseRoute:
     # A copy: the routes of a module belong to every app of the process, whatever its settings are.
     behind = copy.copy(route)
-    if not isinstance(behind, Route | Mount):
+    if not isinstance(behind, Route | Mount | WebSocketRoute):
         raise TypeError(f"there is no guard for a route like {route}")
-    behind.app = Guard(behind.app, behind.path, scopes, show, log)
+    kind = SocketGuard if isinstance(behind, WebSocketRoute) else Guard
+    behind.app = kind(behind.app, behind.path, scopes, show, log)
     return behind

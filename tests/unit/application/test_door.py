@@ -13,7 +13,7 @@ from pyoco_server.access.caller import Caller
 from pyoco_server.adapters.memory.key_store import MemoryKeyStore
 from pyoco_server.application.door import Credentials, Door
 from pyoco_server.application.keyring import Keyring
-from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken
+from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidTicket, InvalidToken
 from support.callers import KEY, KEY_ID, SECRET, key_record
 from support.clocks import ManualClock
 
@@ -68,3 +68,27 @@ async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_sta
     assert isinstance(refusal, InvalidApiKey)
     task.cancel()
     await asyncio.wait([task])
+
+
+async def test_who_came_with_a_ticket_is_out_when_the_key_behind_it_is_revoked() -> None:
+    store = MemoryKeyStore()
+    await store.create(key_record())
+    keyring = Keyring(store, ManualClock(), Pepper(""))
+    looking = asyncio.create_task(keyring.run())
+    try:
+        caller = await keyring.caller_of(KEY)
+        out = asyncio.create_task(Door(keyring=keyring).until_caller_out(caller))
+
+        await store.revoke(KEY_ID, 1.0)
+
+        async with asyncio.timeout(10):
+            assert isinstance(await out, InvalidApiKey)
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+async def test_who_came_with_the_ticket_of_a_token_may_stay_for_a_while(keyring: Keyring) -> None:
+    refusal = await Door(keyring=keyring, read_token=lambda _: BOB).until_caller_out(BOB, stay_sec=0.001)
+
+    assert isinstance(refusal, InvalidTicket)

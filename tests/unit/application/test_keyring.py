@@ -212,3 +212,20 @@ async def test_a_caller_waits_for_a_store_that_is_soon_back(clock: ManualClock) 
         store.away = False
 
         assert (await waiting).api_key_id == KEY_ID
+
+
+async def test_a_key_that_was_shown_before_is_asked_for_by_its_id(clock: ManualClock) -> None:
+    store = Store()
+    await store.create(key_record())
+    async with looking(store, clock) as keyring:
+        await keyring.check_active(KEY_ID)
+        looks = store.looks
+
+        await keyring.check_active(KEY_ID)
+        assert store.looks == looks  # a copy that is fresh is enough for a yes
+        await store.revoke(KEY_ID, 1.0)
+        clock.pass_time(TRUST_SEC)
+
+        for key_id in (KEY_ID, "f" * 16):
+            with pytest.raises(InvalidApiKey):
+                await keyring.check_active(key_id)

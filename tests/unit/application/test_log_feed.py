@@ -20,7 +20,7 @@ from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import Request
 from pyoco_server.runlog.lines import LineFilter
-from pyoco_server.runlog.tokens import Place
+from pyoco_server.runlog.tokens import START, Place
 from support.samples import new_run_id
 from support.world import World
 from support.written import Writer, numbered
@@ -189,7 +189,7 @@ def test_whoever_goes_on_from_any_line_is_told_the_rest_once_and_in_order(
                 had += [(line.line.text, stretch.part.behind(line.number)) for line in stretch.lines]
             assert [text for text, _ in had] == numbered(1, first - 1)
             kept = had[: min(cut, len(had))]
-            again = await feed.follow(run_id, sees=None, **({"place": kept[-1][1]} if kept else {}))
+            again = await feed.follow(run_id, sees=None, place=kept[-1][1] if kept else START)
             return [text for text, _ in kept] + await to_the_end(again), list(numbered(1, first - 1))
 
     with pytest.MonkeyPatch.context() as patch:

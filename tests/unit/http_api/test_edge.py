@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.edge import BodyLimit, OwnPagesOnly, RequestId
+from pyoco_server.http_api.edge import BodyLimit, HiddenTicket, OwnPagesOnly, RequestId
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -238,3 +238,65 @@ async def test_a_route_may_have_a_limit_of_its_own_and_no_other_has_it(method: s
     await sending(most)
     with pytest.raises(RequestTooLarge, match=f"at most {most} bytes"):
         await sending(most + 1)
+
+
+async def connected(
+    app_of: Callable[[ASGIApp], ASGIApp], *, query: bytes = b"", headers: Headers | None = None
+) -> Scope:
+    """The scope of a WebSocket as an app behind finds it, with what was sent back (`sent`)."""
+    sent: list[Message] = []
+    scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers or [], "sent": sent}
+
+    async def accept(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app_of(accept)(scope, receive, send)
+    return scope
+
+
+@pytest.mark.parametrize("page", [b"http://evil.example", b"null", b"", b"http://gateway:80"])
+async def test_a_page_of_another_site_may_not_even_listen_on_a_websocket(page: bytes) -> None:
+    # Whatever else it says: browsers always tell the origin of a page that opens one.
+    headers = [(b"host", b"gateway:8000"), (b"origin", page), (b"sec-fetch-site", b"same-origin")]
+
+    scope = await connected(OwnPagesOnly, headers=headers)
+
+    assert scope["sent"] == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("headers", [[], [(b"host", b"Gateway:8000"), (b"origin", b"https://gateway:8000")]])
+async def test_programs_and_our_own_pages_may_open_one(headers: Headers) -> None:
+    scope = await connected(OwnPagesOnly, headers=headers)
+
+    assert [message["type"] for message in scope["sent"]] == ["websocket.accept"]
+
+
+async def test_a_websocket_has_its_ids_too() -> None:
+    scope = await connected(lambda app: RequestId(app, fixed("new")), headers=[(b"x-correlation-id", b"c-1")])
+
+    assert (scope["request_id"], scope["correlation_id"]) == ("new", "c-1")
+    assert (b"x-request-id", b"new") in scope["sent"][0]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("query", "ticket", "left"),
+    [
+        (b"", None, b""),
+        (b"tail=5", None, b"tail=5"),
+        (b"ticket=abc", "abc", b""),
+        (b"tail=5&ticket=abc&logs=false", "abc", b"tail=5&logs=false"),
+        (b"%74icket=a%62c&x", "abc", b"x="),
+        (b"ticket=", "", b""),
+        (b"ticket=abc&ticket=abc", "", b""),
+    ],
+)
+async def test_a_ticket_is_taken_out_of_the_address(query: bytes, ticket: str | None, left: bytes) -> None:
+    scope = await connected(HiddenTicket, query=query)
+
+    assert (scope.get("ticket"), scope["query_string"]) == (ticket, left)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from starlette.routing import Mount
+from starlette.routing import Mount, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from pyoco_server.access.scopes import Scope
@@ -72,6 +72,21 @@ def test_a_mounted_app_needs_a_decision_too(tmp_path: Path) -> None:
 
     with pytest.raises(LookupError):
         guard.decision_of(Mount("/static", files))
+
+
+def test_a_websocket_needs_a_decision_too_and_has_a_guard_of_its_own() -> None:
+    async def talk(_socket: object) -> None: ...
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.router.routes.append(WebSocketRoute("/talk", talk))
+    with pytest.raises(LookupError, match="/talk"):
+        guard.install(app, KEYS)
+
+    guard.needs(Scope.RUNS_READ)(talk)
+    guard.install(app, KEYS)
+
+    (route,) = app.router.routes
+    assert isinstance(getattr(route, "app", None), guard.SocketGuard)
 
 
 def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None:

@@ -6,6 +6,7 @@ import base64
 from dataclasses import dataclass
 
 from pyoco_server.access.api_keys import KeyId
+from pyoco_server.access.tickets import TicketKey
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
 from pyoco_server.idempotency.keys import RecordKey
@@ -173,6 +174,13 @@ class Subjects:
     @property
     def idempotency_stream(self) -> str:
         return bucket_stream(self.config.idempotency_kv_bucket)
+
+    def ticket(self, key: TicketKey | str) -> str:
+        return bucket_key(self.config.tickets_kv_bucket, key)
+
+    @property
+    def tickets_stream(self) -> str:
+        return bucket_stream(self.config.tickets_kv_bucket)
 
     @property
     def wheels_stream(self) -> str:

@@ -32,6 +32,9 @@ DUPLICATE_WINDOW_SEC = 120
 # Batched direct gets and message TTLs came with it; an older server ignores the fields it does not know, silently.
 OLDEST_SERVER = (2, 11)
 REPLICATED_FROM = 3
+# Longer than a ticket is good for, by clocks that differ.
+TICKETS_KEPT_SEC = 60
+MOST_TICKETS = 100_000
 
 StreamConfig = dict[str, Any]
 
@@ -93,6 +96,16 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
             names.idempotency_stream,
             names.idempotency_record(">"),
             max_age=int(config.idempotency_ttl_sec * NS),
+        ),
+        # Of too many the oldest go: they are lent for a moment, and who asked for a hundred thousand uses none of them.
+        _bucket(
+            config,
+            names.tickets_stream,
+            names.ticket(">"),
+            max_age=TICKETS_KEPT_SEC * NS,
+            duplicate_window=TICKETS_KEPT_SEC * NS,  # the broker wants no longer one
+            max_msgs=MOST_TICKETS,
+            discard="old",
         ),
         _object_store(config, names.wheels_stream, config.wheel_object_store_bucket),
     )

@@ -15,6 +15,7 @@ from pyoco_server.application.ports.registries import IdempotencyStore as Idempo
 from pyoco_server.application.ports.registries import KeysPosition as KeysPosition
 from pyoco_server.application.ports.registries import KeyStore as KeyStore
 from pyoco_server.application.ports.registries import StoredRecord as StoredRecord
+from pyoco_server.application.ports.registries import TicketStore as TicketStore
 from pyoco_server.application.ports.registries import WheelHistory as WheelHistory
 from pyoco_server.application.ports.registries import WheelStore as WheelStore
 from pyoco_server.application.ports.runs import CommitHeard as CommitHeard

@@ -1,4 +1,4 @@
-"""What is kept by name: API keys, graphs, requests with a key, wheels."""
+"""What is kept by name: API keys, tickets, graphs, requests with a key, wheels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyoco_server.access.api_keys import ApiKey, KeyId
+from pyoco_server.access.tickets import Ticket, TicketKey
 from pyoco_server.graphfile.stored import StoredGraph
 from pyoco_server.idempotency.keys import RecordKey
 from pyoco_server.idempotency.record import Record
@@ -37,6 +38,16 @@ class KeyStore(Protocol):
 
     async def position(self) -> KeysPosition:
         """What the store looks like now, by the word of the broker and not of a cache."""
+
+
+class TicketStore(Protocol):
+    """The tickets that were handed out and not used yet; each by its digest, never in clear."""
+
+    async def add(self, key: TicketKey, ticket: Ticket) -> None:
+        """Keep a new ticket, for as long as one may be good for."""
+
+    async def take(self, key: TicketKey) -> Ticket | None:
+        """Give a ticket out and forget it: of all who ask for the same one, at most one gets it."""
 
 
 class GraphStore(Protocol):

@@ -14,22 +14,43 @@ from pyoco_server.http_api.problems import job_failures
 from pyoco_server.http_api.times import rfc3339
 from pyoco_server.runlog import tokens
 from pyoco_server.runlog.lines import Level, LineFilter, Stream
+from pyoco_server.runlog.tokens import START, Place
 
 
-class LogsQuery(BaseModel):
-    """Which lines. A name that is not here is refused: a misspelled filter would give a wrong log."""
+class PlaceQuery(BaseModel):
+    """Where in a log. A name that is not here is refused: a misspelled filter would give a wrong log."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     since_token: str | None = Field(
-        default=None, alias="sinceToken", description="Go on here: the `nextToken` of an earlier answer."
+        default=None, alias="sinceToken", description="Go on here: a `nextToken` of this log. Absent: from the start."
     )
-    limit: int = Field(default=1000, ge=1, le=10_000, description="At most so many lines.")
-    tail: int | None = Field(default=None, ge=1, le=10_000, description="The last so many lines instead.")
+    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with the last so many lines instead.")
+
+    def place(self, run_id: RunId) -> Place:
+        """Where to begin, if not so many lines before the end."""
+        if self.tail is not None and self.since_token is not None:
+            raise InvalidLogQuery("tail and sinceToken: one of them; a tail's own nextToken goes on behind it")
+        return tokens.decode(self.since_token, run_id) if self.since_token else START
+
+
+class LinesQuery(PlaceQuery):
+    """Which lines, from a place on."""
+
     task: str | None = Field(
         default=None, min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task."
     )
     level: Level | None = Field(default=None, description="Only lines of this level or a more severe one.")
+
+    @property
+    def only(self) -> LineFilter:
+        return LineFilter(task=self.task, level=self.level)
+
+
+class LogsQuery(LinesQuery):
+    """Which lines, and how many of them at once."""
+
+    limit: int = Field(default=1000, ge=1, le=10_000, description="At most so many lines.")
     wait_sec: float = Field(
         default=0.0,
         alias="waitSec",
@@ -41,13 +62,11 @@ class LogsQuery(BaseModel):
 
     def asked(self, run_id: RunId) -> LogQuery:
         """The same in the words of the core."""
-        if self.tail is not None and self.since_token is not None:
-            raise InvalidLogQuery("tail and sinceToken: one of them; a tail's own nextToken goes on behind it")
         return LogQuery(
-            place=tokens.decode(self.since_token, run_id) if self.since_token else tokens.START,
+            place=self.place(run_id),
             limit=self.limit,
             tail=self.tail,
-            only=LineFilter(task=self.task, level=self.level),
+            only=self.only,
             wait_sec=self.wait_sec,
         )
 

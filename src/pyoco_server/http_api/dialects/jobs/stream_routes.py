@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Header, Query, Response
 
 from pyoco_server.access.scopes import Scope
 from pyoco_server.application.gateway import Gateway
 from pyoco_server.application.log_feed import Follower, Sign
 from pyoco_server.errors import InvalidLogQuery
-from pyoco_server.execution.ids import MAX_NODE_ID_CHARS, RunId, parse_run_id
+from pyoco_server.execution.ids import RunId, parse_run_id
 from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.http_api import sse
 from pyoco_server.http_api.depends import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.dialects.jobs import telling
-from pyoco_server.http_api.dialects.jobs.shown import status_of
+from pyoco_server.http_api.dialects.jobs.log_schemas import LinesQuery
+from pyoco_server.http_api.dialects.jobs.routes import JobIdPath
+from pyoco_server.http_api.dialects.jobs.translate import status_of
 from pyoco_server.http_api.guard import needs
 from pyoco_server.http_api.problems import job_failures
-from pyoco_server.runlog import tokens
-from pyoco_server.runlog.lines import Level, LineFilter
-from pyoco_server.runlog.tokens import START, Place
+from pyoco_server.runlog.lines import LineFilter
+from pyoco_server.runlog.tokens import Place
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
-
-JobIdPath = Annotated[str, Path(alias="id", description="The job's id, as given at submit.")]
 
 EXAMPLE = """\
 retry: 2000
@@ -51,27 +49,6 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
     204: {"description": "The job is over and the caller was told so: a browser does not connect again."},
     **job_failures(404, 422, 503),
 }
-
-
-class StreamQuery(BaseModel):
-    """Which lines. A name that is not here is refused: a misspelled filter would give a wrong log."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    since_token: str | None = Field(
-        default=None, alias="sinceToken", description="Go on here: a `nextToken` of this log. Absent: from the start."
-    )
-    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with the last so many lines.")
-    task: str | None = Field(
-        default=None, min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task."
-    )
-    level: Level | None = Field(default=None, description="Only lines of this level or a more severe one.")
-
-    def place(self, run_id: RunId) -> Place:
-        """Where to begin, if not so many lines before the end."""
-        if self.tail is not None and self.since_token is not None:
-            raise InvalidLogQuery("tail and sinceToken: one of them; who has a token knows where to go on")
-        return tokens.decode(self.since_token, run_id) if self.since_token else START
 
 
 class _Events:
@@ -122,7 +99,7 @@ async def follow_job_log(
     job_id: JobIdPath,
     gateway: GatewayDep,
     caller: CallerDep,
-    query: Annotated[StreamQuery, Query()],
+    query: Annotated[LinesQuery, Query()],
     last_event_id: Annotated[
         str | None, Header(description="Go on behind this event; browsers send it by themselves.")
     ] = None,
@@ -140,6 +117,6 @@ async def follow_job_log(
         sees=caller.sees,
         place=place if had is None else had.place,
         tail=query.tail if had is None else None,  # a browser that comes back asks for the same as before
-        only=LineFilter(task=query.task, level=query.level),
+        only=query.only,
     )
     return sse.EventStream(events)

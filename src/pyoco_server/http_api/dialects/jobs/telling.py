@@ -17,7 +17,8 @@ from pyoco_server.application.watcher import View
 from pyoco_server.errors import PyocoError
 from pyoco_server.execution.ids import RunId
 from pyoco_server.http_api import sse
-from pyoco_server.http_api.dialects.jobs.shown import entry_out, job_out
+from pyoco_server.http_api.dialects.jobs.log_schemas import entry_out
+from pyoco_server.http_api.dialects.jobs.translate import job_out
 from pyoco_server.runlog import tokens
 from pyoco_server.runlog.tokens import Place
 

@@ -1,0 +1,117 @@
+"""WebSockets for any dialect: one connection, its frames sent one after the other, and the codes it is closed with.
+
+It keeps nothing for a slow reader: a frame is sent when the one before it was taken. A reader that takes none for long
+is put out. A page sees a close code only of a connection that was accepted, so whoever is refused is accepted first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import IntEnum
+
+from starlette.types import Message, Receive, Send
+
+from pyoco_server.errors import InvalidApiKey, Kind, PyocoError
+
+logger = logging.getLogger(__name__)
+
+# A reader that takes nothing for so long is not slow but gone; its connection would stay for ever.
+STALLED_SEC = 60.0
+CLOSE_SEC = 5.0
+# RFC 6455: what a close frame has room for.
+MAX_REASON_BYTES = 123
+
+
+class Code(IntEnum):
+    """Why a connection is closed; those from 4000 on are our own, with the status of HTTP behind them."""
+
+    NORMAL = 1000
+    POLICY = 1008
+    INTERNAL = 1011
+    RESTART = 1012
+    TRY_LATER = 1013
+    UNAUTHENTICATED = 4401
+    FORBIDDEN = 4403
+    NOT_FOUND = 4404
+    CONFLICT = 4409
+    INVALID = 4422
+
+
+_CODES = {
+    Kind.UNAUTHENTICATED: Code.UNAUTHENTICATED,
+    Kind.FORBIDDEN: Code.FORBIDDEN,
+    Kind.NOT_FOUND: Code.NOT_FOUND,
+    Kind.CONFLICT: Code.CONFLICT,
+    Kind.INVALID: Code.INVALID,
+    Kind.TOO_LARGE: Code.INVALID,
+    Kind.UNAVAILABLE: Code.TRY_LATER,
+}
+
+
+def code_of(error: PyocoError) -> Code:
+    """The code that tells of an error; its kind decides."""
+    return Code.UNAUTHENTICATED if isinstance(error, InvalidApiKey) else _CODES.get(error.kind, Code.INTERNAL)
+
+
+class Socket:
+    """One connection. Nothing is raised because a peer is gone: it is only that nobody listens any more."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._sending = asyncio.Lock()
+        self._is_open = False
+        self.stalled = asyncio.Event()
+        """Its reader takes nothing."""
+
+    async def accept(self) -> None:
+        await self._receive()  # that somebody wants to connect
+        await self._put({"type": "websocket.accept"})
+        self._is_open = True
+
+    async def receive(self) -> str | bytes | None:
+        """The next message; None when the peer has gone."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self._is_open = False
+            return None
+        text: str | None = message.get("text")
+        return message["bytes"] if text is None else text
+
+    async def send(self, text: str) -> bool:
+        """Send a frame as soon as those before it were taken; False when nobody takes it."""
+        async with self._sending:
+            return (
+                self._is_open
+                and not self.stalled.is_set()
+                and await self._put({"type": "websocket.send", "text": text})
+            )
+
+    async def close(self, code: Code, reason: str = "") -> None:
+        """Say why, and that this was all; may be called when the peer has gone."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        cut = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
+        await self._put({"type": "websocket.close", "code": int(code), "reason": cut}, CLOSE_SEC)
+
+    async def refuse(self, error: PyocoError) -> None:
+        """Close because of an error, of a connection that was not accepted yet too."""
+        if code_of(error) is Code.INTERNAL:
+            logger.error("a connection failed", exc_info=error, extra={"err_id": error.err_id, "msg_id": error.msg_id})
+        if not self._is_open:
+            await self.accept()
+        await self.close(code_of(error), f"{error.err_id} {error.message()}")
+
+    async def _put(self, message: Message, patience_sec: float | None = None) -> bool:
+        try:
+            async with asyncio.timeout(STALLED_SEC if patience_sec is None else patience_sec):
+                await self._send(message)
+        except TimeoutError:
+            self.stalled.set()
+            return False
+        except OSError:  # by the rules of ASGI: the connection is closed
+            self._is_open = False
+            return False
+        return True

@@ -1,0 +1,458 @@
+"""`/jobs/{id}/ws` of real gateways on a real broker: status and log down, commands up, and hostile peers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as sockets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import pytest_asyncio
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from pyoco_server.access.api_keys import key_id_in
+from pyoco_server.access.scopes import Scope
+from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.application.stores import Stores
+from pyoco_server.bootstrap import open_api_keys, open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_api import socket_wire
+from pyoco_server.http_api.dialects.jobs import session
+from support.broker import Broker
+from support.callers import hand_out, showing
+from support.gateways import gateway_settings, submit
+from support.samples import new_run_id
+from support.sockets import heard, joined, messages, say, to_the_close
+from support.streams import PATIENCE_SEC, Gateway, listening
+from support.workers import at_work
+from support.written import Writer, numbered
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+
+
+@pytest_asyncio.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
+    async with listening(config) as listens:
+        yield listens
+
+
+@pytest_asyncio.fixture
+async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
+    async with open_stores(config, name="writer of the test") as opened:
+        yield opened
+
+
+async def until_nobody_watches(gateway: Gateway) -> None:
+    async with asyncio.timeout(PATIENCE_SEC):
+        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+            await asyncio.sleep(0.01)
+
+
+def masked(opcode: int, payload: bytes = b"", *, fin: bool = True) -> bytes:
+    """A frame as a client sends it; a mask of zeros leaves the payload as it is."""
+    return bytes([(0x80 if fin else 0) | opcode, 0x80 | len(payload)]) + bytes(4) + payload
+
+
+def ping_frames(count: int) -> bytes:
+    return masked(0x9, b"x" * 100) * count
+
+
+def text_frames(count: int) -> bytes:
+    return masked(0x1, b'{"type":"ping"}') * count
+
+
+def fragments(count: int) -> bytes:
+    return masked(0x1, b"", fin=False) + masked(0x0, b"", fin=False) * count
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_is_told_with_its_log_while_it_runs_and_then_its_end(
+    gateway: Gateway, config: NatsBackendConfig, stores: Stores
+) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        first = await heard(socket, "status")
+        async with at_work(stores, config) as worker:
+            runner = await worker.executor.begun()
+            running = await heard(socket, "status")
+            runner.write(*numbered(1, 100))
+            runner.end()
+            frames, code = await to_the_close(socket)
+
+    assert first["job"]["status"] == "pending"
+    assert first["job"]["id"] == run_id
+    assert running["job"]["status"] == "running"
+    assert [frame["job"]["status"] for frame in frames if frame["type"] == "status"][-1] == "completed"
+    assert messages(frames) == numbered(1, 100)
+    assert frames[-1] == {"type": "end", "status": "completed"}
+    assert code == 1000
+    await until_nobody_watches(gateway)
+
+
+async def test_a_status_frame_has_the_job_as_it_is_shown_elsewhere(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client, params={"secret": 1}, tags=["b", "a"])
+    async with joined(gateway, run_id) as socket:
+        job = (await heard(socket, "status"))["job"]
+
+    assert {name: type(value) for name, value in job.items()} == {
+        "id": str,
+        "status": str,
+        "flow": str,
+        "tag": str,
+        "createdAt": str,
+        "startedAt": type(None),
+        "completedAt": type(None),
+        "tags": list,
+        "attempt": int,
+    }
+    assert (job["flow"], job["tags"]) == ("hello", ["b", "a"])
+
+
+async def test_a_reader_that_is_cut_goes_on_with_the_last_token_at_another_gateway(
+    broker: Broker, gateway: Gateway, stores: Stores, tmp_path: Path
+) -> None:
+    run_id = await submit(gateway.client)
+    writer = Writer(stores.logs, RunId(run_id))
+    await writer.write(*numbered(1, 3))
+    async with joined(gateway, run_id) as socket:
+        first = await heard(socket, "log")
+    await writer.write(*numbered(4, 5))
+    await gateway.client.post(f"/runs/{run_id}/cancel")
+    (tmp_path / "other").mkdir()
+    async with (
+        listening(gateway_settings(broker.url, tmp_path / "other")) as other,
+        joined(other, run_id, sinceToken=first["nextToken"]) as socket,
+    ):
+        frames, code = await to_the_close(socket)
+
+    assert messages([first, *frames]) == numbered(1, 5)
+    assert (frames[-1], code) == ({"type": "end", "status": "canceled"}, 1000)
+
+
+async def test_the_log_may_be_left_out_or_begin_at_its_tail(gateway: Gateway, stores: Stores) -> None:
+    run_id = await submit(gateway.client)
+    await Writer(stores.logs, RunId(run_id)).write(*numbered(1, 9))
+    await gateway.client.post(f"/runs/{run_id}/cancel")
+
+    async with joined(gateway, run_id, logs="false") as socket:
+        without, _ = await to_the_close(socket)
+    async with joined(gateway, run_id, tail=2) as socket:
+        tail, _ = await to_the_close(socket)
+
+    assert [frame["type"] for frame in without] == ["status", "end"]
+    assert messages(tail) == ["8", "9"]
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_ping_is_answered_and_a_cancel_cancels(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        await say(socket, type="ping")
+        assert await heard(socket, "pong") == {"type": "pong"}
+
+        await say(socket, type="cancel", reason="not needed")
+        frames, code = await to_the_close(socket)
+
+    assert (frames[-1], code) == ({"type": "end", "status": "canceled"}, 1000)
+    shown = (await gateway.client.get(f"/runs/{run_id}")).json()
+    assert (shown["status"], shown["cancel"]["reason"]) == ("CANCELLED", "not needed")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "hello",
+        "[]",
+        "null",
+        "{}",
+        '{"type":"stop"}',
+        '{"type":["ping"]}',
+        '{"type":"ping","more":1}',
+        '{"type":"cancel","reason":7}',
+        orjson.dumps({"type": "cancel", "reason": "x" * 1001}).decode(),
+        "[" * 30_000,
+        '{"type":' * 200,
+        b'{"type":"ping"}',
+    ],
+)
+async def test_a_frame_that_makes_no_sense_is_answered_and_changes_nothing(gateway: Gateway, said: str | bytes) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        await socket.send(said)
+
+        error = await heard(socket, "error")
+        await say(socket, type="ping")
+        await heard(socket, "pong")
+
+    assert set(error) == {"type", "code", "detail", "hint"}
+    assert (await gateway.client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
+
+
+async def test_whoever_makes_many_mistakes_is_put_out(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        for _ in range(session.MOST_MISTAKES + 1):
+            await socket.send("nonsense")
+
+        frames, code = await to_the_close(socket)
+
+    assert [frame["type"] for frame in frames].count("error") == session.MOST_MISTAKES + 1
+    assert code == 1008
+
+
+async def test_whoever_says_more_than_anybody_needs_is_put_out(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        for _ in range(session.MOST_FRAMES):
+            await say(socket, type="ping")
+            await heard(socket, "pong")
+        await say(socket, type="ping")
+
+        assert (await to_the_close(socket))[1] == 1008
+    await until_nobody_watches(gateway)
+
+
+@pytest.mark.parametrize(("size", "code"), [(64 * 1024 + 1, 1009), (5_000_000, 1009)])
+async def test_a_frame_that_is_too_large_is_not_read(gateway: Gateway, size: int, code: int) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        with suppress(ConnectionClosed):  # it may hear of that while it still sends
+            await socket.send("x" * size)
+
+        assert (await to_the_close(socket))[1] == code
+    await until_nobody_watches(gateway)
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: Gateway, run_id: str) -> None:
+    async with joined(gateway, run_id) as socket:
+        frames, code = await to_the_close(socket)
+
+    assert ([frame["code"] for frame in frames], code) == (["EXECUTION_NOT_FOUND"], 4404)
+    assert gateway.watches.open_count == 0
+
+
+@pytest.mark.parametrize("query", [{"tail": 0}, {"sinceToken": "x"}, {"logs": "some"}, {"limit": 3}])
+async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: dict[str, Any]) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id, **query) as socket:
+        frames, code = await to_the_close(socket)
+
+    assert ([frame["type"] for frame in frames], code) == (["error"], 4422)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1"])
+async def test_a_page_of_another_site_does_not_get_in(gateway: Gateway, origin: str) -> None:
+    run_id = await submit(gateway.client)
+
+    with pytest.raises(InvalidStatus) as refused:
+        async with joined(gateway, run_id, origin=origin):
+            pass
+
+    assert refused.value.response.status_code == 403
+
+
+async def test_a_page_of_ours_gets_in(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id, origin=f"http://127.0.0.1:{gateway.port}") as socket:
+        assert (await heard(socket, "status"))["job"]["id"] == run_id
+
+
+async def test_nothing_but_a_jobs_socket_is_a_socket(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    for path in (f"../runs/{run_id}", f"{run_id}/ws/more"):
+        with pytest.raises(InvalidStatus):
+            async with joined(gateway, path):
+                pass
+
+
+async def test_access_is_asked_for_as_elsewhere(broker: Broker, tmp_path: Path) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+    key, others = await hand_out(config), await hand_out(config, "team-b")
+    reader = await hand_out(config, "team-a", Scope.RUNS_READ)
+    writer = await hand_out(config, "team-a", Scope.RUNS_WRITE)
+    async with listening(config) as gateway:
+        gateway.client.headers.update(showing(key))
+        run_id = await submit(gateway.client)
+
+        async def code(headers: dict[str, str], **query: Any) -> int:
+            async with joined(gateway, run_id, headers=headers, **query) as socket:
+                return (await to_the_close(socket))[1]
+
+        assert await code({}) == 4401
+        assert await code(showing("pyoco_nonsense")) == 4401
+        assert await code(showing(writer)) == 4403
+        assert await code(showing(others)) == 4404
+        async with joined(gateway, run_id, headers=showing(reader)) as socket:
+            await say(socket, type="cancel")
+            error = await heard(socket, "error")
+        async with joined(gateway, run_id, headers=showing(key)) as socket:
+            await say(socket, type="cancel")
+            frames, _ = await to_the_close(socket)
+
+    assert error["code"] == "FORBIDDEN"
+    assert frames[-1]["status"] == "canceled"
+
+
+async def test_whose_key_is_revoked_is_put_out_while_others_stay(broker: Broker, tmp_path: Path) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+    key, kept = await hand_out(config), await hand_out(config)
+    async with listening(config) as gateway, open_api_keys(config) as keys:
+        gateway.client.headers.update(showing(kept))
+        run_id = await submit(gateway.client)
+        leaving = joined(gateway, run_id, headers=showing(key))
+        async with leaving as socket, joined(gateway, run_id, headers=showing(kept)) as other:
+            await heard(socket, "status")
+            revoked = key_id_in(key)
+            assert revoked is not None
+
+            await keys.revoke(revoked)
+
+            assert (await to_the_close(socket))[1] == 4401
+            await say(other, type="ping")
+            await heard(other, "pong")
+
+
+# --- limits, and the end of a gateway ---------------------------------------------------------------------------------
+
+
+async def test_more_streams_than_the_limit_are_asked_to_come_later(broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with joined(gateway, run_id) as first, joined(gateway, run_id) as second:
+            await heard(first, "status")
+
+            frames, code = await to_the_close(second)
+
+    assert ([frame["code"] for frame in frames], code) == (["TOO_MANY_WATCHERS"], 1013)
+
+
+async def test_while_the_broker_is_away_one_is_asked_to_come_later_and_who_is_in_stays(
+    broker: Broker, gateway: Gateway
+) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        await heard(socket, "status")
+        broker.kill()
+        async with joined(gateway, str(new_run_id())) as late:
+            assert (await to_the_close(late))[1] == 1013
+        await say(socket, type="cancel")
+        assert (await heard(socket, "error"))["code"] == "UNAVAILABLE"
+        broker.start()
+        await gateway.client.post(f"/runs/{run_id}/cancel")
+
+        assert (await to_the_close(socket))[0][-1] == {"type": "end", "status": "canceled"}
+
+
+async def test_a_gateway_that_stops_says_so(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket:
+        await heard(socket, "status")
+
+        gateway.let_go()
+
+        assert (await to_the_close(socket))[1] == 1012
+
+
+async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
+    config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.http_api.sockets.STALLED_SEC", 0.3)
+    monkeypatch.setattr(socket_wire.BoundedSocket, "close_patience_sec", 1.0)
+    async with listening(config, send_buffer=1 << 16) as gateway:
+        run_id = await submit(gateway.client)
+        writer = Writer(stores.logs, RunId(run_id))
+        with sockets.socket() as slow:
+            slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+            slow.setblocking(False)
+            await _shake_hands(slow, gateway.port, run_id)
+            async with joined(gateway, run_id) as quick, asyncio.timeout(PATIENCE_SEC):
+                await heard(quick, "status")
+                while gateway.watches.open_count == 2:
+                    await writer.write(*["x" * 1000] * 50)
+                    await heard(quick, "log")
+                await say(quick, type="ping")
+                await heard(quick, "pong")
+                taken = bytearray()
+                while piece := await asyncio.get_running_loop().sock_recv(slow, 1 << 16):
+                    taken += piece
+
+    assert (1008).to_bytes(2) + b"too slow" in taken
+
+
+async def test_a_reader_that_takes_not_even_its_close_is_dropped(
+    config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.http_api.sockets.STALLED_SEC", 0.1)
+    monkeypatch.setattr(socket_wire.BoundedSocket, "close_patience_sec", 0.1)
+    async with listening(config, send_buffer=1 << 16) as gateway:
+        run_id = await submit(gateway.client)
+        writer = Writer(stores.logs, RunId(run_id))
+        with sockets.socket() as slow:
+            slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+            slow.setblocking(False)
+            await _shake_hands(slow, gateway.port, run_id)
+            async with asyncio.timeout(PATIENCE_SEC):
+                while gateway.watches.open_count:
+                    await writer.write(*["x" * 1000] * 50)
+                while gateway.sockets:  # noqa: ASYNC110 - nobody tells when a connection has gone
+                    await asyncio.sleep(0.01)
+
+
+async def test_a_log_that_cannot_be_read_is_told_as_our_fault(gateway: Gateway, config: NatsBackendConfig) -> None:
+    run_id = await submit(gateway.client)
+    async with joined(gateway, run_id) as socket, await Connection.open(config, name="test") as connection:
+        await heard(socket, "status")
+
+        await connection.request(f"{config.logs_subject_prefix}.{run_id}", b"no chunk")
+
+        frames, code = await to_the_close(socket)
+    assert ([frame["code"] for frame in frames], code) == (["INTERNAL_ERROR"], 1011)
+
+
+@pytest.mark.parametrize("flood", [ping_frames(200_000), text_frames(2000), fragments(500)], ids=len)
+async def test_a_flood_of_frames_is_bounded(gateway: Gateway, flood: bytes) -> None:
+    run_id = await submit(gateway.client)
+    with sockets.socket() as hostile:
+        hostile.setblocking(False)
+        await _shake_hands(hostile, gateway.port, run_id)
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE_SEC):
+                await loop.sock_sendall(hostile, flood)
+
+        assert (await gateway.client.get("/health")).status_code == 200
+        await until_nobody_watches(gateway)
+
+
+async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(slow, ("127.0.0.1", port))
+    head = (
+        f"GET /jobs/{run_id}/ws HTTP/1.1\r\nHost: g\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    await loop.sock_sendall(slow, head.encode())
+    assert (await loop.sock_recv(slow, 12)).startswith(b"HTTP/1.1 101")
