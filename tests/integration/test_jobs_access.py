@@ -28,6 +28,8 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("GET", "/jobs/{id}", None, Scope.RUNS_READ),
     ("DELETE", "/jobs/{id}", None, Scope.RUNS_CANCEL),
     ("GET", "/jobs/{id}/logs", None, Scope.RUNS_READ),
+    ("GET", "/jobs/{id}/logs/stream", None, Scope.RUNS_READ),
+    ("POST", "/jobs/{id}/ws-ticket", None, Scope.RUNS_READ),
     ("GET", "/jobs/{id}/tags", None, Scope.RUNS_READ),
     ("POST", "/jobs/{id}/tags", {"tag": "x"}, Scope.RUNS_WRITE),
     ("DELETE", "/jobs/{id}/tags/{tag:path}", None, Scope.RUNS_WRITE),

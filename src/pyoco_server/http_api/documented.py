@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.access.scopes import Scope, in_words
 from pyoco_server.http_api.guard import decision_of
-from pyoco_server.http_api.idempotent import REPLAYED, parameters
+from pyoco_server.http_api.idempotent import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.problems import JobProblem, problem_content
 
 _REFUSALS = {
@@ -41,7 +41,7 @@ class DocumentedApp(FastAPI):
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
                     _describe(operation, scopes, route.path)
-                    if method in _CHANGING:
+                    if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
         return document
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import Request, Response
@@ -38,6 +38,7 @@ from pyoco_server.idempotency.record import Answer
 
 Digest = Callable[[], Awaitable[str]]
 Work = Callable[[Turn], Awaitable[Response]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 HEADERS = ("Idempotency-Key", "X-Idempotency-Key")
 REPLAYED = "Idempotency-Replayed"
@@ -46,6 +47,7 @@ KEPT_HEADERS = ("location", "etag")
 # A body of this size is digested within a millisecond; what takes longer must not keep all others waiting.
 QUICK_BYTES = 16 * 1024
 
+_ANEW = "__pyoco_answered_anew__"
 _NAMES = frozenset(name.lower().encode() for name in HEADERS)
 
 
@@ -139,6 +141,16 @@ def of_form(parts: Iterable[FormPart]) -> Digest:
 def no_id() -> str:
     """For work that makes nothing new."""
     return ""
+
+
+def answered_anew(endpoint: F) -> F:
+    """The endpoint has no use for a key: it changes nothing, and what it gives out must not be kept."""
+    setattr(endpoint, _ANEW, True)
+    return endpoint
+
+
+def is_answered_anew(endpoint: object) -> bool:
+    return hasattr(endpoint, _ANEW)
 
 
 def parameters(*, required: bool = False) -> list[dict[str, Any]]:

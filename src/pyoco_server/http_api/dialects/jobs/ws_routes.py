@@ -22,6 +22,7 @@ from pyoco_server.http_api.dialects.jobs.log_schemas import PlaceQuery
 from pyoco_server.http_api.dialects.jobs.routes import JobIdPath
 from pyoco_server.http_api.dialects.jobs.session import Session
 from pyoco_server.http_api.guard import caller_of, needs
+from pyoco_server.http_api.idempotent import answered_anew
 from pyoco_server.http_api.problems import describe, job_failures
 from pyoco_server.http_api.sockets import Socket
 from pyoco_server.http_api.times import rfc3339
@@ -84,6 +85,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_fai
 
 @router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS)
 @needs(Scope.RUNS_READ)
+@answered_anew
 async def hand_out_ticket(job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
     """A ticket for the WebSocket of this job: good once, for 30 seconds, at every gateway, with the caller's scopes."""
     if request.query_params:
