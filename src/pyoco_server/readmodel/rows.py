@@ -173,10 +173,10 @@ def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list
         "attempt": integer(plain.get("attempt")),
         "version": integer(plain.get("version")),
     }
-    for key in ("cancel_requested_at", "archived_at"):
-        at = number(plain.get(key))
-        if at is not None:
-            summary[key] = at
+    for key in ("cancel_requested_at", "archived_at", "timeout_sec"):
+        seconds = number(plain.get(key))
+        if seconds is not None:
+            summary[key] = seconds
     digest = text(plain.get("workflow_yaml_sha256"))
     if digest is not None:
         summary["workflow_yaml_sha256"] = digest
