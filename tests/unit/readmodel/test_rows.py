@@ -63,6 +63,13 @@ def test_cancel_and_archive_times_are_in_the_summary_once_they_are_set() -> None
     assert (summary["cancel_requested_at"], summary["archived_at"], row.archived) == (5.0, 9.0, True)
 
 
+def test_the_time_that_a_run_may_take_is_in_the_summary_when_it_was_given_one() -> None:
+    given, without = (RunRow.of(seen({"timeout_sec": seconds})) for seconds in (2.5, None))
+
+    assert orjson.loads(given.summary)["timeout_sec"] == 2.5
+    assert "timeout_sec" not in orjson.loads(without.summary)
+
+
 def test_a_long_error_is_cut_in_the_summary() -> None:
     row = RunRow.of(seen({"status": "FAILED", "error": "é" * 9000}))
 

@@ -82,9 +82,9 @@ class DrawerChanges:
         if before.shelf != after.shelf and not after.archived:
             self.moves.append((of_shelf(after.shelf), of_shelf(before.shelf), order_of(run_id)))
 
-    def _differ(self, run: bytes, before: set[int], after: set[int]) -> None:
-        self.removals += [(drawer, run) for drawer in before - after]
-        self.puts += [(drawer, run) for drawer in after - before]
+    def _differ(self, run: bytes, before: list[int], after: list[int]) -> None:
+        self.removals += [(drawer, run) for drawer in before if drawer not in after]
+        self.puts += [(drawer, run) for drawer in after if drawer not in before]
 
 
 class _Drawers:
@@ -94,12 +94,12 @@ class _Drawers:
         self._writer = writer
         self._known: dict[tuple[str, str], int] = {}
 
-    def of(self, filing: Filing | None) -> set[int]:
-        """Those that a run filed like this is in."""
+    def of(self, filing: Filing | None) -> list[int]:
+        """Those that a run filed like this is in, each once."""
         if filing is None or filing.archived:
-            return set()
+            return []
         labels = self._labels(filing.family) if filing.labels is None else filing.labels
-        return {of_shelf(filing.shelf), *(self._drawer((filing.tenant_id, label)) for label in labels)}
+        return [of_shelf(filing.shelf), *[self._drawer((filing.tenant_id, label)) for label in labels]]
 
     def _labels(self, family: int) -> Iterable[str]:
         (terms,) = self._writer.execute(_TERMS, (family,)).fetchone()

@@ -38,13 +38,23 @@ id: 3.87.end
 event: end
 data: {"status":"completed"}
 """
+# Of one event, as those tools want it that know streams.
+EVENT = {
+    "type": "object",
+    "required": ["event", "id", "data"],
+    "properties": {
+        "event": {"enum": ["logEntry", "end"]},
+        "id": {"type": "string", "description": "A place in the log; `Last-Event-ID` goes on behind it."},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": (
             "Events `logEntry`, one per line, with an `id` to go on from; comments show life. When the job is over, "
             "and all its lines are told, `end` says how it ended, and the stream closes."
         ),
-        "content": {sse.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
+        "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
     },
     204: {"description": "The job is over and the caller was told so: a browser does not connect again."},
     **job_failures(404, 422, 503),
