@@ -138,7 +138,7 @@ def test_every_answer_is_one_that_the_document_promises(
     method, path = name.split(" ")
     operation = document[path][method]
     # The stream of the run that waits would end with the patience of the one who asks, and so would its log.
-    there = runs[1:] if path.endswith(("/watch", "/logs")) else runs
+    there = runs[1:] if path.endswith(("/watch", "/logs", "/stream")) else runs
     ids = st.fixed_dictionaries(
         {
             "run_id": st.sampled_from([None, *there]),
