@@ -1,4 +1,4 @@
-"""The picture of the ways to watch: a bar for every figure, as long as the figure says, in a file that browsers read."""
+"""The picture of the ways to watch: a bar for every figure, as long as it says, in a file that browsers read."""
 
 import json
 from pathlib import Path
