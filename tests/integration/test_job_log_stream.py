@@ -183,6 +183,21 @@ async def test_of_a_log_only_the_tail_or_what_fits_is_told(gateway: Gateway, sto
     assert await told(task="fit", level="ERROR") == []
 
 
+async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_none(
+    gateway: Gateway, stores: Stores
+) -> None:
+    run_id = await submit(gateway.client)
+    writer = Writer(stores.logs, RunId(run_id))
+    await writer.write(*numbered(1, 3))
+    async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream", params={"tail": 2}) as answer:
+        place = await anext(line async for line in answer.aiter_lines() if line.startswith("id: "))
+    await writer.write(*numbered(4, 9))
+    await finish(gateway, run_id)
+
+    async with following(gateway.client, run_id, headers={"Last-Event-ID": place[4:]}, tail=2) as events:
+        assert messages(await all_of(events)) == numbered(2, 9)
+
+
 @pytest.mark.parametrize("damaged", ["x", "0.1", "1", "1.2.3", "01.1", "9" * 40, "1.1.END", "²"])
 async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway, stores: Stores, damaged: str) -> None:
     run_id = await submit(gateway.client)

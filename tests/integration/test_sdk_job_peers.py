@@ -99,6 +99,14 @@ def test_over_a_restart_no_line_is_lost_and_none_comes_twice(kind: Kind, cut: bo
     assert [asked.headers.get("last-event-id") for asked in peer.asked[:4]] == [None, "p-2", "p-2", "p-2"]
 
 
+def test_who_is_cut_off_before_the_first_line_goes_on_where_the_stream_began(kind: Kind) -> None:
+    with Peer(Stream([b"id: p-0\n\n"]), Stream([line(1), the_end()]), SHOWN) as peer:
+        numbers, _ = followed(kind, peer, tail=10)
+
+    assert numbers == [1]
+    assert [asked.headers.get("last-event-id") for asked in peer.asked[:2]] == [None, "p-0"]
+
+
 def test_whoever_comes_behind_the_end_learns_how_the_job_ended_all_the_same(kind: Kind) -> None:
     with Peer(OVER, SHOWN) as peer:
         numbers, status = followed(kind, peer, since_token="p-end")

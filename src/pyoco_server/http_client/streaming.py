@@ -103,6 +103,9 @@ class Stream(ABC):
             except (EventTooLong, ValueError, RecursionError) as error:
                 yield Close()
                 raise answers.broken_stream(response, str(error)) from error
+            place = parser.last_event_id  # that of the opening too, before there is any event
+            if place.isascii() and place.isprintable():  # anything else cannot be sent back in a header
+                self.last_event_id = place
             self.retry_sec = parser.retry_sec if parser.retry_sec is not None else self.retry_sec
             for event in events:
                 if event is not None:
@@ -116,8 +119,6 @@ class Stream(ABC):
         if not isinstance(data, dict):
             raise ValueError("an event's data is not a JSON object")  # noqa: TRY004 - as any other unreadable event
         self.heard = True
-        if event.id.isascii() and event.id.isprintable():  # anything else cannot be sent back in a header
-            self.last_event_id = event.id
         return self.read(event, data)
 
     def life(self) -> None:

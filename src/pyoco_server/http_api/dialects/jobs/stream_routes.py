@@ -67,6 +67,7 @@ class _Events:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._follower: Follower | None = None
+        self._opening = b""
         self._is_ended = False
         gateway.watches.enter(self)
 
@@ -76,10 +77,16 @@ class _Events:
         finally:
             if self._follower is None:
                 self.close()
+        if tail is not None:
+            # Where the tail began: who is cut off before its first line must not be told a later tail.
+            self._opening = telling.place_event(self._follower.place)
 
     async def next(self) -> bytes | None:
         if self._is_ended or self._follower is None:
             return None
+        if self._opening:
+            opening, self._opening = self._opening, b""
+            return opening
         told = await self._follower.next()
         match told:
             case Sign.STOPPED:

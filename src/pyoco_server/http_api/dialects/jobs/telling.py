@@ -47,6 +47,11 @@ def log_events(stretch: Stretch) -> bytes:
     return stretch.once("events", _log_events)
 
 
+def place_event(place: Place) -> bytes:
+    """An id without an event: a reader notes it, and is told nothing."""
+    return b"id: %b\n\n" % _event_id(place).encode()
+
+
 def end_event(status: str, place: Place) -> bytes:
     """The last event: the job is over, and these were all of its lines."""
     return sse.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
