@@ -112,6 +112,10 @@ class LogChannel:
             leave()
         self.leave.clear()
 
+    def at_hand(self, after: int) -> CutChunk | None:
+        """The chunk behind a sequence, if it was read already."""
+        return self._kept.get(self.run_id, after)
+
     async def behind(self, after: int) -> CutChunk | None:
         """The chunk behind a sequence, None where a look that began after this was asked for has found none.
 

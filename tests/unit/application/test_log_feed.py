@@ -245,6 +245,50 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_made_once_per_f
     assert world.faults.calls.count("snapshots.load") == 1
 
 
+async def test_one_who_is_behind_is_told_at_once_what_others_have_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_feed, "PART_LINES", 4)
+    run_id, writer = await begun(world)
+    for number in range(1, 8):
+        await writer.write(str(number))
+    async with feeding(world) as (feed, _):
+        first, late = await feed.follow(run_id, sees=None), await feed.follow(run_id, sees=None)
+        for number in range(1, 7):
+            assert await texts(first) == [str(number)]
+
+        pieces = []
+        while late.place.line < 7:
+            stretch = await told(late)
+            assert isinstance(stretch, Stretch)
+            pieces.append([line.line.text for some in late.with_more(stretch) for line in some.lines])
+
+        # As much as is told in one piece, and no further than somebody has read.
+        assert pieces == [["1", "2", "3", "4"], ["5", "6"]]
+        assert await texts(late) == ["7"]
+
+
+@pytest.mark.parametrize("is_crowd", [False, True])
+async def test_of_a_crowd_each_is_told_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_crowd: bool
+) -> None:
+    monkeypatch.setattr(log_feed, "REST_PER_FOLLOWER_SEC", 1.0 if is_crowd else 0.0)
+    run_id, writer = await begun(world)
+    await writer.write("1")
+    async with feeding(world) as (feed, _):
+        follower, other = await feed.follow(run_id, sees=None), await feed.follow(run_id, sees=None)
+        assert await texts(follower) == ["1"]
+        await writer.write("2")
+        assert await texts(other) == ["1"]
+
+        hearing = asyncio.create_task(texts(follower))
+        for _ in range(20):  # turns of the loop: the line is there, and nothing else is waited for
+            await asyncio.sleep(0)
+
+        assert hearing.done() is not is_crowd
+        assert await hearing == ["2"]
+
+
 async def test_one_who_is_slow_is_told_everything_and_costs_nothing_meanwhile(world: World) -> None:
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, _):

@@ -62,10 +62,10 @@ def test_what_is_no_id_of_ours_is_none(text: str | None) -> None:
 def test_lines_as_a_frame_come_with_the_token_behind_them() -> None:
     run_id = new_run_id()
 
-    frame = orjson.loads(telling.log_frame(stretch_of("one", "two"), run_id))
+    frame = orjson.loads(telling.log_frame([stretch_of("zero"), stretch_of("one", "two")], run_id))
 
     assert frame["type"] == "log"
-    assert [entry["message"] for entry in frame["entries"]] == ["one", "two"]
+    assert [entry["message"] for entry in frame["entries"]] == ["zero", "one", "two"]
     assert tokens.decode(frame["nextToken"], run_id) == Place(3, 9)
 
 

@@ -7,7 +7,7 @@ read to its end. Both are the log's own, so an id is good at every gateway and a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -57,14 +57,11 @@ def end_event(status: str, place: Place) -> bytes:
     return sse.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
 
 
-def log_frame(stretch: Stretch, run_id: RunId) -> str:
-    """Lines as one frame; made once for all who are told the same ones."""
-
-    def make(told: Stretch) -> str:
-        entries = [entry_out(line) for line in told.lines]
-        return frame("log", entries=entries, nextToken=tokens.encode(told.part.following, run_id))
-
-    return stretch.once("frame", make)
+def log_frame(stretches: Sequence[Stretch], run_id: RunId) -> str:
+    """Lines as one frame; each stretch is made into text once for all who are told it."""
+    entries = ",".join([stretch.once("entries", _entries) for stretch in stretches])
+    token = tokens.encode(stretches[-1].part.following, run_id)
+    return f'{{"type":"log","entries":[{entries}],"nextToken":"{token}"}}'
 
 
 def status_frame(view: View) -> str:
@@ -79,6 +76,10 @@ def error_frame(error: PyocoError) -> str:
 def frame(kind: str, **facts: Any) -> str:
     """One frame as it is sent."""
     return _encoded(kind, facts).decode()
+
+
+def _entries(stretch: Stretch) -> str:
+    return orjson.dumps([entry_out(line) for line in stretch.lines])[1:-1].decode()
 
 
 def _encoded(kind: str, facts: Mapping[str, Any]) -> bytes:
