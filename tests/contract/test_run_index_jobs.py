@@ -109,6 +109,16 @@ def test_every_given_filter_applies(index: RunIndex, query: JobQuery, expected: 
     assert ids(index, query) == expected
 
 
+@pytest.mark.parametrize("label", ["urgent\0", "urgent\0x", "\0", "urgen", "urgent ", "URGENT"])
+def test_a_label_is_asked_for_as_a_whole(index: RunIndex, label: str) -> None:
+    take_in(index, seen(1, A, tags=["urgent"]))
+
+    assert ids(index, JobQuery(labels=("urgent",))) == [A]
+    assert ids(index, JobQuery(labels=(label,))) == []
+    assert ids(index, JobQuery(labels=(label, "urgent"))) == []
+    assert ids(index, JobQuery(labels=(label,), status=("PENDING",))) == []
+
+
 def test_archived_jobs_are_in_no_list_and_no_count(index: RunIndex) -> None:
     take_in(index, seen(1, A, status="COMPLETED", tags=["x"]), seen(2, B, status="COMPLETED", tags=["x", "y"]))
 

@@ -72,6 +72,18 @@ async def test_everything_is_made_as_designed(connection: Connection, config: Na
         assert not kept.get("deny_delete")
 
 
+async def test_what_is_kept_for_a_short_time_only_can_be_made_too(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    short = replace(config, idempotency_ttl_sec=60.0, wheel_history_ttl_sec=5.0, dlq_max_age_sec=119.0)
+
+    await ensure_resources(connection, short)
+
+    for name, kept_sec in (("KV_pyoco_idempotency", 60), ("KV_pyoco_wheel_history", 5), ("PYOCO_DLQ", 119)):
+        made = await stream_config(connection, name)
+        assert (made["max_age"], made["duplicate_window"]) == (kept_sec * NS, kept_sec * NS)
+
+
 async def test_how_safe_a_write_is_follows_from_replicas_and_sync(
     connection: Connection, config: NatsBackendConfig
 ) -> None:

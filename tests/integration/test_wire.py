@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from pyoco_server.http_api.wire import MAX_HEAD_BYTES, BoundedHttp
+from pyoco_server.http_api.wire import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
 
 PATIENCE_SEC = 20.0
 PIECE = 16 * 1024
@@ -99,6 +99,17 @@ async def test_a_head_without_an_end_is_given_up(beginning: bytes, piece: bytes)
     async with connected() as connection:
         await connection.send(beginning, *repeat(piece, PIECES))
 
+        assert await connection.is_closed()
+
+
+async def test_a_head_of_nothing_but_headers_is_given_up() -> None:
+    async with connected() as connection:
+        await connection.send(HEAD + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n")
+        assert (await connection.answer()).startswith(b"HTTP/1.1 200")
+
+        await connection.send(HEAD + b"X: y\r\n" * MAX_HEADERS + b"\r\n")
+
+        assert (await connection.answer()).startswith(b"HTTP/1.1 400")
         assert await connection.is_closed()
 
 

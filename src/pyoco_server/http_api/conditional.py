@@ -12,6 +12,8 @@ from hashlib import blake2b
 import orjson
 
 _TAG_BYTES = 12
+# Of a cache with hundreds of states of one thing. More would cost more than what the sender need not be sent.
+MAX_LIST_CHARS = 8 * 1024
 # What is between the quotes may have commas in it: a list of tags cannot be told by splitting.
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 _BETWEEN = re.compile(r"[ \t]*(?:,[ \t]*)+|[ \t]*\Z")
@@ -24,7 +26,7 @@ def strong_tag(*facts: str | int | bool | None) -> str:
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:
-    """Whether the sender has what this tag stands for (If-None-Match, by weak comparison); by what is no list: no."""
+    """Whether the sender has what this tag stands for (If-None-Match, by weak comparison); by what is no list, or an endless one: no."""
     return _names(if_none_match, tag, weakly=True)
 
 
@@ -44,6 +46,8 @@ def _names(field: str | None, tag: str, *, weakly: bool) -> bool:
     said = field.strip(" \t")
     if said == "*":
         return True
+    if len(said) > MAX_LIST_CHARS or tag.removeprefix("W/") not in said:
+        return False
     tags = _listed(said)
     if weakly:
         return tag.removeprefix("W/") in [one.removeprefix("W/") for one in tags]

@@ -19,6 +19,10 @@ from pyoco_server.execution.events import Actor
 from pyoco_server.http_api.guard import caller_of
 
 
+# More than any route knows, each as often as it may be given.
+MOST_GIVEN = 256
+
+
 class RawRoute(APIRoute):
     """A route whose function takes the request as it is and returns a response: nothing is solved, nothing serialised.
 
@@ -55,10 +59,16 @@ async def _caller(request: Request) -> Caller:
 
 
 def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) -> Any:
-    """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which."""
+    """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which.
+
+    And a query of very many: for each name that it does not know the framework goes through all of them again.
+    """
 
     async def check(request: Request) -> None:
-        for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+        given = request.query_params.multi_items()
+        if len(given) > MOST_GIVEN:
+            raise refusal(f"the query has {len(given)} parameters; at most {MOST_GIVEN} are accepted")
+        for name, times in Counter(name for name, _ in given).items():
             if times > 1 and name not in repeatable:
                 raise refusal(f"{name[:100]}: it is given more than once")
 

@@ -9,6 +9,8 @@ from pyoco_server.runlog import tokens
 
 NEXT_TOKEN, COMPLETE = "X-Next-Token", "X-Log-Complete"
 MEDIA_TYPE = "text/plain; charset=utf-8"
+# Many times what a browser sends; to look through whatever fits into a head would keep all others waiting.
+MAX_ACCEPT_CHARS = 2048
 
 # For the OpenAPI document.
 DESCRIBED_CONTENT: dict[str, Any] = {
@@ -21,7 +23,9 @@ DESCRIBED_HEADERS: dict[str, Any] = {
 
 
 def wants_text(accept: str) -> bool:
-    """Whether plain text is named and JSON is not wanted more."""
+    """Whether plain text is named and JSON is not wanted more; an endless list of wishes is none."""
+    if len(accept) > MAX_ACCEPT_CHARS:
+        return False
     wish = {"text/plain": 0.0, "application/json": 0.0}
     for part in accept.lower().split(","):
         media, _, parameters = "".join(part.split()).partition(";")

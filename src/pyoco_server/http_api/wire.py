@@ -17,6 +17,8 @@ from pyoco_server.http_api.refusals import FewWarnings
 
 # More than browsers and proxies send, cookies included.
 MAX_HEAD_BYTES = 64 * 1024
+# Each of them is looked at again by whoever asks for one: a head of nothing but headers would keep all others waiting.
+MAX_HEADERS = 256
 HEAD_PATIENCE_SEC = 20.0
 
 _logger = logging.getLogger(__name__)
@@ -71,6 +73,8 @@ class BoundedHttp(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
         if self._in_head:
+            if len(self.headers) >= MAX_HEADERS:
+                raise ValueError("the request has too many headers")
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

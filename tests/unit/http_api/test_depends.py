@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from uuid import uuid4
 
+import httpx
+import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.depends import MOST_GIVEN
 
 
 def below(dependant: Dependant) -> Iterator[Dependant]:
@@ -30,3 +34,13 @@ def test_no_dependency_of_a_route_is_sent_to_a_thread() -> None:
 
     assert routes
     assert plain == set()
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/tags", "/runs", f"/jobs/{uuid4()}/logs", f"/jobs/{uuid4()}/logs/stream"])
+async def test_a_query_of_very_many_names_is_refused_before_anybody_compares_them(path: str) -> None:
+    transport = httpx.ASGITransport(create_app(NatsBackendConfig()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        answer = await client.get(path, params={f"name{number}": "" for number in range(MOST_GIVEN + 1)})
+
+    assert answer.status_code == 422
+    assert f"at most {MOST_GIVEN} are accepted" in answer.json()["detail"]

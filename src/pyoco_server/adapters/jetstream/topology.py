@@ -103,7 +103,6 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
             names.tickets_stream,
             names.ticket(">"),
             max_age=TICKETS_KEPT_SEC * NS,
-            duplicate_window=TICKETS_KEPT_SEC * NS,  # the broker wants no longer one
             max_msgs=MOST_TICKETS,
             discard="old",
         ),
@@ -188,7 +187,8 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
         return created
 
 
-def _stream(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
+def _stream(config: NatsBackendConfig, name: str, subject: str, *, max_age: int = 0, **settings: Any) -> StreamConfig:
+    window = DUPLICATE_WINDOW_SEC * NS
     return {
         "name": name,
         "subjects": [subject],
@@ -197,11 +197,12 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, **settings: Any)
         "num_replicas": config.nats_replicas,
         "allow_direct": config.nats_replicas == 1,
         "compression": "none",
-        "max_age": 0,
+        "max_age": max_age,
         "max_msgs": -1,
         "max_bytes": -1,
         "max_msgs_per_subject": -1,
-        "duplicate_window": DUPLICATE_WINDOW_SEC * NS,
+        # The broker refuses one that is longer than what is kept.
+        "duplicate_window": min(window, max_age) if max_age else window,
         "deny_delete": False,
         "deny_purge": False,
     } | settings
