@@ -108,8 +108,8 @@ class RunNotFound(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0005", "MSG-PYOCO-0005", Kind.NOT_FOUND
     code = "EXECUTION_NOT_FOUND"
     message_ja = "runが見つかりません"
-    hint = "Check the run id; finished runs are removed after PYOCO_RUN_RETENTION_SEC."
-    hint_ja = "run_id を確認してください。終了した run は PYOCO_RUN_RETENTION_SEC 経過後に削除されます。"
+    hint = "Check the id; finished runs are removed after PYOCO_RUN_RETENTION_SEC."
+    hint_ja = "id を確認してください。終了した run は PYOCO_RUN_RETENTION_SEC 経過後に削除されます。"
 
 
 class FlowNotFound(PyocoError):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.cli import output
+from pyoco_server.cli.client.following import job_goes_on
 from pyoco_server.cli.client.program import app
 from pyoco_server.cli.correction import PROGRAM
 from support.programs import client
@@ -181,6 +182,13 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
         f"To stop it: pyoco-client job rm {ID}",
     ]
     assert ("DELETE", f"/jobs/{ID}") not in server.asked
+
+
+def test_who_leaves_a_job_that_has_written_nothing_is_told_where_to_ask_why(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), job_goes_on(ID, lambda: None):
+        raise KeyboardInterrupt
+
+    assert capsys.readouterr().err.splitlines()[-1] == f"Nothing came; to see why: pyoco-client explain {ID}"
 
 
 def test_following_goes_on_at_the_place_that_was_said(
@@ -370,6 +378,7 @@ def test_labels_are_put_on_taken_off_and_listed(
         (["ls", "urgent"], "ls takes no label", f"job tag {ID} ls"),
         (["rm", ".."], "'..' is not a label", f"job tag {ID} rm urgent"),
         (["put", "urgent"], "'put' is not one of add, rm, ls", f"job tag {ID} add urgent"),
+        ([], "Missing argument 'ACTION'. Choose from: add, rm, ls", f"job tag {ID} add urgent"),
     ],
 )
 def test_a_slip_in_labelling_is_told_with_what_would_do(
@@ -393,6 +402,13 @@ def test_labels_are_counted(
     assert end(monkeypatch, "tags", "urg", "--limit", "5") == 0
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["JOBS", "2", "12"]
     assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
+
+
+def test_an_option_that_is_not_there_is_not_taken_for_the_argument_of_that_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+) -> None:
+    assert end(monkeypatch, "tags", "--prefix", "urg") == 1
+    assert "example: pyoco-client job tags urg --limit 20" in capsys.readouterr().err.splitlines()
 
 
 def test_jobs_are_removed_one_after_the_other(

@@ -265,3 +265,12 @@ def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str)
             failures = {code: answer for code, answer in operation["responses"].items() if code >= "400"}
             assert path == "/health" or "503" in failures
             assert all(answer["content"][media_type]["schema"] == problem for answer in failures.values())
+
+
+def test_the_first_line_of_every_operation_is_whole_sentences_for_it_is_all_that_the_page_shows_closed(
+    address: str,
+) -> None:
+    paths = httpx.get(f"{address}/openapi.json").json()["paths"]
+
+    first_lines = [one["description"].splitlines()[0] for operations in paths.values() for one in operations.values()]
+    assert [line for line in first_lines if not line.endswith(".")] == []

@@ -44,7 +44,7 @@ def _fixed(error: Any, context: Any, arguments: list[str], example: str | None) 
     if kind == "BadOptionUsage" and arguments[-1:] == [error.option_name]:
         return [*arguments, _example_of(error.option_name, shlex.split(example or ""))]
     if kind == "NoSuchOption":
-        known = [name for parameter in context.command.params for name in parameter.opts]
+        known = [name for one in context.command.params for name in one.opts if name.startswith("-")]
         return _renamed(arguments, error.option_name, known)
     if kind == "UsageError" and hasattr(context.command, "commands"):
         known = list(context.command.commands)

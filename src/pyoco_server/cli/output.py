@@ -65,7 +65,9 @@ def _exit_code(command: Callable[[], object]) -> int:
         context = getattr(error, "ctx", None)
         if context is not None:
             say(context.get_usage())
-        complain(InvalidUsage(error.format_message(), example=suggestion(error, sys.argv[1:])))
+        # What there is to choose from comes with a line for each.
+        detail = " ".join(error.format_message().split())
+        complain(InvalidUsage(detail, example=suggestion(error, sys.argv[1:])))
         return USER_CAN_MEND
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -83,6 +83,13 @@ def job_goes_on(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
                 f"停止するには: pyoco-client job rm {job_id}",
             )
         )
+        if not behind:
+            output.say(
+                output.in_words(
+                    f"Nothing came; to see why: pyoco-client explain {job_id}",
+                    f"出力はまだありません。理由を見るには: pyoco-client explain {job_id}",
+                )
+            )
         raise
 
 

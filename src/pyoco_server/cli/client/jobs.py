@@ -162,7 +162,7 @@ def rm(
     where: Where,
     job_ids: Annotated[list[str], typer.Argument(metavar="JOB_ID...", help="Which jobs.", show_default=False)],
 ) -> None:
-    """Cancel jobs that are not over, and put those that are away: out of the lists. No such job is no error."""
+    """Cancel jobs that are not over, and put away (out of the lists) those that are. No such job is no error."""
     wanted = [the_job(job_id) for job_id in job_ids]
     with connected(where) as client:
         for job_id in wanted:

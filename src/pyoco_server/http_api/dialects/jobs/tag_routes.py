@@ -81,7 +81,6 @@ async def remove_tag(
 )
 @needs(Scope.RUNS_READ)
 async def list_tags(gateway: GatewayDep, caller: CallerDep, asked: TagsQueryDep) -> Response:
-    """The tags that jobs have, in the order of their code points, each with the number of jobs; archived ones do not
-    count."""
+    """The tags that jobs have, by their code points, each with the number of jobs; archived ones do not count."""
     query = asked.of(caller.sees)
     return json_response(translate.tags_out(await gateway.lists.labels(query), query, asked.limit))
