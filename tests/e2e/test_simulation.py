@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Neighbouring seeds have nothing in common but their number. More of them are for `scripts/simulate`: one takes a core
 # some 15 ms, most of which is the program's own work.
 FIRST_SEED = 1_000_000
-CHUNKS, INTERLEAVINGS = 2, 4_000
+CHUNKS, INTERLEAVINGS = 2, 2_000
 # Of the core and its log alone: 2 ms each.
-BARE_CHUNKS, BARE_INTERLEAVINGS = 4, 23_000
+BARE_CHUNKS, BARE_INTERLEAVINGS = 4, 24_000
 # An idle machine of two cores takes a fraction of it; a busy one is not a broken one.
 PATIENCE_SEC = 900.0
 
