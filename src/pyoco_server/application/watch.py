@@ -16,10 +16,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from pyoco_server.application.ports import CommitHeard, LiveCommits, LoadedSnapshot
 from pyoco_server.application.stores import Stores
+from pyoco_server.application.watch_channel import Channel, Ends, Hears
 from pyoco_server.application.watcher import View, Watcher
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError, RunNotFound, TooManyWatchers
@@ -39,59 +40,6 @@ MAX_READS = 32
 TICK_SEC = 1.0
 # Those who come at once wait for the first of them to open the channel; with a broker that hangs, no longer than this.
 PATIENCE_SEC = 4.0
-
-
-class Ends(Protocol):
-    """A stream that can be asked to end."""
-
-    def end(self) -> None: ...
-
-
-class Hears(Ends, Protocol):
-    """Whoever is told of a run: what is new, and now and then that all is as it was."""
-
-    def offer(self, view: View) -> None: ...
-    def beat(self, view: View, *, away: bool) -> None: ...
-
-
-class Channel:
-    """One run that is watched here: what is known of it, and who wants to know."""
-
-    def __init__(self, run_id: RunId) -> None:
-        self.run_id = run_id
-        self.users = 0
-        self.watchers: set[Hears] = set()
-        self.opening = asyncio.Lock()
-        self.stop_listening: Callable[[], None] | None = None
-        self.execution: Execution | None = None
-        self.heartbeat_at = 0.0
-        self.view: View | None = None
-        self.behind = False
-        self.may_end = False
-        self.reading = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.rested_at = 0.0
-        self.beat_at = 0.0
-
-    @property
-    def version(self) -> int:
-        return 0 if self.execution is None else self.execution.version
-
-    def knows(self, execution: Execution, heartbeat_at: float) -> None:
-        self.execution = execution
-        self.heartbeat_at = max(heartbeat_at, self.heartbeat_at)
-
-    def show(self, view: View) -> None:
-        self.view = view
-        for watcher in self.watchers:
-            watcher.offer(view)
-
-    def close(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.stop_listening is not None:
-            self.stop_listening()
-            self.stop_listening = None
 
 
 class Watches:
@@ -247,7 +195,7 @@ class Watches:
                     raise RunNotFound(run_id=channel.run_id)
                 if not execution.status.is_terminal:
                     # What was stored before we listened, and whatever its writer has not yet shown.
-                    await self._read_log(channel)
+                    await self._read_for_joining(channel)
         except TimeoutError as error:
             raise NatsUnavailable("nats does not answer in time") from error
         if channel.behind:
@@ -255,6 +203,16 @@ class Watches:
         if channel.view is None or channel.view.version < channel.version:
             return self._show(channel)
         return channel.view
+
+    async def _read_for_joining(self, channel: Channel) -> None:
+        """Read the log for one who joins: with a read that begins after they came, and is shared by all who have."""
+        channel.came += 1
+        number = channel.came
+        async with channel.joining:
+            if channel.read_for < number:
+                everybody = channel.came
+                await self._read_log(channel)
+                channel.read_for = everybody
 
     async def _begin(self, channel: Channel) -> Execution:
         loaded = await self._stores.snapshots.load(channel.run_id)

@@ -273,6 +273,47 @@ async def test_two_who_come_at_once_open_one_channel(world: World) -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
+async def test_for_a_crowd_that_joins_at_once_the_log_is_read_a_few_times(world: World) -> None:
+    run_id = await world.submit()
+    async with hub(world) as watches:
+        await opened(watches, run_id)
+        before = world.faults.calls.count("log.read")
+        everybody_came = asyncio.Event()
+        world.faults.before("log.read", everybody_came.wait)
+        crowd = [asyncio.create_task(opened(watches, run_id)) for _ in range(100)]
+        for _ in range(5):  # turns of the loop: each of them waits for a read by then
+            await asyncio.sleep(0)
+        everybody_came.set()
+        await asyncio.gather(*crowd)
+
+        # For the first of them, and for those who came while that read was on its way.
+        assert world.faults.calls.count("log.read") - before == 2
+
+
+async def test_one_who_joins_while_the_log_is_read_for_another_is_told_what_was_stored_in_between(world: World) -> None:
+    run_id = await world.submit()
+    async with hub(world, DeafLive()) as watches:
+        await opened(watches, run_id)
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> None:
+            begun.set()
+            await go_on.wait()
+
+        world.faults.after("log.read", slowly)
+        first = asyncio.create_task(opened(watches, run_id))
+        await begun.wait()
+        loaded = await world.truth.snapshots.load(run_id)
+        assert loaded is not None
+        await commit(world.truth, loaded.execution, AddTag(at=world.now(), tag="new"), USER)
+        second = asyncio.create_task(opened(watches, run_id))
+        await asyncio.sleep(0)
+        go_on.set()
+
+        await first
+        assert "new" in (await told(await second)).view.plain["tags"]
+
+
 async def test_a_run_that_is_not_there_or_another_tenants_is_not_found_and_leaves_nothing_behind(world: World) -> None:
     theirs = await world.submit(Request(flow_name="hello", tag="default", tenant_id="theirs"))
     async with hub(world) as watches:
