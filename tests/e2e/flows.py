@@ -84,6 +84,14 @@ def write_until(path: str, more: int = 0) -> int:
     return number
 
 
+def flood(count: int) -> int:
+    """Writes so many numbers as fast as it can."""
+    for number in range(1, count + 1):
+        print(number)
+    print(f"wrote {count}")
+    return count
+
+
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -102,6 +110,7 @@ FLOWS = {
     "counts": _flow("counts", count),
     "notes": _flow("notes", note_and_wait),
     "writes": _flow("writes", write_until),
+    "floods": _flow("floods", flood),
 }
 
 
