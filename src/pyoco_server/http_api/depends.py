@@ -18,7 +18,6 @@ from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.execution.events import Actor
 from pyoco_server.http_api.guard import caller_of
 
-
 # More than any route knows, each as often as it may be given.
 MOST_GIVEN = 256
 
