@@ -26,7 +26,10 @@ def strong_tag(*facts: str | int | bool | None) -> str:
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:
-    """Whether the sender has what this tag stands for (If-None-Match, by weak comparison); by what is no list, or an endless one: no."""
+    """Whether the sender has what this tag stands for (If-None-Match, by weak comparison).
+
+    By what is no list, or an endless one: no.
+    """
     return _names(if_none_match, tag, weakly=True)
 
 

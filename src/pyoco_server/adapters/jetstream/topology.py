@@ -209,7 +209,12 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, *, max_age: int 
 
 
 def _bucket(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
-    usual = {"discard": "new", "max_msgs_per_subject": 1, "allow_rollup_hdrs": True, "allow_msg_ttl": True}
+    usual: StreamConfig = {
+        "discard": "new",
+        "max_msgs_per_subject": 1,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
+    }
     return _stream(config, name, subject, **usual | settings)
 
 
