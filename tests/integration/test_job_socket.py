@@ -456,3 +456,15 @@ async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:
     )
     await loop.sock_sendall(slow, head.encode())
     assert (await loop.sock_recv(slow, 12)).startswith(b"HTTP/1.1 101")
+
+
+async def test_whoever_floods_leaves_no_failure_in_the_log(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    run_id = await submit(gateway.client)
+    for _ in range(5):
+        async with joined(gateway, run_id) as socket:
+            with suppress(ConnectionClosed):
+                for _ in range(3000):
+                    await socket.send('{"type":"ping"}')
+            await to_the_close(socket)
+
+    assert "Exception in ASGI application" not in caplog.text

@@ -1,4 +1,5 @@
-"""HTTP from the wire: heads that are endless or never come end their connection; all others are served as before."""
+"""HTTP from the wire: heads that are endless or never come end their connection, and readers that read nothing; all
+others are served as before."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ from itertools import repeat
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pyoco_server.http_api import wire
 from pyoco_server.http_api.wire import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
 
 PATIENCE_SEC = 20.0
 PIECE = 16 * 1024
+LARGE_BYTES = 32 * 1024 * 1024
 PIECES = 64 * MAX_HEAD_BYTES // PIECE
 HEAD = b"POST / HTTP/1.1\r\nHost: here\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
@@ -30,6 +33,17 @@ async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
     told = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
     await send({"type": "http.response.body", "body": told})
+
+
+def large(*, whole: bool) -> ASGIApp:
+    """An app that answers with more than any system keeps for a reader, or gives up behind that."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        size = b"%d" % (LARGE_BYTES + (not whole))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", size)]})
+        await send({"type": "http.response.body", "body": bytes(LARGE_BYTES), "more_body": not whole})
+
+    return app
 
 
 class Impatient(BoundedHttp):
@@ -66,9 +80,13 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(protocol: type[BoundedHttp] = BoundedHttp) -> AsyncIterator[Connection]:
+async def connected(
+    protocol: type[BoundedHttp] = BoundedHttp, app: ASGIApp = names_and_size
+) -> AsyncIterator[Connection]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(names_and_size, http=protocol, ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(
+            app, http=protocol, ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=5
+        )
         server = uvicorn.Server(config)
         config.load()
         server.lifespan = config.lifespan_class(config)
@@ -143,3 +161,39 @@ async def test_trailers_are_no_headers() -> None:
         await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
 
         assert (await connection.answer()).endswith(b"host transfer-encoding 3")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_answer_that_nobody_takes_ends_its_connection(whole: bool) -> None:
+    lost = asyncio.Event()
+
+    class Watched(BoundedHttp):
+        take_patience_sec = 0.05
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    async with connected(Watched, large(whole=whole)) as connection:
+        await connection.send(HEAD + b"\r\n")
+
+        await lost.wait()
+
+
+async def test_an_answer_that_is_taken_at_leisure_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "TAKEN_BYTES", 1)
+    looked = asyncio.Event()
+
+    class Watched(BoundedHttp):
+        take_patience_sec = 0.05
+
+        def _look_again(self, before: int) -> None:
+            # Another byte was taken since; what the system takes for a reader who pauses is not to be relied on.
+            super()._look_again(max(before, self.transport.get_write_buffer_size() + 1))
+            looked.set()
+
+    async with connected(Watched, large(whole=True)) as connection:
+        await connection.send(HEAD + b"\r\n")
+        await looked.wait()
+
+        assert len(await connection.answer()) > LARGE_BYTES

@@ -129,6 +129,7 @@ class Follower:
                     return Sign.ALIVE
                 continue
             if chunk is not None:
+                await asyncio.sleep(0)  # what is kept is had without waiting: others have their turn between two parts
                 stretch = self._take(chunk)
                 if stretch.lines:
                     return stretch

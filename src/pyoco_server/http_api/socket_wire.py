@@ -83,6 +83,9 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self._close_soon()
 
     async def send(self, message: Any) -> None:
+        if self.close_sent and self.handshake_complete:
+            # Put out from here; the app has not heard yet. By the rules of ASGI: the connection is closed.
+            raise OSError("the connection is closed")
         if message["type"] == "websocket.close":
             # It is the last word, and waits for nobody to take the ones before it.
             self.writable.set()

@@ -95,6 +95,31 @@ async def test_a_follower_is_told_what_was_written_then_what_is_then_the_end(wor
         assert follower.view.plain["status"] == "COMPLETED"
 
 
+async def test_whoever_finds_everything_kept_lets_others_have_their_turn_between_two_chunks(world: World) -> None:
+    run_id, writer = await begun(world)
+    for number in range(50):
+        await writer.write(str(number))
+    await world.complete(run_id)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with feeding(world) as (feed, _):
+        first = await feed.follow(run_id, sees=None)
+        await to_the_end(first)
+        second = await feed.follow(run_id, sees=None, only=LineFilter(task="another"))
+        running = asyncio.create_task(others())
+
+        assert await told(second) is Sign.OVER
+        running.cancel()
+
+    assert turns >= 50
+
+
 async def test_of_a_finished_run_everything_is_told_and_nobody_listens(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one")

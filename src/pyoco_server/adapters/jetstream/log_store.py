@@ -19,6 +19,10 @@ from pyoco_server.execution.ids import RunId
 from pyoco_server.runlog import wire
 from pyoco_server.runlog.lines import LogChunk
 
+# Chunks that are read at a time. They may be large: with hundreds on their way the gateway would come to its other
+# answers from the broker too late, and to so many that the broker hangs up on it.
+MOST_READS = 8
+
 
 class JetStreamLogStore:
     """LogStore. A listener is told by what the broker republishes, which has no lines in it."""
@@ -28,6 +32,7 @@ class JetStreamLogStore:
         self._stream = config.logs_stream
         self._subjects = Subjects(config)
         self._reader = StreamReader(connection, self._stream, direct=self._stream in facts.direct)
+        self._reads = asyncio.Semaphore(MOST_READS)
         self._listeners: dict[Subscription, Callable[[], None]] = {}
         connection.on_reconnect(self._reconnected)
 
@@ -48,13 +53,16 @@ class JetStreamLogStore:
             return settled
 
     async def last(self, run_id: RunId) -> StoredChunk | None:
-        return _decoded(await self._reader.last(self._subjects.log(run_id)))
+        async with self._reads:
+            return _decoded(await self._reader.last(self._subjects.log(run_id)))
 
     async def next(self, run_id: RunId, *, after: int) -> StoredChunk | None:
-        return _decoded(await self._reader.next(self._subjects.log(run_id), after))
+        async with self._reads:
+            return _decoded(await self._reader.next(self._subjects.log(run_id), after))
 
     async def at(self, run_id: RunId, sequence: int) -> StoredChunk | None:
-        message = await self._reader.at(sequence)
+        async with self._reads:
+            message = await self._reader.at(sequence)
         return _decoded(message) if message is not None and message.subject == self._subjects.log(run_id) else None
 
     async def listen(self, run_id: RunId, heard: Callable[[], None]) -> Callable[[], None]:

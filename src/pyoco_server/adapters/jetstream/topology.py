@@ -209,7 +209,7 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, *, max_age: int 
 
 
 def _bucket(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
-    usual: dict[str, Any] = {
+    usual: StreamConfig = {
         "discard": "new",
         "max_msgs_per_subject": 1,
         "allow_rollup_hdrs": True,

@@ -1,0 +1,90 @@
+"""Many who read large logs of one gateway at once: the broker is asked for a few chunks at a time, and others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import Response
+
+from pyoco_server.adapters.jetstream.log_store import MOST_READS
+from pyoco_server.adapters.jetstream.reads import StreamReader
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.execution.ids import RunId
+from pyoco_server.http_api.dialects.jobs import log_routes
+from support.broker import Broker
+from support.gateways import gateway_settings, serving, submit
+from support.written import Writer, numbered
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
+    with Broker(tmp_path) as broker:
+        yield gateway_settings(broker.url, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving(config) as opened:
+        yield opened
+
+
+async def written(client: httpx.AsyncClient, config: NatsBackendConfig, lines: int) -> str:
+    run_id = await submit(client)
+    async with open_stores(config, name="writer of the test") as stores:
+        writer = Writer(stores.logs, RunId(run_id))
+        for first in range(1, lines + 1, 500):
+            await writer.write(*numbered(first, min(first + 499, lines)))
+    return run_id
+
+
+async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
+    client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await written(client, config, 2000)
+    at_once, most, read = 0, 0, StreamReader.next
+
+    async def counted(self: StreamReader, *arguments: Any) -> Any:
+        nonlocal at_once, most
+        if self._stream != config.logs_stream:
+            return await read(self, *arguments)
+        at_once += 1
+        most = max(most, at_once)
+        try:
+            return await read(self, *arguments)
+        finally:
+            at_once -= 1
+
+    monkeypatch.setattr(StreamReader, "next", counted)
+
+    asked = (client.get(f"/jobs/{run_id}/logs", headers={"Accept": "text/plain"}) for _ in range(4 * MOST_READS))
+    answers = await asyncio.gather(*asked)
+
+    assert {answer.text for answer in answers} == {"".join(f"{number}\n" for number in range(1, 2001))}
+    assert 1 < most <= MOST_READS
+
+
+@pytest.mark.parametrize(("limit", "aside"), [(log_routes.QUICK_LINES, False), (log_routes.QUICK_LINES + 1, True)])
+async def test_a_large_page_is_made_into_bytes_aside(
+    client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, limit: int, aside: bool
+) -> None:
+    run_id = await written(client, config, 2000)
+    threads, made = [], log_routes._lines
+
+    def seen(*arguments: Any) -> Response:
+        threads.append(threading.current_thread())
+        return made(*arguments)
+
+    monkeypatch.setattr(log_routes, "_lines", seen)
+
+    entries = (await client.get(f"/jobs/{run_id}/logs", params={"limit": limit})).json()["entries"]
+
+    assert [entry["message"] for entry in entries] == list(numbered(1, limit))
+    assert [thread is not threading.current_thread() for thread in threads] == [aside]
