@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -92,12 +93,15 @@ async def get_job_logs(
         return await _whole(gateway, run_id, end, asked)
     if not wanted.wait_sec and asked.has(tag := _tag(run_id, wanted, end, asked)):
         return _not_modified(tag)
-    page, end = await read_page(gateway, run_id, wanted, end, sees=caller.sees)
-    if asked.has(tag := _tag(run_id, wanted, end, asked)):
-        return _not_modified(tag)
-    if len(page.lines) <= QUICK_LINES:
-        return _lines(page, run_id, tag, asked)
-    return await asyncio.to_thread(_lines, page, run_id, tag, asked)
+    # Ten thousand lines are some megabytes until they are bytes: a few such pages at a time, but for those who wait.
+    is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
+    async with gateway.heavy if is_large else nullcontext():
+        page, end = await read_page(gateway, run_id, wanted, end, sees=caller.sees)
+        if asked.has(tag := _tag(run_id, wanted, end, asked)):
+            return _not_modified(tag)
+        if len(page.lines) <= QUICK_LINES:
+            return _lines(page, run_id, tag, asked)
+        return await asyncio.to_thread(_lines, page, run_id, tag, asked)
 
 
 def _tag(run_id: RunId, query: LogQuery, end: LogEnd, asked: _Asked) -> str:
