@@ -90,7 +90,7 @@ CASES = [
     *((name, GenerationMode.POSITIVE) for name in OPERATIONS),
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
-EXAMPLES = 40
+EXAMPLES = 30
 # Commands are one route with many bodies.
 EXAMPLES_OF_A_COMMAND = 15
 

@@ -95,15 +95,19 @@ class Follower:
         await self._rest()
         told = await self._next()
         now = asyncio.get_running_loop().time()
-        self._rested_at = now + min(REST_PER_FOLLOWER_SEC * len(self._channel.followers), LONGEST_REST_SEC)
+        self._rested_at = now + self._rest_sec
         self._beat_at = now + self._heartbeat_sec
         return told
 
-    def with_more(self, first: Stretch) -> list[Stretch]:
-        """These lines, and behind them what is at hand already: as much as is told in one piece."""
+    async def with_more(self, first: Stretch) -> list[Stretch]:
+        """These lines and what there is behind them, as much as is told in one piece.
+
+        One of a few is not kept waiting for what has to be read first. One of a crowd is: until it is told more again,
+        it has a rest.
+        """
         told, lines = [first], len(first.lines)
         while lines < PART_LINES and not self._ended:
-            chunk = self._channel.at_hand(self.place.sequence)
+            chunk = await self._soon()
             if chunk is None:
                 break
             stretch = self._take(chunk)
@@ -111,6 +115,18 @@ class Follower:
                 told.append(stretch)
                 lines += len(stretch.lines)
         return told
+
+    async def _soon(self) -> CutChunk | None:
+        if self._rest_sec <= SHORTEST_REST_SEC:
+            return self._channel.at_hand(self.place.sequence)
+        try:
+            return await self._channel.behind(self.place.sequence)
+        except NatsUnavailable:
+            return None  # whoever asks for what is next hears of it
+
+    @property
+    def _rest_sec(self) -> float:
+        return min(REST_PER_FOLLOWER_SEC * len(self._channel.followers), LONGEST_REST_SEC)
 
     async def _rest(self) -> None:
         rest_sec = self._rested_at - asyncio.get_running_loop().time()

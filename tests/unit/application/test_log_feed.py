@@ -286,11 +286,28 @@ async def test_one_who_is_behind_is_told_at_once_what_others_have_read(
         while late.place.line < 7:
             stretch = await told(late)
             assert isinstance(stretch, Stretch)
-            pieces.append([line.line.text for some in late.with_more(stretch) for line in some.lines])
+            pieces.append([line.line.text for some in await late.with_more(stretch) for line in some.lines])
 
         # As much as is told in one piece, and no further than somebody has read.
         assert pieces == [["1", "2", "3", "4"], ["5", "6"]]
         assert await texts(late) == ["7"]
+
+
+async def test_one_of_a_crowd_is_told_at_once_also_what_nobody_has_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_feed, "REST_PER_FOLLOWER_SEC", 0.01)
+    run_id, writer = await begun(world)
+    for number in range(1, 4):
+        await writer.write(str(number))
+    async with feeding(world) as (feed, _):
+        follower = await feed.follow(run_id, sees=None)
+        stretch = await told(follower)
+        assert isinstance(stretch, Stretch)
+
+        more = await follower.with_more(stretch)
+
+        assert [line.line.text for some in more for line in some.lines] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("is_crowd", [False, True])

@@ -134,7 +134,7 @@ class Session:
             if isinstance(told, Sign):
                 if told is not Sign.ALIVE:
                     return told is Sign.OVER
-            elif not await self._socket.send(telling.log_frame(follower.with_more(told), self._run_id)):
+            elif not await self._socket.send(telling.log_frame(await follower.with_more(told), self._run_id)):
                 return False
         return True
 

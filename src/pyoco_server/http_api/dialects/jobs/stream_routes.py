@@ -97,7 +97,7 @@ class _Events:
                 self._is_ended = True
                 return telling.end_event(status_of(self._follower.view.plain), self._follower.place)
             case _:
-                return b"".join([telling.log_events(stretch) for stretch in self._follower.with_more(told)])
+                return b"".join([telling.log_events(stretch) for stretch in await self._follower.with_more(told)])
 
     def end(self) -> None:
         self._is_ended = True
