@@ -187,7 +187,7 @@ def test_what_the_server_refuses_is_told_on_stderr_with_its_id(shell: Shell, arg
 def test_errors_are_japanese_where_the_terminal_is(shell: Shell) -> None:
     shell.env["LANG"] = "ja_JP.UTF-8"
 
-    assert "run_id を確認してください" in shell("get", NOBODY).err
+    assert "id を確認してください" in shell("get", NOBODY).err
 
 
 def test_a_program_that_reads_a_pipe_gets_json(shell: Shell) -> None:

@@ -79,6 +79,15 @@ async def test_a_ticket_lets_a_browser_in_once(gateway: Gateway) -> None:
     assert shown["cancel"]["requested_by"] == shown["api_key_id"]
 
 
+async def test_a_ticket_is_good_however_its_job_is_spelled(gateway: Gateway) -> None:
+    run_id = await submit(gateway.client)
+    ticket = await ticket_for(gateway, run_id)
+
+    url = f"ws://127.0.0.1:{gateway.port}/jobs/{run_id.upper()}/ws?ticket={ticket}"
+    async with connect(url, proxy=None) as socket:
+        assert (await heard(socket, "status"))["job"]["id"] == run_id
+
+
 async def test_a_ticket_of_one_gateway_is_good_at_another_but_not_at_both(
     gateway: Gateway, broker: Broker, tmp_path: Path
 ) -> None:

@@ -180,7 +180,7 @@ class SocketGuard(Guard):
             return await super()._admit(scope)
         if shown != Credentials():
             raise InvalidTicket("send a ticket or a header, not both", reason="two credentials")
-        caller = await gateway.tickets.redeem(ticket, scope["path_params"]["id"])
+        caller = await gateway.tickets.redeem(ticket, scope["path_params"]["id"].lower())
         if gateway.door is not None:
             await gateway.door.check_again(caller)
         caller.require(self._scopes)
