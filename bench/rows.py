@@ -32,8 +32,8 @@ MORE_FILTER_WORDS = {
 
 def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
-    ours = [*_stream_rows(), *_log_rows(), *_access_rows(), *_wheel_rows(), *execution_rows(), *tag_rows()]
-    ours = [*_stream_rows(), *_log_rows(), *way_rows(), *_access_rows(), *_wheel_rows(), *execution_rows()]
+    streams = [*_stream_rows(), *_log_rows(), *way_rows()]
+    ours = [*streams, *_access_rows(), *_wheel_rows(), *execution_rows(), *tag_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
