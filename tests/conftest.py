@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
-from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from support.nats import running_nats, url_with_token
 
 # The machine may be busy: time says nothing about what is tested.

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import RunQuery, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
 YAML = "ab" * 32

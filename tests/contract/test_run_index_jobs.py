@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.adapters.sqlite import drawers_listing
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.jobs import JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.readmodel.query import Listed, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.jobs import JobQuery, LabelCount, LabelQuery, order_of
+from pyoco_server.domain.queries.query import Listed, SnapshotSeen
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
 

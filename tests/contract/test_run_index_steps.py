@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, Node
-from pyoco_server.readmodel.query import SnapshotSeen
-from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.domain.execution.state import MAX_NODE_ATTEMPTS, Node
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 from support.steps import CANCELLING, ENDED, done, leased, ready, shown, waiting
 

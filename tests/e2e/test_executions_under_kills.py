@@ -210,8 +210,8 @@ def _check(gateways: Gateways, callers: Callers) -> None:
         assert ours["status"] in ("COMPLETED", "FAILED", "CANCELED")
         assert all(node["status"] not in ("RUNNING", "WAITING") for node in ours["nodes"])
     # That something happened at all: a check of nothing would find nothing.
-    happened = {asked.command for asked in callers.asked if asked.is_accepted}
-    assert {"StartNode", "ReportNodeProgress", "PutNodeWaiting", "ResumeNode", "SucceedNode"} <= happened
+    counters = {asked.command for asked in callers.asked if asked.is_accepted}
+    assert {"StartNode", "ReportNodeProgress", "PutNodeWaiting", "ResumeNode", "SucceedNode"} <= counters
     assert any(not asked.is_accepted for asked in callers.asked)
     assert any(len(asked.answers) > 1 for asked in callers.asked)
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.application.ports import DeadLetter
 from pyoco_server.bootstrap import locate_broker, open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports import DeadLetter
 from support.programs import Program, address_of, up_with_worker
 
 PATIENCE_SEC = 30.0

@@ -46,8 +46,8 @@ def test_no_order_of_things_breaks_a_promise(chunk: int, tmp_path: Path) -> None
     assert outcome["clean"]
     assert outcome["interleavings"] == INTERLEAVINGS
     figures = outcome["figures"]
-    for happened in ("crashes", "faults", "refusals", "lost", "ended COMPLETED", "ended FAILED", "ended CANCELED"):
-        assert figures[happened] > INTERLEAVINGS // 20, figures
+    for counters in ("crashes", "faults", "refusals", "lost", "ended COMPLETED", "ended FAILED", "ended CANCELED"):
+        assert figures[counters] > INTERLEAVINGS // 20, figures
 
 
 @pytest.mark.parametrize("chunk", range(BARE_CHUNKS))
@@ -63,8 +63,8 @@ def test_no_order_of_appends_breaks_the_core(chunk: int, tmp_path: Path) -> None
     outcome = json.loads(outcome_file.read_text())
     assert (outcome["clean"], outcome["interleavings"]) == (True, BARE_INTERLEAVINGS)
     figures = outcome["figures"]
-    for happened in ("deaths", "refusals", "lost", "ended COMPLETED", "ended FAILED", "ended CANCELED"):
-        assert figures[happened] > BARE_INTERLEAVINGS // 40, figures
+    for counters in ("deaths", "refusals", "lost", "ended COMPLETED", "ended FAILED", "ended CANCELED"):
+        assert figures[counters] > BARE_INTERLEAVINGS // 40, figures
 
 
 @pytest.mark.parametrize("kind", [(), ("--bare",)])

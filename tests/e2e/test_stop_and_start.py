@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen, submit
-from pyoco_server.adapters.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from support.processes import wait_for_exit
 from support.programs import (
     FLOWS,

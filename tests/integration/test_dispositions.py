@@ -14,9 +14,9 @@ import orjson
 import pytest
 
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.runners import began, declared, succeeded

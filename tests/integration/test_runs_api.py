@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from pyoco_server import __version__
 from pyoco_server.bootstrap import open_stores
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
 from support.hand import Hand
@@ -59,7 +59,7 @@ async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contr
 async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> None:
     async with serving(settings) as client, open_stores(settings, name="test") as stores:
         answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
-        (stored,) = await stores.log.read(RunId(answer.json()["run_id"]))
+        (stored,) = await stores.events.read(RunId(answer.json()["run_id"]))
         unasked = await client.get("/health")
 
     assert answer.headers["x-request-id"] == "ticket-4711"

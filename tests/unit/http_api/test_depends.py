@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.depends import MOST_GIVEN
+from pyoco_server.http_api.dependencies import MOST_GIVEN
 
 
 def below(dependant: Dependant) -> Iterator[Dependant]:
