@@ -24,7 +24,9 @@ PATIENCE_SEC = 30.0
 
 def clean_environment() -> dict[str, str]:
     """The environment of a newcomer who has set nothing."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYOCO_", "LC_", "LANG"))}
+    # Test runners set COLUMNS and LINES for their workers.
+    left_out = ("PYOCO_", "LC_", "LANG", "COLUMNS", "LINES")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
     return clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 

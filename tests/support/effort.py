@@ -1,0 +1,11 @@
+"""How much work the generated tests do: little for each change, much when asked for by `PYOCO_TEST_LONG=1`."""
+
+from __future__ import annotations
+
+import os
+
+LONG = os.environ.get("PYOCO_TEST_LONG", "") not in ("", "0")
+
+
+def effort(quick: int, long: int) -> int:
+    return long if LONG else quick
