@@ -21,7 +21,7 @@ E2E = Path(__file__).parent / "e2e"
 E2E_TIMEOUT_SEC = 300.0
 
 # No deadline per example: it would measure how busy the machine is.
-settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000)
 settings.load_profile("long" if LONG else "quick")
 
