@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
@@ -113,7 +113,6 @@ class Reader:
         return given_now.next and decode(encode(given_now.next, self.query, "s"), self.query, "s")
 
 
-@settings(deadline=None, max_examples=400)
 @given(
     everybody=FIELDS,
     some=CHANGES,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.adapters.sqlite import drawers_listing
@@ -405,7 +405,6 @@ def everything(index: RunIndex) -> list[object]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(delivered=histories())
 def test_however_a_history_is_delivered_and_replayed_jobs_and_labels_are_the_same(
     delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],

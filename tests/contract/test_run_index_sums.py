@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.domain.ids import RunId
@@ -228,7 +228,6 @@ def recounted(told: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str
     return sums
 
 
-@settings(deadline=None, max_examples=150)
 @given(world=worlds())
 def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
     world: tuple[list[Life], list[list[SnapshotSeen]]],

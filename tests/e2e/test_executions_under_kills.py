@@ -6,7 +6,6 @@ is done next is drawn from a seed, all at once and in any order; what must be so
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 
 from support.broker import Broker
+from support.effort import chosen_seed
 from support.executions import BODIES, WAIT_KEY, Caller
 from support.programs import Program, address_of, server
 from support.witness import Asked, check_commands, check_events
@@ -217,7 +217,7 @@ def _check(gateways: Gateways, callers: Callers) -> None:
 
 
 def test_no_command_is_lost_or_doubled_whichever_gateway_dies(tmp_path: Path) -> None:
-    number = int(os.environ.get("PYOCO_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+    number = chosen_seed()
     with Broker(tmp_path) as broker, Gateways(broker, tmp_path) as gateways:
         gateways.clients[0].put("/graphs/diamond", json=DIAMOND).raise_for_status()
         callers = Callers(gateways, random.Random(number))

@@ -65,7 +65,8 @@ async def test_without_a_broker_opening_gives_up_after_the_given_time() -> None:
 
 
 async def test_a_broker_that_starts_late_is_waited_for(tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
+    with Broker(tmp_path) as broker:
+        pass  # now it has a port, on which nothing listens
     opening = asyncio.create_task(Connection.open(settings(broker.url)))
     await asyncio.wait([opening], timeout=0.2)
 

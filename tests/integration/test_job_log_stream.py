@@ -210,7 +210,7 @@ async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway,
     assert answer.text.count("event: logEntry") == 1
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_job_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
     for headers in ({}, {"Last-Event-ID": "1.0.end"}):
         answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=headers)

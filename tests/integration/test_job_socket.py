@@ -245,7 +245,7 @@ async def test_a_frame_that_is_too_large_is_not_read(gateway: Gateway, size: int
 # --- who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: Gateway, run_id: str) -> None:
     async with joined(gateway, run_id) as socket:
         frames, code = await to_the_close(socket)

@@ -19,7 +19,6 @@ from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
 from support.hand import Hand
 from support.runners import began, declared, succeeded
-from support.samples import new_run_id
 
 
 @pytest_asyncio.fixture
@@ -67,6 +66,9 @@ async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> Non
     assert len(unasked.headers["x-request-id"]) >= 16
 
 
+UNKNOWN = "018f0000-0000-7000-8000-000000000000"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "err_id"),
     [
@@ -85,13 +87,13 @@ async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> Non
         ("GET", "/runs?status=DONE", b"", 422, "ERR-PYOCO-0017"),
         ("GET", "/runs?include=everything", b"", 422, "ERR-PYOCO-0017"),
         ("GET", "/runs/no-such-run", b"", 404, "ERR-PYOCO-0005"),
-        ("GET", f"/runs/{new_run_id()}", b"", 404, "ERR-PYOCO-0005"),
-        ("GET", f"/runs/{new_run_id()}?include=everything", b"", 422, "ERR-PYOCO-0002"),
-        ("GET", f"/runs/{new_run_id()}/tasks", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{UNKNOWN}", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{UNKNOWN}?include=everything", b"", 422, "ERR-PYOCO-0002"),
+        ("GET", f"/runs/{UNKNOWN}/tasks", b"", 404, "ERR-PYOCO-0005"),
         ("GET", "/runs/..%2F..%2Fhealth/tasks", b"", 404, None),
-        ("POST", f"/runs/{new_run_id()}/cancel", b"", 404, "ERR-PYOCO-0005"),
+        ("POST", f"/runs/{UNKNOWN}/cancel", b"", 404, "ERR-PYOCO-0005"),
         ("POST", "/runs/no-such-run/cancel", b"", 404, "ERR-PYOCO-0005"),
-        ("POST", f"/runs/{new_run_id()}/cancel", b'{"reason": 7}', 422, "ERR-PYOCO-0002"),
+        ("POST", f"/runs/{UNKNOWN}/cancel", b'{"reason": 7}', 422, "ERR-PYOCO-0002"),
         ("GET", "/nowhere", b"", 404, "ERR-PYOCO-0033"),
         ("DELETE", "/runs", b"", 405, "ERR-PYOCO-0002"),
     ],

@@ -149,7 +149,7 @@ async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway,
     assert answer.text.count("event: snapshot") == 1
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_run_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
     answer = await gateway.client.get(f"/runs/{run_id}/watch")
 

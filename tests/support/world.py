@@ -159,7 +159,7 @@ class World:
         async for changes in self.feed.snapshots(after=known.sequence if known else 0):
             position = IndexPosition(stream_created=created, sequence=last, last_key=changes[-1].run_id)
             self.index.apply(changes, position)
-        await self.caretaker.note_commits()
+        await self.caretaker.note_commits(pause_sec=0.0)
 
     def now(self) -> float:
         return self.truth.clock.now()

@@ -84,7 +84,7 @@ class Maintenance:
             with log_and_continue(name):
                 await work()
 
-    async def note_commits(self) -> None:
+    async def note_commits(self, pause_sec: float = REPAIR_EVERY_SEC) -> None:
         """Note every commit for the repair; returns when the log is another one than before, to begin anew."""
         if await self._feed.last_commit() < self._last_seen:
             logger.warning("the event log is another one; checking all of it")
@@ -95,7 +95,7 @@ class Maintenance:
                 self._unchecked[seen.run_id] = (seen.sequence, now)
                 self._last_seen = seen.sequence
             if len(batch) < AT_A_TIME:
-                await asyncio.sleep(REPAIR_EVERY_SEC)  # there is no hurry, and many at a time are cheaper
+                await asyncio.sleep(pause_sec)  # there is no hurry, and many at a time are cheaper
 
     # --- repair -------------------------------------------------------------------------------------------------------
 

@@ -37,13 +37,14 @@ from pyoco_server.domain.execution.state import (
     empty_execution,
 )
 from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
+from support.effort import effort
 
 RUN_ID = RunId("0190b8a0-7c00-7000-8000-000000000001")
 # Few names, so that commands meet: out of a large vocabulary nearly everything would be refused.
 NODE_IDS = tuple(NodeId(name) for name in ("extract", "clean", "approve", "報告"))
 
 # The machine may be busy: time says nothing about a pure function.
-thorough = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=effort(50, 2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 moments = st.integers(0, 4_000).map(lambda quarters: 1_700_000_000 + quarters / 4)
 texts = st.text(max_size=12)

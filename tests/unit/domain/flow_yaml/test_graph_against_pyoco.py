@@ -12,6 +12,7 @@ from pyoco.dsl.graph import build_flow_from_graph, parse_graph, resolve_pipe_ref
 
 from pyoco_server.domain.flow_yaml.graph import FlowGraph, read_graph
 from pyoco_server.domain.flow_yaml.graph_tokens import GraphFault
+from support.effort import effort
 
 TASKS = ("a", "b", "c", "読む", "default")
 PIPES = {
@@ -29,7 +30,7 @@ EXPRESSIONS = (
     *("{{ $ctx.x.y() }}", "{{ $ctx.x if 1 else 2 }}", "{{ '$ctx.x' }}", "{{ open + $ctx.x }}", "{{ ($ctx.x }}", "7"),
     *("{{ [$ctx.x] }}", "{{ f'{$ctx.x}' }}", "{{ lambda: $ctx.x }}", "{{ $ctx.x @ 2 }}", "{{ _reference + $ctx.x }}"),
 )
-thorough = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=effort(100, 2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 names = st.sampled_from([*TASKS, *TASKS, "nobody"])
 expressions = st.sampled_from(EXPRESSIONS) | st.text("$ctxenv._ 0123+-*(){}'\"a", max_size=12)
