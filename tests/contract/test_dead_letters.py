@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyoco_server.ports import DeadLetter, StoredDeadLetter
+from pyoco_server.stores import DeadLetter, StoredDeadLetter
 from support.stores import Ports
 
 

@@ -34,7 +34,7 @@ async def store(ports: Ports, count: int) -> list[RunId]:
 async def test_what_was_stored_comes_in_order_and_then_what_is_stored_meanwhile(ports: Ports) -> None:
     before = await store(ports, 3)
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
         first = await take(batches, 3)
         during = await store(ports, 2)
         then = await take(batches, 2)
@@ -50,7 +50,7 @@ async def test_it_goes_on_behind_the_sequence_it_is_given(ports: Ports) -> None:
     _, position = await ports.feed.snapshot_stream()
     later = await store(ports, 1)
 
-    async with aclosing(ports.feed.snapshots(after=position)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=position)) as batches:
         (change,) = await take(batches, 1)
 
     assert change.run_id == later[0]
@@ -62,7 +62,7 @@ async def test_of_a_replaced_snapshot_only_the_last_is_told(ports: Ports) -> Non
     await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     await ports.snapshots.advance(execution_at(run_id, 2))
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
         (change,) = await take(batches, 1)
 
     assert change.plain is not None
@@ -74,7 +74,7 @@ async def test_of_a_replaced_snapshot_only_the_last_is_told(ports: Ports) -> Non
 async def test_a_removal_is_told_too(ports: Ports) -> None:
     (run_id,) = await store(ports, 1)
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
         await take(batches, 1)
         await ports.snapshots.remove(run_id)
         (change,) = await take(batches, 1)
@@ -92,7 +92,7 @@ async def test_the_position_of_the_stream_grows_with_it(ports: Ports) -> None:
 async def test_more_than_a_batch_comes_whole(ports: Ports) -> None:
     ids = await store(ports, 1200)
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
         assert [change.run_id for change in await take(batches, 1200)] == ids
 
 
@@ -103,7 +103,7 @@ async def test_commits_of_all_runs_pass_by_with_their_sequences(ports: Ports) ->
     assert isinstance(first, Stored)
     assert isinstance(second, Stored)
 
-    async with aclosing(ports.feed.commits(after=first.version)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.commits(after=first.version)) as batches:
         (seen,) = await take(batches, 1)
         third = await ports.log.append(one, tagged("x"), after=first.version)
         (live,) = await take(batches, 1)

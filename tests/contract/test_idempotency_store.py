@@ -89,18 +89,3 @@ async def test_of_many_who_take_over_at_once_one_does(ports: Ports) -> None:
 async def test_what_was_never_there_cannot_be_replaced(ports: Ports) -> None:
     assert await ports.idempotency.replace(KEY, FIRST, revision=7) is None
     assert await ports.idempotency.get(KEY) is None
-
-
-async def test_a_removed_record_is_gone_and_its_key_can_be_used_again(ports: Ports) -> None:
-    created = await ports.idempotency.create(KEY, FIRST)
-    assert created is not None
-    assert not await ports.idempotency.remove(KEY, revision=created.revision + 1)
-
-    assert await ports.idempotency.remove(KEY, revision=created.revision)
-
-    assert await ports.idempotency.get(KEY) is None
-    assert not await ports.idempotency.remove(KEY, revision=created.revision)
-    assert await ports.idempotency.replace(KEY, DONE, revision=created.revision) is None
-    again = await ports.idempotency.create(KEY, SECOND)
-    assert again is not None
-    assert await ports.idempotency.get(KEY) == again

@@ -6,7 +6,8 @@ import asyncio
 
 from pyoco_server.domain.execution.events import Commit
 from pyoco_server.domain.ids import RunId
-from pyoco_server.ports import CommitHeard, Stored
+from pyoco_server.ports import Stored
+from pyoco_server.stores import CommitHeard
 from support.samples import completed, created, new_run_id, tagged
 from support.stores import Ports
 
@@ -22,7 +23,7 @@ async def append(ports: Ports, run_id: RunId, commit: Commit, *, after: int = 0)
 async def test_who_listens_hears_of_each_commit_of_the_run_and_of_no_other(ports: Ports) -> None:
     mine, other = new_run_id(), new_run_id()
     heard: asyncio.Queue[CommitHeard] = asyncio.Queue()
-    await ports.live.listen(mine, heard.put_nowait)
+    await ports.log.listen(mine, heard.put_nowait)
 
     await append(ports, other, created())
     first = await append(ports, mine, created())
@@ -36,7 +37,7 @@ async def test_who_listens_hears_of_each_commit_of_the_run_and_of_no_other(ports
 async def test_the_word_of_a_commit_says_whether_it_may_be_the_last(ports: Ports) -> None:
     run_id = new_run_id()
     heard: asyncio.Queue[CommitHeard] = asyncio.Queue()
-    await ports.live.listen(run_id, heard.put_nowait)
+    await ports.log.listen(run_id, heard.put_nowait)
 
     first = await append(ports, run_id, created())
     last = await append(ports, run_id, completed(), after=first)
@@ -50,7 +51,7 @@ async def test_a_refused_append_is_not_heard(ports: Ports) -> None:
     run_id = new_run_id()
     heard: asyncio.Queue[CommitHeard] = asyncio.Queue()
     first = await append(ports, run_id, created())
-    await ports.live.listen(run_id, heard.put_nowait)
+    await ports.log.listen(run_id, heard.put_nowait)
 
     await ports.log.append(run_id, tagged("refused"), after=0)
     second = await append(ports, run_id, tagged("a"), after=first)
@@ -63,8 +64,8 @@ async def test_two_may_listen_to_one_run_and_the_first_to_go_takes_nothing_from_
     run_id = new_run_id()
     gone: asyncio.Queue[CommitHeard] = asyncio.Queue()
     stays: asyncio.Queue[CommitHeard] = asyncio.Queue()
-    stop = await ports.live.listen(run_id, gone.put_nowait)
-    await ports.live.listen(run_id, stays.put_nowait)
+    stop = await ports.log.listen(run_id, gone.put_nowait)
+    await ports.log.listen(run_id, stays.put_nowait)
 
     stop()
     stop()

@@ -219,7 +219,7 @@ async def test_a_follower_misses_and_doubles_nothing_while_the_broker_is_killed(
     all_seen = asyncio.Event()
 
     async def follow(ports: Ports) -> None:
-        async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+        async with aclosing(ports.feed.snapshots(after=0)) as batches:
             async for batch in batches:
                 seen.extend(batch)
                 if len(seen) >= len(ids):

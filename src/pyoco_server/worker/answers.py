@@ -11,10 +11,11 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Failure, Request, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import BrokerUnavailable, InvalidJob, RunNotFound
-from pyoco_server.ports import DeadLetter, Delivery
+from pyoco_server.ports import Delivery
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, publish_dead_letter
+from pyoco_server.stores import DeadLetter
 from pyoco_server.worker.attempt import Workplace
 from pyoco_server.worker.intake import MAX_FLOW_NAME_CHARS
 from pyoco_server.worker.settle import Ack, Invalid, Nak, Nothing, Outcome, Term, letter_of, settle

@@ -39,12 +39,13 @@ from pyoco_server.errors import (
     RequestTooLarge,
     SnapshotTooLarge,
 )
-from pyoco_server.ports import DeadLetter, Delivery, Job
+from pyoco_server.ports import Delivery, Job
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from pyoco_server.services.executions.holder import holder_is_alive
 from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.maintenance.dead_letter_publisher import MAX_DELIVER
+from pyoco_server.stores import DeadLetter
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.run_log import RunLog

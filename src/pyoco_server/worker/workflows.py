@@ -7,8 +7,9 @@ from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.flow_yaml.callables import patterns_of
 from pyoco_server.domain.flow_yaml.document import read_flow_file
 from pyoco_server.errors import InvalidJob, InvalidRequest, WorkflowTooLarge
-from pyoco_server.ports import EventLog, Job
+from pyoco_server.ports import Job
 from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text
+from pyoco_server.stores import EventLog
 
 
 def foreign_workflow(job: Job, config: NatsBackendConfig) -> Workflow:

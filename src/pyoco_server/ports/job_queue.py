@@ -1,4 +1,4 @@
-"""Work that waits for workers, and what went wrong with it."""
+"""The work queue: jobs by tag, pulled by workers, delivered at least once."""
 
 from __future__ import annotations
 
@@ -115,52 +115,3 @@ class JobQueue(Protocol):
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:
         """Call `heard` when the queue gives a job up, from now on and across reconnects: a hint, never the truth."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """A job that went wrong, for diagnosis (contract: DlqMessage)."""
-
-    timestamp: float
-    reason: str
-    error: str | None = None
-    run_id: str | None = None
-    flow_name: str | None = None
-    tag: str | None = None
-    tags: tuple[str, ...] | None = None
-    worker_id: str | None = None
-    num_delivered: int | None = None
-    subject: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDeadLetter:
-    """A letter and the number under which it is kept."""
-
-    seq: int
-    letter: DeadLetter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterBatch:
-    """The letters of a bounded stretch, newest first; older ones are behind `before` (None: there are none)."""
-
-    letters: tuple[StoredDeadLetter, ...]
-    before: int | None
-
-
-class DeadLetters(Protocol):
-    """Where jobs that went wrong are told of. The truth about a run is in its log, not here."""
-
-    async def publish(self, letter: DeadLetter) -> None: ...
-    async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
-        """The last letters, newest first."""
-
-    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> DeadLetterBatch:
-        """The letters (of a tag) of the next stretch that is older than the number `before` (None: the newest)."""
-
-    async def get(self, seq: int) -> DeadLetter | None:
-        """One letter; None when there is none, or none any more."""
-
-    async def count(self) -> int:
-        """How many are kept; none is read for it."""
