@@ -1,4 +1,4 @@
-"""Every method of both clients against one real gateway, its broker and a worker."""
+"""Every method of the blocking client against one real gateway, its broker and a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pyoco_server import __version__
 from pyoco_server.http_client import InvalidRequest, NotFound, RunNotFound, WaitTimeout, WorkerNotFound
 from support.programs import Program, address_of, up_with_worker
-from support.twins import Kind, Twin
+from support.twins import Twin
 
 PATIENCE_SEC = 30.0
 QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
@@ -38,10 +38,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         yield program
 
 
-@pytest.fixture(params=["sync", "async"])
-def twin(request: pytest.FixtureRequest, system: Program) -> Twin:
-    kind: Kind = request.param
-    return Twin(kind, address_of(system))
+@pytest.fixture
+def twin(system: Program) -> Twin:
+    return Twin(address_of(system), "sync")
 
 
 def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
@@ -118,7 +117,7 @@ def test_bad_input_is_refused_with_its_place(twin: Twin) -> None:
 
 def test_hints_come_in_the_language_that_was_asked_for(system: Program) -> None:
     with pytest.raises(RunNotFound) as caught:
-        Twin("sync", address_of(system), language="ja").ask("get_run", NOBODY)
+        Twin(address_of(system), "sync", language="ja").ask("get_run", NOBODY)
 
     assert caught.value.message == "runが見つかりません"
 
@@ -240,7 +239,7 @@ def test_metrics_are_text(twin: Twin) -> None:
 
 def test_a_path_that_this_gateway_does_not_have_is_not_taken_for_a_run(system: Program) -> None:
     with pytest.raises(NotFound) as caught:
-        Twin("sync", f"{address_of(system)}/elsewhere").ask("health")
+        Twin(f"{address_of(system)}/elsewhere", "sync").ask("health")
 
     assert not isinstance(caught.value, RunNotFound)
     assert caught.value.err_id == "ERR-PYOCO-0033"

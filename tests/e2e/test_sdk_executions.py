@@ -1,4 +1,4 @@
-"""What both clients say of executions, against one real gateway, its broker and a worker."""
+"""Executions with the blocking client against one real gateway, its broker and a worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyoco_server.http_client import (
     RunNotFound,
 )
 from support.programs import ROOT, Program, address_of, up_with_worker
-from support.twins import Kind, Twin
+from support.twins import Twin
 
 NOBODY = "0198c0de-0000-7000-8000-000000000000"
 PATIENCE_SEC = 30.0
@@ -32,10 +32,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         yield program
 
 
-@pytest.fixture(params=["sync", "async"])
-def twin(request: pytest.FixtureRequest, system: Program) -> Twin:
-    kind: Kind = request.param
-    return Twin(kind, address_of(system))
+@pytest.fixture
+def twin(system: Program) -> Twin:
+    return Twin(address_of(system), "sync")
 
 
 @pytest.fixture

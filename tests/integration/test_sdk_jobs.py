@@ -1,4 +1,4 @@
-"""Both clients have jobs done by a real gateway on a real broker: lists, labels, logs, and restarts in between."""
+"""Jobs at a real gateway on a real broker: lists, labels, logs, and restarts in between."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ from support.hand import Hand
 from support.samples import new_run_id
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
-from support.twins import Kind, Twin
+from support.twins import Twin
 from support.written import Writer, numbered
-
-KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 @pytest.fixture
@@ -58,10 +56,10 @@ async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
 
 
 class Person:
-    """Somebody with one of the two clients, beside the loop in which the gateway runs."""
+    """Calls the client in a thread, beside the loop in which the gateway runs."""
 
-    def __init__(self, kind: Kind, url: str) -> None:
-        self._twin = Twin(kind, url)
+    def __init__(self, url: str) -> None:
+        self._twin = Twin(url)
 
     async def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         async with asyncio.timeout(PATIENCE_SEC):
@@ -72,9 +70,9 @@ class Person:
             return await asyncio.to_thread(lambda: self._twin.take(method, *arguments, **named))
 
 
-@pytest.fixture(params=["sync", "async"])
-def person(request: pytest.FixtureRequest, gateway: Gateway) -> Person:
-    return Person(request.param, url(gateway))
+@pytest.fixture
+def person(gateway: Gateway) -> Person:
+    return Person(url(gateway))
 
 
 def url(gateway: Gateway) -> str:
@@ -268,7 +266,7 @@ async def test_a_file_of_something_else_is_left_alone(person: Person, stores: St
 async def test_a_log_is_followed_to_the_end_of_its_job(
     gateway: Gateway, stores: Stores, wanted: dict[str, Any], shown: list[str]
 ) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores, *numbered(1, 3))
+    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 3))
 
     async with AsyncPyocoHttpClient(url(gateway)) as client, client.follow_job_logs(job_id, **wanted) as lines:
         seen = [await anext(lines)] if "level" not in wanted else []
@@ -285,9 +283,7 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.job["error"] == "no more paper"
 
 
-@KINDS
-async def test_a_job_that_is_over_is_told_at_once(gateway: Gateway, stores: Stores, kind: Kind) -> None:
-    person = Person(kind, url(gateway))
+async def test_a_job_that_is_over_is_told_at_once(person: Person, stores: Stores) -> None:
     job_id, _ = await begun(person, stores, *numbered(1, 3))
     await Hand(stores).complete(job_id)
 
@@ -298,7 +294,7 @@ async def test_a_job_that_is_over_is_told_at_once(gateway: Gateway, stores: Stor
 
 
 async def test_what_was_left_is_gone_on_with_at_its_place(gateway: Gateway, stores: Stores) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores, *numbered(1, 5))
+    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 5))
     async with AsyncPyocoHttpClient(url(gateway)) as client:
         async with client.follow_job_logs(job_id) as lines:
             first = [await anext(lines), await anext(lines)]
@@ -319,7 +315,7 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
     seen: list[JobLogEntry] = []
     async with listening(config) as before, TcpProxy(url(before)) as proxy:
         address = proxy.url.replace("nats://", "http://")
-        job_id, writer = await begun(Person("sync", url(before)), stores, *numbered(1, 10))
+        job_id, writer = await begun(Person(url(before)), stores, *numbered(1, 10))
         async with (
             asyncio.timeout(60),
             AsyncPyocoHttpClient(address) as client,
@@ -343,7 +339,7 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
 
 
 async def test_a_download_goes_on_over_cut_connections(gateway: Gateway, stores: Stores, tmp_path: Path) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores)
+    job_id, writer = await begun(Person(url(gateway)), stores)
     for first in range(0, 20_000, 1000):
         await writer.write(*(f"{number:0200}" for number in range(first, first + 1000)))
     path = tmp_path / "job.log"

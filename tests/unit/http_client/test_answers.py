@@ -7,8 +7,9 @@ import pytest
 
 from pyoco_server.errors import Kind, catalogue
 from pyoco_server.http_api.problems import STATUS, execution_body, job_body, run_body
-from pyoco_server.http_client import answers, calls, errors
-from pyoco_server.http_client.retry import Trouble
+from pyoco_server.http_client import answers, errors
+from pyoco_server.http_client.answers import FailureKind
+from pyoco_server.http_client.requests import get
 
 REQUEST = httpx.Request("GET", "http://gateway/runs/r")
 NOW = 1_000_000_000.0
@@ -153,47 +154,47 @@ def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None
 
 
 @pytest.mark.parametrize(
-    ("failure", "trouble"),
+    ("failure", "kind"),
     [
-        (httpx.ConnectError("refused"), Trouble.NOT_SENT),
-        (httpx.ConnectTimeout("slow"), Trouble.NOT_SENT),
-        (httpx.PoolTimeout("busy"), Trouble.NOT_SENT),
-        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] expired"), Trouble.FINAL),
-        (httpx.UnsupportedProtocol("gopher"), Trouble.FINAL),
-        (httpx.ReadError("reset"), Trouble.UNSURE),
-        (httpx.WriteError("reset"), Trouble.UNSURE),
-        (httpx.ReadTimeout("slow"), Trouble.UNSURE),
-        (httpx.RemoteProtocolError("gone"), Trouble.UNSURE),
+        (httpx.ConnectError("refused"), FailureKind.NOT_SENT),
+        (httpx.ConnectTimeout("slow"), FailureKind.NOT_SENT),
+        (httpx.PoolTimeout("busy"), FailureKind.NOT_SENT),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] expired"), FailureKind.FINAL),
+        (httpx.UnsupportedProtocol("gopher"), FailureKind.FINAL),
+        (httpx.ReadError("reset"), FailureKind.MAY_BE_DONE),
+        (httpx.WriteError("reset"), FailureKind.MAY_BE_DONE),
+        (httpx.ReadTimeout("slow"), FailureKind.MAY_BE_DONE),
+        (httpx.RemoteProtocolError("gone"), FailureKind.MAY_BE_DONE),
     ],
 )
 def test_a_lost_connection_leaves_open_what_was_done_only_once_it_was_made(
-    failure: httpx.RequestError, trouble: Trouble
+    failure: httpx.RequestError, kind: FailureKind
 ) -> None:
-    assert answers.trouble_of(failure) is trouble
+    assert answers.failure_kind(failure) is kind
 
 
 @pytest.mark.parametrize(
-    ("status", "err_id", "trouble"),
+    ("status", "err_id", "kind"),
     [
-        (503, "ERR-PYOCO-0003", Trouble.UNSURE),
-        (503, "ERR-PYOCO-0004", Trouble.UNSURE),
-        (503, "ERR-PYOCO-0031", Trouble.UNSURE),
-        (503, None, Trouble.UNSURE),
-        (502, None, Trouble.UNSURE),
-        (504, None, Trouble.UNSURE),
-        (500, "ERR-PYOCO-0034", Trouble.FINAL),
-        (404, "ERR-PYOCO-0005", Trouble.FINAL),
-        (422, "ERR-PYOCO-0002", Trouble.FINAL),
-        (302, None, Trouble.FINAL),
+        (503, "ERR-PYOCO-0003", FailureKind.MAY_BE_DONE),
+        (503, "ERR-PYOCO-0004", FailureKind.MAY_BE_DONE),
+        (503, "ERR-PYOCO-0031", FailureKind.MAY_BE_DONE),
+        (503, None, FailureKind.MAY_BE_DONE),
+        (502, None, FailureKind.MAY_BE_DONE),
+        (504, None, FailureKind.MAY_BE_DONE),
+        (500, "ERR-PYOCO-0034", FailureKind.FINAL),
+        (404, "ERR-PYOCO-0005", FailureKind.FINAL),
+        (422, "ERR-PYOCO-0002", FailureKind.FINAL),
+        (302, None, FailureKind.FINAL),
     ],
 )
-def test_only_a_gateway_that_says_so_has_kept_nothing(status: int, err_id: str | None, trouble: Trouble) -> None:
+def test_only_a_gateway_that_says_so_has_kept_nothing(status: int, err_id: str | None, kind: FailureKind) -> None:
     failure = answers.error_of(answer(status, {"err_id": err_id}), NOW)
 
-    assert answers.trouble_of(failure) is trouble
+    assert answers.failure_kind(failure) is kind
 
 
 @pytest.mark.parametrize("text", ["<html>Welcome</html>", "", "[" * 100_000, "null"])
 def test_a_success_that_no_gateway_gave_is_an_error(text: str) -> None:
     with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's answer was expected"):
-        answers.result(calls.get_run("r"), answer(200, text=text))
+        answers.result(get("/runs/r"), answer(200, text=text))

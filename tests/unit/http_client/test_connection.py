@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, Timing
-from pyoco_server.http_client.connection import Connection, connection
-from pyoco_server.http_client.retry import Patience
+from pyoco_server.http_client.connection import Connection, RetryPolicy, resolve_connection
 
 
 @pytest.fixture(autouse=True)
@@ -22,12 +21,12 @@ def made(base_url: str | None = None, **changed: Any) -> Connection:
         "api_key": None,
         "token": None,
         "timeout": 1.0,
-        "patience": Patience(),
+        "policy": RetryPolicy(),
         "api_key_header": "X-API-Key",
         "language": None,
         "timing": Timing(),
     }
-    return connection(base_url, **given | changed)
+    return resolve_connection(base_url, **given | changed)
 
 
 def test_without_a_word_it_is_the_gateway_of_this_machine() -> None:
