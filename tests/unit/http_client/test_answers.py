@@ -1,4 +1,4 @@
-"""What an answer means, whoever gave it."""
+"""What an answer means, from a gateway or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.problems import STATUS, execution_body, job_body, run_body
+from pyoco_server.http_api.responses.problems import STATUS, execution_body, job_body, run_body
 from pyoco_server.http_client import answers, errors
 from pyoco_server.http_client.answers import FailureKind
 from pyoco_server.http_client.requests import get
