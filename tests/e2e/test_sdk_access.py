@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.http_client import Forbidden, RunNotFound, Unauthenticated
+from pyoco_server.http_client import Forbidden, Unauthenticated
 from support.programs import Program, address_of, up
 from support.twins import Twin
 
@@ -27,11 +27,10 @@ def url(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def keys(folder: Path, url: str) -> dict[str, str]:
-    """A key of one tenant, one of it that may only read, and one of another tenant."""
+    """Two keys of one tenant; the second may only read."""
     return {
         "ours": created(folder, "--tenant", "team-a"),
         "reader": created(folder, "--tenant", "team-a", "--scopes", "runs:read"),
-        "theirs": created(folder, "--tenant", "team-b"),
     }
 
 
@@ -43,7 +42,7 @@ def created(folder: Path, *arguments: str) -> str:
     return key
 
 
-def test_a_key_opens_and_is_taken_from_the_environment_too(
+def test_a_key_is_accepted_also_from_the_environment(
     url: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = Twin(url, "sync", api_key=keys["ours"]).ask("submit_run", "hello")["run_id"]
@@ -52,7 +51,7 @@ def test_a_key_opens_and_is_taken_from_the_environment_too(
     assert Twin(url, "sync").ask("get_run", run_id)["tenant_id"] == "team-a"
 
 
-def test_without_a_key_only_health_is_told(url: str) -> None:
+def test_without_a_key_only_health_is_visible(url: str) -> None:
     assert Twin(url, "sync").ask("health")["status"] == "ok"
     with pytest.raises(Unauthenticated) as caught:
         Twin(url, "sync").ask("list_runs")
@@ -66,20 +65,3 @@ def test_a_wrong_key_is_refused_and_is_not_in_the_error(url: str) -> None:
 
     assert caught.value.err_id == "ERR-PYOCO-0015"
     assert "s3cret" not in f"{caught.value!r} {caught.value.request.headers} {caught.value.response.request.headers}"
-
-
-def test_a_reader_may_not_submit(url: str, keys: dict[str, str]) -> None:
-    with pytest.raises(Forbidden, match="runs:write") as caught:
-        Twin(url, "sync", api_key=keys["reader"]).ask("submit_run", "hello")
-
-    assert caught.value.err_id == "ERR-PYOCO-0036"
-
-
-def test_the_run_of_another_tenant_is_not_there(url: str, keys: dict[str, str]) -> None:
-    run_id = Twin(url, "sync", api_key=keys["ours"]).ask("submit_run", "hello")["run_id"]
-    others = Twin(url, "sync", api_key=keys["theirs"])
-
-    for method in ("get_run", "get_tasks", "cancel_run", "wait"):
-        with pytest.raises(RunNotFound):
-            others.ask(method, run_id)
-    assert others.ask("list_runs") == []

@@ -21,7 +21,7 @@ from pyoco_server.http_client import (
 from support.programs import ROOT, Program, address_of, up_with_worker
 from support.twins import Twin
 
-NOBODY = "0198c0de-0000-7000-8000-000000000000"
+UNKNOWN = "0198c0de-0000-7000-8000-000000000000"
 PATIENCE_SEC = 30.0
 ODD_NAMES = ["100%", "a b", "lint?", "#1", "back\\slash", "%2F", "構築"]
 
@@ -39,7 +39,7 @@ def twin(system: Program) -> Twin:
 
 @pytest.fixture
 def graph_id(twin: Twin) -> str:
-    """A release of the test's own, so that nobody else takes its nodes."""
+    """A graph of the test's own, so that no other test claims its nodes."""
     name = f"release-{uuid4()}"
     twin.ask("put_graph", name, Path(ROOT / "examples" / "release.yaml").read_text("utf-8"))
     return name
@@ -173,7 +173,7 @@ def test_refusals_have_a_kind_a_code_and_a_guard(twin: Twin, graph_id: str) -> N
     with pytest.raises(CommandRejected) as early:
         twin.ask("start_node", execution_id, "deploy")
     with pytest.raises(RunNotFound) as unknown:
-        twin.ask("start_execution", NOBODY)
+        twin.ask("start_execution", UNKNOWN)
     with pytest.raises(InvalidRequest) as bad:
         twin.ask("report_progress", execution_id, "build", 101)
 

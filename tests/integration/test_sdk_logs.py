@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from pyoco_server.http_client import RunNotFound
 from support.peers import Cut, Peer, Reply
 from support.twins import BOTH, Kind, Pauses, Twin
 
@@ -22,32 +19,15 @@ def twin(peer: Peer, **options: Any) -> Twin:
     return Twin(peer.url, timing=Pauses().timing(), **options)
 
 
-def test_a_page_is_asked_for_as_it_was_wanted() -> None:
-    with Peer(page(3, 4, token="t-2"), page(9, token="t-3")) as peer:
-        first = twin(peer).ask("get_run_logs", "r", since_token="t-1", limit=2, wait_sec=5)
-        twin(peer).ask("get_run_logs", "r", tail=1)
-
-    assert [item["n"] for item in first["items"]] == [3, 4]
-    assert [asked.target for asked in peer.asked] == [
-        "/runs/r/logs?since_token=t-1&limit=2&wait_sec=5",
-        "/runs/r/logs?tail=1",
-    ]
-
-
 @BOTH
 def test_a_log_is_followed_to_its_end_through_a_broken_connection(kind: Kind) -> None:
     replies = page(1, 2, token="a"), page(token="a"), Cut(), page(3, token="b"), page(4, token="c", complete=True)
     with Peer(*replies) as peer:
-        told = twin(peer, kind=kind).take("follow_run_logs", "r", tail=2)
+        items = twin(peer, kind=kind).take("follow_run_logs", "r", tail=2)
 
-    assert [item["n"] for item in told] == [1, 2, 3, 4]
+    assert [item["n"] for item in items] == [1, 2, 3, 4]
     assert [asked.target for asked in peer.asked] == [
         "/runs/r/logs?tail=2&wait_sec=15.0",
         *["/runs/r/logs?since_token=a&wait_sec=15.0"] * 3,
         "/runs/r/logs?since_token=b&wait_sec=15.0",
     ]
-
-
-def test_a_run_that_is_not_there_cannot_be_followed() -> None:
-    with Peer(NOT_FOUND) as peer, pytest.raises(RunNotFound):
-        twin(peer).take("follow_run_logs", "r")

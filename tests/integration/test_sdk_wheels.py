@@ -58,7 +58,7 @@ def impatient(url: str, kind: Kind = "async") -> Twin:
     return Twin(url, retries=3, timing=Pauses().timing(), kind=kind)
 
 
-def test_a_wheel_goes_there_and_comes_back(twin: Twin, tmp_path: Path) -> None:
+def test_a_wheel_is_uploaded_and_downloaded(twin: Twin, tmp_path: Path) -> None:
     registered = twin.ask("upload_wheel", NAME, DATA, tags=["gpu", "batch"])
     received = twin.ask("download_wheel", NAME, tmp_path)
 
@@ -82,7 +82,7 @@ def test_a_wheel_may_be_bytes_a_path_or_a_file(twin: Twin, tmp_path: Path, form:
     assert registered["sha256_hex"] == hashlib.sha256(DATA).hexdigest()
 
 
-def test_progress_is_told_while_a_large_file_is_sent_and_received(twin: Twin, tmp_path: Path) -> None:
+def test_progress_is_reported_while_a_large_file_is_transferred(twin: Twin, tmp_path: Path) -> None:
     path = large_wheel(tmp_path / NAME, 3_000_000)
     size = path.stat().st_size
     sent: list[tuple[int, int | None]] = []
@@ -93,13 +93,13 @@ def test_progress_is_told_while_a_large_file_is_sent_and_received(twin: Twin, tm
         twin.ask("download_wheel", NAME, target, progress=lambda done, total: received.append((done, total)))
 
         assert target.getvalue() == path.read_bytes()
-    for told in (sent, received):
-        assert told == sorted(told)
-        assert told[-1] == (size, size)
-        assert len(told) > 10
+    for calls in (sent, received):
+        assert calls == sorted(calls)
+        assert calls[-1] == (size, size)
+        assert len(calls) > 10
 
 
-def test_what_the_gateway_refuses_is_an_error_of_its_own(twin: Twin, tmp_path: Path) -> None:
+def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
     twin.ask("upload_wheel", NAME, DATA)
 
     with pytest.raises(WheelVersionConflict, match="is registered"):
@@ -144,7 +144,7 @@ def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat() -> None:
         impatient(peer.url).ask("upload_wheel", NAME, DATA)
 
 
-def test_a_conflict_at_the_first_try_is_not_looked_into() -> None:
+def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
     with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
         impatient(peer.url).ask("upload_wheel", NAME, DATA)
 

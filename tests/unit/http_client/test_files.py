@@ -12,7 +12,7 @@ from pyoco_server.http_client.files import LogFile, open_log, replacing
 
 
 class Pipe(io.BytesIO):
-    """What was written to it is gone."""
+    """A file that cannot seek."""
 
     def seekable(self) -> bool:
         return False
@@ -46,7 +46,7 @@ def test_a_failed_download_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("demo.whl", b"old")]
 
 
-def test_a_file_that_holds_the_beginning_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_file_with_the_beginning_is_continued(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\n")
 
@@ -84,7 +84,7 @@ def test_without_resuming_nothing_of_the_old_file_stays_also_when_the_log_is_emp
         assert path.read_bytes() == b"".join(pieces)
 
 
-def test_without_resuming_the_old_file_stays_until_the_first_byte_has_come(tmp_path: Path) -> None:
+def test_without_resuming_the_old_file_stays_until_the_first_byte(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"old\n")
 
@@ -94,7 +94,7 @@ def test_without_resuming_the_old_file_stays_until_the_first_byte_has_come(tmp_p
     assert path.read_bytes() == b"old\n"
 
 
-def test_a_file_for_which_nothing_came_is_not_made(tmp_path: Path) -> None:
+def test_a_file_without_bytes_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
 
     with pytest.raises(ConnectionError), open_log(path, resume=True):
@@ -103,7 +103,7 @@ def test_a_file_for_which_nothing_came_is_not_made(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_came_before_an_error_stays_to_be_gone_on_with(tmp_path: Path) -> None:
+def test_bytes_received_before_an_error_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
 
     def break_off() -> None:
@@ -126,7 +126,7 @@ def test_an_open_file_stays_open() -> None:
     assert file.getvalue() == b"one\ntwo\n"
 
 
-def test_into_a_pipe_no_byte_goes_twice() -> None:
+def test_a_pipe_gets_no_byte_twice() -> None:
     pipe = Pipe()
     log = LogFile(pipe, resume=True)
 

@@ -1,4 +1,4 @@
-"""When a request may be sent again, and how long to wait first."""
+"""When a request is repeated, and after how long."""
 
 from __future__ import annotations
 
