@@ -41,7 +41,7 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
         await world.until(run_id, "COMPLETED")
 
     before = world.faults.calls[: world.faults.calls.index("runner.begin")]
-    assert before.count("log.append") == 1
+    assert before.count("events.append") == 1
     assert told.attempt == 1
     assert runner.job is not None
     assert (runner.job.run_id, runner.job.flow_name, runner.job.params, runner.job.attempt) == (
@@ -199,7 +199,7 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
     )
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("log.append", RequestTooLarge("more than nats takes"), times=2)
+        world.faults.fail("events.append", RequestTooLarge("more than nats takes"), times=2)
         if not with_end:
             runner.say(*steps)
         runner.end("completed", *(steps if with_end else ()))
@@ -279,7 +279,7 @@ async def test_a_cancel_between_the_last_step_and_the_end_still_wins(world: Worl
 
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.before("log.append", cancel_it)
+        world.faults.before("events.append", cancel_it)
         runner.end("completed", declared("load"), began("load"), succeeded("load"))
         await world.until(run_id, "CANCELLED")
 

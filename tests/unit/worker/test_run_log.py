@@ -43,7 +43,7 @@ async def test_lines_are_stored_in_order_before_the_end_is(world: World) -> None
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("one", "two", task="load")
-        world.faults.before("log.append", look)
+        world.faults.before("events.append", look)
         runner.write("three")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -76,7 +76,7 @@ async def test_lines_come_while_the_run_goes_on(world: World) -> None:
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("one")
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
         while_it_ran = await texts(world, run_id)
         runner.end()
 
@@ -87,12 +87,12 @@ async def test_a_broker_that_is_away_for_a_while_costs_no_line(world: World) -> 
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", times=2)
-        world.faults.lose_answer("logs.append")
+        world.faults.fail("run_logs.append", times=2)
+        world.faults.lose_answer("run_logs.append")
         for number in range(100):
             runner.write(f"line {number}")
             await asyncio.sleep(0)
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -107,12 +107,12 @@ async def test_the_end_waits_for_its_lines_as_long_as_the_broker_is_away(
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         world.faults.away = True
-        written = world.faults.calls.count("log.append")
+        written = world.faults.calls.count("events.append")
         runner.write("late")
         runner.end()
         for _ in range(5):
-            await world.faults.tried("logs.append")
-        tried_to_end = world.faults.calls.count("log.append") - written
+            await world.faults.tried("run_logs.append")
+        tried_to_end = world.faults.calls.count("events.append") - written
         world.faults.away = False
         await world.until(run_id, "COMPLETED")
 
@@ -127,12 +127,12 @@ async def test_a_broker_that_stores_no_lines_does_not_keep_a_run_from_its_end(
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", times=3)
+        world.faults.fail("run_logs.append", times=3)
         runner.write("late")
         runner.end()
         await world.until(run_id, "COMPLETED")
         told_late = await texts(world, run_id)
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
 
     assert told_late == []
     assert await texts(world, run_id) == [(1, "late")]
@@ -157,7 +157,7 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
     await world.start(run_id, THEIRS)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
         zombie = run_log.RunLog(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
         zombie.hear([LogLine(1.0, None, "stdout", "INFO", "of a zombie")])
         await zombie.settle()
@@ -179,7 +179,7 @@ async def test_a_forerunner_that_was_faster_is_written_behind(world: World) -> N
         forerunner.hear([LogLine(1.0, None, "stdout", "INFO", "just in time")])
         await forerunner.settle()
 
-    world.faults.before("logs.append", meanwhile)
+    world.faults.before("run_logs.append", meanwhile)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("second")
@@ -193,7 +193,7 @@ async def test_chunks_that_the_broker_finds_too_large_are_made_smaller(world: Wo
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", RequestTooLarge(), times=2)
+        world.faults.fail("run_logs.append", RequestTooLarge(), times=2)
         runner.write("one", "two", "three", "four")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -205,7 +205,7 @@ async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) 
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", RequestTooLarge())
+        world.faults.fail("run_logs.append", RequestTooLarge())
         runner.write("large")
         runner.end()
         await world.until(run_id, "COMPLETED")
