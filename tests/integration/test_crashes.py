@@ -16,8 +16,8 @@ import pytest
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.application.cancel import cancel
 from pyoco_server.execution.ids import WorkerId
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.supervisor import Supervisor
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.world import HELLO, USER, World
 
 FLOWS = f"{Path(__file__).with_name('crash_flows.py')}:resolve"

@@ -20,8 +20,8 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.execution.ids import RunId, WorkerId
 from pyoco_server.execution.state import Request
 from pyoco_server.runlog.lines import LogLine
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.supervisor import Supervisor
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.broker import Broker
 from support.programs import worker as worker_program
 from support.stores import settings

@@ -16,7 +16,7 @@ from pyoco_server.execution.commands import AddTag, CancelExecution, CreateExecu
 from pyoco_server.execution.ids import RunId
 from pyoco_server.execution.state import StopHow, nothing
 from pyoco_server.fleet.records import WorkerRecord
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.samples import new_run_id, worker
 from support.world import HELLO, OURS, World
 

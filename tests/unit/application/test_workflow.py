@@ -18,7 +18,7 @@ from pyoco_server.execution.events import ExecutionCreated, NodeCreated
 from pyoco_server.execution.evolve import fold
 from pyoco_server.execution.ids import NodeId, RunId
 from pyoco_server.execution.state import MAX_NODES, nothing
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import new_run_id, worker
 from support.world import HELLO, World

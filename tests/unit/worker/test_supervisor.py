@@ -243,7 +243,7 @@ async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes
 
 
 async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.worker.supervisor.PULL_PAUSE_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.worker.supervisor.supervisor.PULL_PAUSE_SEC", 0.01)
     world.faults.fail("queue.open", times=2)
     run_id = await world.submit()
     async with working(world) as at_work:
@@ -429,7 +429,7 @@ async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_unt
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each delivery counts towards the broker's limit: a job that is passed around would be given up in silence."""
-    monkeypatch.setattr("pyoco_server.worker.attempt.GIVE_BACK_AFTER_SEC", 0.02)
+    monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
         runners = await begun(at_work, 1)

@@ -1,0 +1,166 @@
+"""Outcome of an attempt → queue disposition (contract, appendix E), and carrying it out: the dead letter first.
+
+A message that belongs to another holder gets no answer: a stale ack or term would delete it under that holder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyoco_server.application.handle import handle
+from pyoco_server.application.letter_box import INVALID_JOB, bury
+from pyoco_server.application.ports import DeadLetter, Delivery, Job
+from pyoco_server.application.stores import Stores
+from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound
+from pyoco_server.execution.commands import CreateExecution, FailExecution
+from pyoco_server.execution.events import StoredCommit
+from pyoco_server.execution.evolve import fold_commits
+from pyoco_server.execution.ids import RunId, parse_run_id
+from pyoco_server.execution.state import Failure, Request, nothing
+from pyoco_server.worker.attempt.context import WorkerContext
+from pyoco_server.worker.attempt.job_parser import MAX_FLOW_NAME_CHARS
+
+logger = logging.getLogger(__name__)
+
+# The contract's default delay before a job that met broker trouble is delivered again.
+RETRY_DELAY_SEC = 2.0
+
+
+class OutcomeKind(Enum):
+    """How an attempt ended; the values appear in the log."""
+
+    FINISHED = "Finished"  # the end of the run is stored
+    ALREADY_FINISHED = "AlreadyFinished"  # the run had ended before, or its submit was undone
+    INVALID = "Invalid"  # the message is not a job, and redelivery does not change that
+    GIVEN_UP = "GivenUp"  # all allowed attempts are used; FAILED is stored
+    UNAVAILABLE = "Unavailable"  # the broker did not answer before the run started
+    RELEASED = "HandedBack"  # this worker is stopping or has no free runner; another one may start at once
+    FENCED = "Fenced"  # another attempt has taken over and holds the message
+    HELD_ELSEWHERE = "HeldElsewhere"  # a live worker has the run; the message was redelivered too early
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`status` is that of a finished run; the dead letter is published before the queue gets its answer."""
+
+    kind: OutcomeKind
+    status: str | None = None
+    dead_letter: DeadLetter | None = None
+
+
+class QueueAction(Enum):
+    ACK = "ack"
+    NAK = "nak"
+    TERM = "term"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """`delay_sec` is the delay of a nak."""
+
+    action: QueueAction
+    delay_sec: float = 0.0
+
+
+DISPOSITIONS: Final[Mapping[OutcomeKind, Disposition]] = {
+    OutcomeKind.FINISHED: Disposition(QueueAction.ACK),
+    OutcomeKind.ALREADY_FINISHED: Disposition(QueueAction.ACK),
+    OutcomeKind.INVALID: Disposition(QueueAction.TERM),
+    OutcomeKind.GIVEN_UP: Disposition(QueueAction.TERM),
+    OutcomeKind.UNAVAILABLE: Disposition(QueueAction.NAK, RETRY_DELAY_SEC),
+    OutcomeKind.RELEASED: Disposition(QueueAction.NAK, 0.0),
+    OutcomeKind.FENCED: Disposition(QueueAction.NONE),
+    OutcomeKind.HELD_ELSEWHERE: Disposition(QueueAction.NONE),
+}
+
+
+async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
+    """Publishes the dead letter, if any, then answers the queue. An answer that is lost leads to redelivery."""
+    if outcome.dead_letter is not None:
+        await bury(stores, outcome.dead_letter)
+    disposition = DISPOSITIONS[outcome.kind]
+    try:
+        match disposition.action:
+            case QueueAction.ACK:
+                await delivery.ack()
+            case QueueAction.NAK:
+                await delivery.nak(disposition.delay_sec)
+            case QueueAction.TERM:
+                await delivery.term()
+            case QueueAction.NONE:
+                return
+    except NatsUnavailable as error:
+        # Redelivered, the run is found finished.
+        facts = {"subject": delivery.subject, "error": error.detail}
+        logger.warning("queue did not receive the disposition", extra=facts | error.ids())
+
+
+def dead_letter_of_run(
+    context: WorkerContext, delivery: Delivery, job: Job, *, reason: str, failure: Failure
+) -> DeadLetter:
+    """The dead letter of a run that failed."""
+    return DeadLetter(
+        timestamp=context.stores.clock.now(),
+        reason=reason,
+        error=failure.message,
+        run_id=job.run_id,
+        flow_name=job.flow_name,
+        tag=job.tag,
+        tags=job.tags,
+        worker_id=context.worker_id,
+        num_delivered=delivery.num_delivered,
+        subject=delivery.subject,
+    )
+
+
+async def reject(context: WorkerContext, delivery: Delivery, error: InvalidJob) -> Outcome:
+    """Handles a message that is not a job. The run it names is failed if the message is that run's own."""
+    run_id = _parsed_run_id(error.facts.get("run_id"))
+    extra = {"subject": delivery.subject, "tag": delivery.tag, "worker_id": context.worker_id, "reason": INVALID_JOB}
+    named = {name: value for name, value in error.facts.items() if isinstance(value, str)}
+    logger.warning(error.message(), extra=named | extra | {"error": error.detail} | error.ids())
+    if run_id is not None:
+        await _fail(context, delivery, run_id, error)
+    letter = DeadLetter(
+        timestamp=context.stores.clock.now(),
+        reason=INVALID_JOB,
+        error=error.detail,
+        run_id=run_id,
+        tag=delivery.tag,
+        worker_id=context.worker_id,
+        num_delivered=delivery.num_delivered,
+        subject=delivery.subject,
+    )
+    return Outcome(kind=OutcomeKind.INVALID, dead_letter=letter)
+
+
+def _parsed_run_id(run_id: object) -> RunId | None:
+    try:
+        return parse_run_id(run_id) if isinstance(run_id, str) else None
+    except RunNotFound:
+        return None
+
+
+async def _fail(context: WorkerContext, delivery: Delivery, run_id: RunId, error: InvalidJob) -> None:
+    stores, now = context.stores, context.stores.clock.now()
+    if delivery.created_sequence is None:
+        flow_name = error.facts.get("flow_name")
+        known = flow_name if isinstance(flow_name, str) else ""
+        request = Request(flow_name=known[:MAX_FLOW_NAME_CHARS], tag=delivery.tag)
+        await handle(stores, run_id, CreateExecution(at=now, request=request), context.origin)
+    # From the log: a snapshot may not show the present holder yet.
+    commits = await stores.log.read(run_id)
+    # A run that was submitted to the gateway has its own job in the queue; a foreign message must not fail it.
+    is_its_job = delivery.created_sequence is not None or _was_created_by_worker(commits)
+    if is_its_job and not fold_commits(commits, nothing(run_id)).is_held:
+        failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
+        await handle(stores, run_id, FailExecution(at=now, error=failure), context.origin)
+
+
+def _was_created_by_worker(commits: Sequence[StoredCommit]) -> bool:
+    return bool(commits) and commits[0].commit.actor.kind == "worker"
