@@ -18,7 +18,7 @@ import typer.main
 from pyoco_server.cli import output
 from pyoco_server.cli.client.program import ALL_COMMANDS, app
 from pyoco_server.cli.correction import PROGRAM
-from pyoco_server.flowfile.document import read_flow_file
+from pyoco_server.domain.flow_yaml.document import read_flow_file
 from support.stand_in import StandIn, stand_in
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.cli import output
 from pyoco_server.cli.client.program import app
 from pyoco_server.cli.correction import PROGRAM
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings
 from support.hand import Hand
@@ -63,7 +63,7 @@ class Desk:
             hand = Hand(stores)
             await hand.start(job_id)
             if texts:
-                await Writer(stores.logs, RunId(job_id)).write(*texts)
+                await Writer(stores.run_logs, RunId(job_id)).write(*texts)
             if ends:
                 await (hand.complete(job_id) if error is None else hand.fail(job_id, error))
 

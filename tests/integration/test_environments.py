@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.tags import sys_tags
 
-from pyoco_server.wheelhouse.needed import Candidate, needed
-from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.domain.wheels.requirements import Candidate, needed
+from pyoco_server.domain.wheels.wheel import Wheel
 from pyoco_server.worker.wheels.environments import COMPLETE, Environment, Environments, WheelFile
 from pyoco_server.worker.wheels.venv_builder import RUNNER_PACKAGES, own_packages
 from support.installable import installable

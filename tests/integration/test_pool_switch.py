@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.domain.execution.state import WheelUsed
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.state import WheelUsed
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.wheels.environments import Environment, EnvironmentLease
 from pyoco_server.worker.wheels.venv_builder import VenvBuilder, own_site_folders

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.runlog.lines import LogLine
 from pyoco_server.trace import Step, TaskFailed, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.runner_pool.runner import ProcessRunner

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow, WheelUsed
-from pyoco_server.fleet.flows import AnnouncedFlow
-from pyoco_server.runlog.lines import Level, LogLine, Stream
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.executor import LineSink
 from pyoco_server.worker.runner_process.protocol import EndKind, RunEnded, RunJob, RunnerDied, RunUpdate

@@ -14,17 +14,17 @@ from typing import Annotated, Any, TypeVar
 import orjson
 import typer
 
-from pyoco_server.access.api_keys import ApiKey, parse_key_id
-from pyoco_server.access.scopes import USUAL_SCOPES, in_words, parse_scopes
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.api_keys import ApiKeys
 from pyoco_server.bootstrap import locate_broker, open_api_keys
 from pyoco_server.cli import output
 from pyoco_server.cli.broker import find_broker
 from pyoco_server.cli.output import say
 from pyoco_server.cli.times import as_utc, expiry
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import ApiKey, parse_key_id
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words, parse_scopes
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.services.auth.api_keys import ApiKeys
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from pyoco_server.cli.broker import find_broker
 from pyoco_server.cli.loop import run
 from pyoco_server.cli.signals import StopRequest
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.domain.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.logs import configure_logging
-from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.runner_process.flow_announcement import parse_names
 from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped

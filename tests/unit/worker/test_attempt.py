@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.application.cancel import cancel
+from pyoco_server.domain.execution.commands import CancelExecution
+from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
+from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
-from pyoco_server.execution.commands import CancelExecution
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import NodeStatus, StopHow, WheelUsed
+from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
 from unit.worker.conftest import working
@@ -41,7 +41,7 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
         await world.until(run_id, "COMPLETED")
 
     before = world.faults.calls[: world.faults.calls.index("runner.begin")]
-    assert before.count("log.append") == 1
+    assert before.count("events.append") == 1
     assert told.attempt == 1
     assert runner.job is not None
     assert (runner.job.run_id, runner.job.flow_name, runner.job.params, runner.job.attempt) == (
@@ -64,7 +64,7 @@ async def test_all_that_is_written_of_a_run_is_found_by_what_its_submit_is_found
         runner.end("failed", message="no such file")
         await world.until(run_id, "FAILED")
 
-    commits = [stored.commit for stored in await world.truth.log.read(run_id)]
+    commits = [stored.commit for stored in await world.truth.events.read(run_id)]
     assert {commit.actor.kind for commit in commits} == {"user", "worker"}
     assert {commit.correlation_id for commit in commits} == {USER.correlation_id}
     about = [record for record in caplog.records if getattr(record, "run_id", None) == run_id]
@@ -78,7 +78,7 @@ async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation
     async with working(world):
         await world.until(run_id, "CANCELLED")
 
-    last = (await world.truth.log.read(run_id))[-1].commit
+    last = (await world.truth.events.read(run_id))[-1].commit
     assert (last.actor.kind, last.correlation_id) == ("worker", USER.correlation_id)
 
 
@@ -199,7 +199,7 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
     )
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("log.append", RequestTooLarge("more than nats takes"), times=2)
+        world.faults.fail("events.append", RequestTooLarge("more than nats takes"), times=2)
         if not with_end:
             runner.say(*steps)
         runner.end("completed", *(steps if with_end else ()))
@@ -279,7 +279,7 @@ async def test_a_cancel_between_the_last_step_and_the_end_still_wins(world: Worl
 
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.before("log.append", cancel_it)
+        world.faults.before("events.append", cancel_it)
         runner.end("completed", declared("load"), began("load"), succeeded("load"))
         await world.until(run_id, "CANCELLED")
 

@@ -12,8 +12,8 @@ import pytest
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.execution.state import MAX_NODES
-from pyoco_server.fleet.flows import MAX_FLOWS, AnnouncedFlow
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.fleet.flows import MAX_FLOWS, AnnouncedFlow
 from pyoco_server.worker.runner_process.flow_announcement import announce_flows, edges_of, names_in_order, parse_names
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import TaskStarted, TaskSucceeded
 from pyoco_server.worker.output.capture import CapturedStream, OutputCapture
 from pyoco_server.worker.output.log_pipe import OutputDecoder

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.output.log_pipe import FIRST_TASK, LAST_LINES, LINE_CAP_BYTES, OutputDecoder
 from pyoco_server.worker.output.tagged_lines import (
     PIPE_BUF,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.adapters.system import SystemClock
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import LogLine, chunk_of
 from pyoco_server.errors import RequestTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import LogLine, chunk_of
 from pyoco_server.worker.output import run_log
 from pyoco_server.worker.output.log_pipe import FIRST_TASK
 from support.runners import began, declared, succeeded
@@ -22,7 +22,7 @@ async def stored(world: World, run_id: RunId) -> list[tuple[int, LogLine]]:
     """Every stored line with its attempt; numbers and offsets must be without gaps."""
     found: list[tuple[int, LogLine]] = []
     line, byte, after = 1, 0, 0
-    while (one := await world.truth.logs.next(run_id, after=after)) is not None:
+    while (one := await world.truth.run_logs.next(run_id, after=after)) is not None:
         assert (one.chunk.first_line, one.chunk.first_byte, one.chunk.previous) == (line, byte, after)
         line, byte, after = one.chunk.next_line, one.chunk.next_byte, one.sequence
         found += [(one.chunk.attempt, each) for each in one.chunk.lines]
@@ -43,7 +43,7 @@ async def test_lines_are_stored_in_order_before_the_end_is(world: World) -> None
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("one", "two", task="load")
-        world.faults.before("log.append", look)
+        world.faults.before("events.append", look)
         runner.write("three")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -76,7 +76,7 @@ async def test_lines_come_while_the_run_goes_on(world: World) -> None:
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("one")
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
         while_it_ran = await texts(world, run_id)
         runner.end()
 
@@ -87,12 +87,12 @@ async def test_a_broker_that_is_away_for_a_while_costs_no_line(world: World) -> 
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", times=2)
-        world.faults.lose_answer("logs.append")
+        world.faults.fail("run_logs.append", times=2)
+        world.faults.lose_answer("run_logs.append")
         for number in range(100):
             runner.write(f"line {number}")
             await asyncio.sleep(0)
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -107,12 +107,12 @@ async def test_the_end_waits_for_its_lines_as_long_as_the_broker_is_away(
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         world.faults.away = True
-        written = world.faults.calls.count("log.append")
+        written = world.faults.calls.count("events.append")
         runner.write("late")
         runner.end()
         for _ in range(5):
-            await world.faults.tried("logs.append")
-        tried_to_end = world.faults.calls.count("log.append") - written
+            await world.faults.tried("run_logs.append")
+        tried_to_end = world.faults.calls.count("events.append") - written
         world.faults.away = False
         await world.until(run_id, "COMPLETED")
 
@@ -127,12 +127,12 @@ async def test_a_broker_that_stores_no_lines_does_not_keep_a_run_from_its_end(
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", times=3)
+        world.faults.fail("run_logs.append", times=3)
         runner.write("late")
         runner.end()
         await world.until(run_id, "COMPLETED")
         told_late = await texts(world, run_id)
-        await world.faults.done("logs.append")
+        await world.faults.done("run_logs.append")
 
     assert told_late == []
     assert await texts(world, run_id) == [(1, "late")]
@@ -142,7 +142,7 @@ async def test_a_later_attempt_writes_behind_its_forerunner(world: World) -> Non
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
-    await world.truth.logs.append(run_id, first, after=0)
+    await world.truth.run_logs.append(run_id, first, after=0)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("second")
@@ -157,8 +157,8 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
     await world.start(run_id, THEIRS)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        await world.faults.done("logs.append")
-        zombie = run_log.RunLogWriter(world.truth.logs, run_id, 1, 10_000, asyncio.ensure_future)
+        await world.faults.done("run_logs.append")
+        zombie = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
         zombie.add([LogLine(1.0, None, "stdout", "INFO", "of a zombie")])
         await zombie.flush()
         zombie.add([LogLine(1.0, None, "stdout", "INFO", "once more")])
@@ -173,13 +173,13 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
 async def test_a_forerunner_that_was_faster_is_written_behind(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    forerunner = run_log.RunLogWriter(world.truth.logs, run_id, 1, 10_000, asyncio.ensure_future)
+    forerunner = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
 
     async def meanwhile() -> None:
         forerunner.add([LogLine(1.0, None, "stdout", "INFO", "just in time")])
         await forerunner.flush()
 
-    world.faults.before("logs.append", meanwhile)
+    world.faults.before("run_logs.append", meanwhile)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("second")
@@ -193,7 +193,7 @@ async def test_chunks_that_the_broker_finds_too_large_are_made_smaller(world: Wo
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", RequestTooLarge(), times=2)
+        world.faults.fail("run_logs.append", RequestTooLarge(), times=2)
         runner.write("one", "two", "three", "four")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -205,7 +205,7 @@ async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) 
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.fail("logs.append", RequestTooLarge())
+        world.faults.fail("run_logs.append", RequestTooLarge())
         runner.write("large")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -221,7 +221,7 @@ async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
     monkeypatch.setattr(run_log, "GIVE_UP_AFTER_SEC", 0.0)
     run_id, writing = await world.submit(), []
     log = run_log.RunLogWriter(
-        world.stores.logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work))
+        world.stores.run_logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work))
     )
     world.faults.away = True
 
@@ -260,7 +260,7 @@ async def test_retention_takes_the_log_with_the_run() -> None:
     run_id = await world.submit()
     await world.start(run_id)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
-    await world.truth.logs.append(run_id, first, after=0)
+    await world.truth.run_logs.append(run_id, first, after=0)
     await world.complete(run_id)
     world.clock.pass_time(61.0)
     await world.catch_up()
@@ -268,4 +268,4 @@ async def test_retention_takes_the_log_with_the_run() -> None:
     await world.caretaker.remove_old()
 
     assert await world.shown(run_id) is None
-    assert await world.truth.logs.last(run_id) is None
+    assert await world.truth.run_logs.last(run_id) is None

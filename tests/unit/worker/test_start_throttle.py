@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from pyoco_server.application.cancel import cancel
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
 from support.runners import ScriptedRunner
 from support.workers import Working
@@ -26,7 +26,7 @@ async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[S
     assert runner.job is not None
     (waiting,) = run_ids - {runner.job.run_id}
     while not (await world.told(waiting)).attempt:
-        await world.faults.done("log.append")
+        await world.faults.done("events.append")
     return runner, waiting
 
 
@@ -57,7 +57,7 @@ async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) ->
     async with working(world) as at_work:
         runner, waiting = await one_at_work_and_one_in_line(world, at_work)
         await cancel(world.truth, waiting, None, None, USER)
-        await world.faults.done("log.read")
+        await world.faults.done("events.read")
         runner.end()
         shown = await world.until(waiting, "CANCELLED")
 
@@ -73,7 +73,7 @@ async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(wor
         assert holder.instance_id is not None
         await world.start(waiting, THEIRS, attempt=2)
         await world.truth.signals.tell(holder.instance_id, waiting)
-        await world.faults.done("log.read")
+        await world.faults.done("events.read")
         runner.end()
         await world.faults.done("delivery.ack")
 

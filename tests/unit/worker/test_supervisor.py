@@ -10,11 +10,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.fleet.records import WorkerState
+from pyoco_server.domain.fleet.records import WorkerState
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
+from pyoco_server.testing.job_queue import MemoryJobQueue
 from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id, worker
 from support.workers import Working
@@ -175,7 +175,7 @@ async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(wor
         runner.say(began("save"))
         runner.end("completed", succeeded("save", 2))
         for _ in range(3):
-            await world.faults.tried("log.append")
+            await world.faults.tried("events.append")
         world.faults.away = False
         shown = await world.until(run_id, "COMPLETED")
         await world.faults.done("delivery.ack")
@@ -189,7 +189,7 @@ async def test_an_append_whose_answer_was_lost_does_not_double_a_step(world: Wor
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.lose_answer("log.append")
+        world.faults.lose_answer("events.append")
         runner.say(declared("load"), began("load"))
         runner.end("completed", succeeded("load", 1))
         shown = await world.until(run_id, "COMPLETED")
@@ -214,7 +214,7 @@ async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         await world.until(run_id, "RUNNING")
-        world.faults.lose_answer("log.append")
+        world.faults.lose_answer("events.append")
         runner.end()
         await world.faults.done("delivery.ack")
 
@@ -323,9 +323,9 @@ async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World
     written = asyncio.Event()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.before("log.append", written.wait)
+        world.faults.before("events.append", written.wait)
         runner.end()
-        await world.faults.tried("log.append")
+        await world.faults.tried("events.append")
         at_work.stop.set()
         await asyncio.sleep(0)
         written.set()
@@ -357,7 +357,7 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
 # --- what must not stop it --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", [NatsUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
+@pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
 async def test_a_letter_that_cannot_be_written_is_logged_and_the_job_settled_all_the_same(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -377,7 +377,7 @@ async def test_a_foreign_job_that_the_log_cannot_take_is_poison_and_not_tried_fo
     queue = world.truth.queue
     assert isinstance(queue, MemoryJobQueue)
     await queue.put(orjson.dumps(plain), tag="default")
-    world.faults.fail("log.append", RequestTooLarge("1100000 bytes are more than nats takes"))
+    world.faults.fail("events.append", RequestTooLarge("1100000 bytes are more than nats takes"))
     async with working(world):
         await world.faults.done("delivery.term")
 

@@ -15,7 +15,7 @@ from pyoco_server.cli.client import screen
 from pyoco_server.cli.client.connection import Where, reaches_server
 from pyoco_server.cli.client.options import TextOutput
 from pyoco_server.cli.output import in_words
-from pyoco_server.errors import CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken, NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable, CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -150,9 +150,9 @@ def broker(health: Mapping[str, Any]) -> Finding:
     if health.get("nats") == "connected":
         reached = in_words("the gateway reaches its NATS", "Gateway は NATS に接続しています")
         return Finding(check="nats", verdict="ok", detail=reached)
-    todo = in_words(NatsUnavailable.hint, NatsUnavailable.hint_ja)
+    todo = in_words(BrokerUnavailable.hint, BrokerUnavailable.hint_ja)
     detail = in_words("the gateway does not reach its NATS", "Gateway が NATS に接続できません")
-    detail = f"{detail} [{NatsUnavailable.err_id}]"
+    detail = f"{detail} [{BrokerUnavailable.err_id}]"
     return Finding(check="nats", verdict="wrong", detail=detail, todo=todo)
 
 

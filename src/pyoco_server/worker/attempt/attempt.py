@@ -14,11 +14,19 @@ import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from pyoco_server.application.handle import Handled, handle
-from pyoco_server.application.holder import is_at_work
-from pyoco_server.application.letter_box import MAX_DELIVER
-from pyoco_server.application.ports import Delivery, Job
-from pyoco_server.application.submit import create_command
+from pyoco_server.domain.execution.commands import (
+    AttemptStep,
+    CompleteExecution,
+    ConfirmCanceled,
+    FailExecution,
+    RecordAttempt,
+    StartExecution,
+)
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
+from pyoco_server.domain.flow_yaml.callables import patterns_of
+from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import (
     CancelTimedOut,
     CommandRejected,
@@ -30,19 +38,11 @@ from pyoco_server.errors import (
     RunTimedOut,
     SnapshotTooLarge,
 )
-from pyoco_server.execution.commands import (
-    AttemptStep,
-    CompleteExecution,
-    ConfirmCanceled,
-    FailExecution,
-    RecordAttempt,
-    StartExecution,
-)
-from pyoco_server.execution.decide import Why
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
-from pyoco_server.flowfile.callables import patterns_of
+from pyoco_server.ports import Delivery, Job
+from pyoco_server.services.executions.command_handler import CommandResult, handle
+from pyoco_server.services.executions.holder import holder_is_alive
+from pyoco_server.services.executions.submit import create_command
+from pyoco_server.services.maintenance.dead_letter_publisher import MAX_DELIVER
 from pyoco_server.trace import Step
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter_of_run
@@ -190,11 +190,11 @@ class Attempt:
             return ALREADY_FINISHED
         if execution.cancel is not None and not execution.is_held:
             return await self._cancel_before_start()
-        if await is_at_work(self._context.stores, execution):
+        if await holder_is_alive(self._context.stores, execution):
             return HELD_ELSEWHERE
         if execution.attempt >= self._context.config.consumer_max_deliver and execution.cancel is None:
             return await self._give_up(execution.attempt)
-        self._workflow_yaml = await workflow_text_of(self._context.stores.log, execution, self.job)
+        self._workflow_yaml = await workflow_text_of(self._context.stores.events, execution, self.job)
         return None
 
     async def _adopt(self) -> Execution:
@@ -247,11 +247,11 @@ class Attempt:
                 return None
             if handled.refused is None:
                 continue  # an earlier delivery to this worker started that attempt; this one starts the next
-            if handled.refused.why not in (Why.FENCED, Why.CANCEL_REQUESTED):
+            if handled.refused.why not in (RejectionReason.FENCED, RejectionReason.CANCEL_REQUESTED):
                 return ALREADY_FINISHED
-            if await is_at_work(self._context.stores, handled.execution):
+            if await holder_is_alive(self._context.stores, handled.execution):
                 return HELD_ELSEWHERE
-            if handled.refused.why is Why.CANCEL_REQUESTED:
+            if handled.refused.why is RejectionReason.CANCEL_REQUESTED:
                 return await self._end_abandoned(handled.execution)
             # The snapshot did not show the holder yet, and that holder is lost: start again.
 
@@ -265,7 +265,7 @@ class Attempt:
     def _open_log(self) -> RunLogWriter:
         stores = self._context.stores
         log = RunLogWriter(
-            stores.logs,
+            stores.run_logs,
             self.run_id,
             self.session.execution.attempt,
             self._context.config.max_run_log_bytes,
@@ -322,7 +322,7 @@ class Attempt:
         self._stop_if_requested()
         self._write_snapshot_soon()
 
-    async def _commit(self, steps: tuple[Step, ...], end: tuple[AttemptStep, ...] = ()) -> Handled:
+    async def _commit(self, steps: tuple[Step, ...], end: tuple[AttemptStep, ...] = ()) -> CommandResult:
         """Records steps and possibly the end in one commit, or in several if it exceeds the broker's message size."""
         try:
             return await self.session.commit(
@@ -427,8 +427,8 @@ class Attempt:
         letter = dead_letter_of_run(self._context, self.delivery, self.job, reason=reason, failure=failure)
         return replace(outcome, dead_letter=letter)
 
-    async def _end(self, handled: Handled) -> Outcome:
-        if handled.refused is not None and handled.refused.why is Why.FENCED:
+    async def _end(self, handled: CommandResult) -> Outcome:
+        if handled.refused is not None and handled.refused.why is RejectionReason.FENCED:
             return FENCED
         # Also for a run that is found finished: the end may be ours, stored by a try whose answer was lost.
         await self.session.write_snapshot()

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import InstanceId, WorkerId
+from pyoco_server.domain.ids import InstanceId, WorkerId
+from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.worker.runner_pool.executor import Executor
 
 # Runs that take longer than this on average are not started early.
@@ -50,6 +50,6 @@ class WorkerContext:
     config: NatsBackendConfig
     worker_id: WorkerId
     instance_id: InstanceId
-    origin: Origin
+    origin: CommandContext
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     start_throttle: StartThrottle

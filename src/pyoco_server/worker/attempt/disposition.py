@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pyoco_server.application.handle import handle
-from pyoco_server.application.letter_box import INVALID_JOB, bury
-from pyoco_server.application.ports import DeadLetter, Delivery, Job
-from pyoco_server.application.stores import Stores
-from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound
-from pyoco_server.execution.commands import CreateExecution, FailExecution
-from pyoco_server.execution.events import StoredCommit
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId, parse_run_id
-from pyoco_server.execution.state import Failure, Request, nothing
+from pyoco_server.domain.execution.commands import CreateExecution, FailExecution
+from pyoco_server.domain.execution.events import StoredCommit
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import Failure, Request, empty_execution
+from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.errors import BrokerUnavailable, InvalidJob, RunNotFound
+from pyoco_server.ports import DeadLetter, Delivery, Job
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.command_handler import handle
+from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, publish_dead_letter
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.job_parser import MAX_FLOW_NAME_CHARS
 
@@ -82,7 +82,7 @@ DISPOSITIONS: Final[Mapping[OutcomeKind, Disposition]] = {
 async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
     """Publishes the dead letter, if any, then answers the queue. An answer that is lost leads to redelivery."""
     if outcome.dead_letter is not None:
-        await bury(stores, outcome.dead_letter)
+        await publish_dead_letter(stores, outcome.dead_letter)
     disposition = DISPOSITIONS[outcome.kind]
     try:
         match disposition.action:
@@ -94,7 +94,7 @@ async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> Non
                 await delivery.term()
             case QueueAction.NONE:
                 return
-    except NatsUnavailable as error:
+    except BrokerUnavailable as error:
         # Redelivered, the run is found finished.
         facts = {"subject": delivery.subject, "error": error.detail}
         logger.warning("queue did not receive the disposition", extra=facts | error.ids())
@@ -154,10 +154,10 @@ async def _fail(context: WorkerContext, delivery: Delivery, run_id: RunId, error
         request = Request(flow_name=known[:MAX_FLOW_NAME_CHARS], tag=delivery.tag)
         await handle(stores, run_id, CreateExecution(at=now, request=request), context.origin)
     # From the log: a snapshot may not show the present holder yet.
-    commits = await stores.log.read(run_id)
+    commits = await stores.events.read(run_id)
     # A run that was submitted to the gateway has its own job in the queue; a foreign message must not fail it.
     is_its_job = delivery.created_sequence is not None or _was_created_by_worker(commits)
-    if is_its_job and not fold_commits(commits, nothing(run_id)).is_held:
+    if is_its_job and not fold_commits(commits, empty_execution(run_id)).is_held:
         failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
         await handle(stores, run_id, FailExecution(at=now, error=failure), context.origin)
 

@@ -6,14 +6,14 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from pyoco_server.application.ports import EventLog, Job
-from pyoco_server.application.workflow import Workflow, is_the_text_of, workflow_text
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC, Execution
+from pyoco_server.domain.flow_yaml.callables import patterns_of
+from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.domain.ids import RunId, parse_label, parse_run_id, parse_tag
 from pyoco_server.errors import InvalidJob, InvalidRequest, PyocoError, RunNotFound, WorkflowTooLarge
-from pyoco_server.execution.ids import RunId, parse_label, parse_run_id, parse_tag
-from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC, Execution
-from pyoco_server.flowfile.callables import patterns_of
-from pyoco_server.flowfile.document import read_flow_file
+from pyoco_server.ports import EventLog, Job
+from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text
 
 # The limit over HTTP: the name is repeated in every event, snapshot and dead letter of the run.
 MAX_FLOW_NAME_CHARS = 256

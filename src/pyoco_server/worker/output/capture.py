@@ -24,7 +24,7 @@ from typing import Any, Literal, TextIO
 
 from pyoco.core import engine
 
-from pyoco_server.runlog.lines import Level, LogLine, Stream
+from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TaskFailed, TaskStarted, TaskSucceeded, encodable
 from pyoco_server.worker.output.tagged_lines import (
     LEVEL_OF,

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.output.tagged_lines import TaggedLineDecoder
 
 READ_BYTES = 32 * 1024

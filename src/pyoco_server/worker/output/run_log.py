@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from pyoco_server.application.ports import LogStore, Stored, StoredChunk
-from pyoco_server.errors import InternalError, LogNotRecorded, NatsUnavailable, RequestTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.errors import BrokerUnavailable, InternalError, LogNotRecorded, RequestTooLarge
+from pyoco_server.ports import LogStore, Stored, StoredChunk
 from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.output.log_buffer import LogBuffer
@@ -189,7 +189,7 @@ class RunLogWriter:
         while not self._is_closed:
             try:
                 return await attempt()
-            except NatsUnavailable as error:
+            except BrokerUnavailable as error:
                 level = logging.WARNING if backoff.is_first else logging.DEBUG
                 logger.log(level, LogNotRecorded.message(), extra=self._log_fields() | {"error": error.detail})
                 if self._stops_waiting or self._ended_for_sec() > GIVE_UP_AFTER_SEC:

@@ -21,9 +21,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from pyoco_server.domain.execution.state import StopHow
+from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.state import StopHow
-from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.runner_pool.flow_discovery import discover_flows
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
@@ -245,12 +245,12 @@ class RunnerPool:
 
     # --- announcements ------------------------------------------------------------------------------------------------
 
-    async def _discover(self, group: RunnerGroup) -> Announcement:
+    async def _discover(self, group: RunnerGroup) -> FlowAnnouncement:
         if not self._resolver:
-            return Announcement()
+            return FlowAnnouncement()
         return await discover_flows(group, self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
-    def _announce(self, announcement: Announcement) -> None:
+    def _announce(self, announcement: FlowAnnouncement) -> None:
         self.flows = announcement.flows
         log_left_out(announcement)
 

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from pyoco_server.execution.state import WheelUsed
-from pyoco_server.fleet.flows import Announcement
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import WheelUsed
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import Step
 from pyoco_server.worker.output.log_pipe import LogPipe
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -61,7 +61,7 @@ class ProcessRunner(asyncio.Protocol):
         self.is_busy = False
         self.has_served = False
         self.loaded: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._flows: asyncio.Future[Announcement] = asyncio.get_running_loop().create_future()
+        self._flows: asyncio.Future[FlowAnnouncement] = asyncio.get_running_loop().create_future()
         self._client = client
         self._exit = client.exit_of(pid)
         self._log = LogPipe(log_descriptor, self._on_lines_read)
@@ -91,7 +91,7 @@ class ProcessRunner(asyncio.Protocol):
         self._on_lines = on_lines
         self._write(frame)
 
-    def request_flows(self, names: Sequence[str]) -> asyncio.Future[Announcement]:
+    def request_flows(self, names: Sequence[str]) -> asyncio.Future[FlowAnnouncement]:
         """Resolves to its flows, or is cancelled when it dies; give it no job afterwards."""
         self._write(encode(["announce", names]))
         return self._flows

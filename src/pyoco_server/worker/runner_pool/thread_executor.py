@@ -10,9 +10,9 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow, WheelUsed
-from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import Step
 from pyoco_server.worker.output.capture import ThreadOutputCapture
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -36,9 +36,9 @@ class ThreadExecutor:
     async def start(self) -> None:
         """Determines the flows to announce without building any, because they are built where they run."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Announcement] = loop.create_future()
+        answer: asyncio.Future[FlowAnnouncement] = loop.create_future()
 
-        def set_answer(announcement: Announcement) -> None:
+        def set_answer(announcement: FlowAnnouncement) -> None:
             if not answer.done():
                 answer.set_result(announcement)
 
@@ -50,7 +50,7 @@ class ThreadExecutor:
         # A daemon thread: a resolver that hangs must not keep the caller's program from ending.
         threading.Thread(target=announce, name="pyoco-announce", daemon=True).start()
         await asyncio.wait([answer], timeout=ANNOUNCE_LIMIT_SEC)
-        late = Announcement(left_out=(f"no answer within {ANNOUNCE_LIMIT_SEC:g} s",))
+        late = FlowAnnouncement(left_out=(f"no answer within {ANNOUNCE_LIMIT_SEC:g} s",))
         announcement = answer.result() if answer.done() else late
         self.flows = announcement.flows
         log_left_out(announcement)

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyoco.core.models import Flow
 
-from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
-from pyoco_server.execution.state import MAX_NODES
-from pyoco_server.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, Announcement, bounded
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
 from pyoco_server.trace import describe_error, encodable
 from pyoco_server.worker.runner_process.flow_loader import Resolver
 
@@ -32,7 +32,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def announce_flows(resolver: Resolver, names: Sequence[str] = (), *, build: bool = True) -> Announcement:
+def announce_flows(resolver: Resolver, names: Sequence[str] = (), *, build: bool = True) -> FlowAnnouncement:
     """The flows of these names, else those that the resolver declares; with `build` each of them is built.
 
     Without `build` only an already built flow has a graph: building one changes the tasks that it shares with others,
@@ -59,7 +59,7 @@ def announce_flows(resolver: Resolver, names: Sequence[str] = (), *, build: bool
     return bounded(flows, left_out)
 
 
-def log_left_out(announcement: Announcement) -> None:
+def log_left_out(announcement: FlowAnnouncement) -> None:
     if announcement.left_out:
         logger.warning("flows not announced, or not in full", extra={"reasons": list(announcement.left_out)})
 

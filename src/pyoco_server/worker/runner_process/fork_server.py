@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.parent_death import die_with_parent
+from pyoco_server.adapters.embedded_nats.parent_death import die_with_parent
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.process import run_forked
 from pyoco_server.worker.runner_process.protocol import Decoder, encode

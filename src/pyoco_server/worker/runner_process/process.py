@@ -25,7 +25,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-from pyoco_server.adapters.parent_death import die_with_parent
+from pyoco_server.adapters.embedded_nats.parent_death import die_with_parent
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import Step
 from pyoco_server.worker.output.capture import OutputCapture, capture_output

@@ -12,7 +12,7 @@ from typing import Any, Literal, assert_never
 
 import orjson
 
-from pyoco_server.fleet.flows import Announcement, bounded, flows_from_plain, flows_to_plain
+from pyoco_server.domain.fleet.flows import FlowAnnouncement, bounded, flows_from_plain, flows_to_plain
 from pyoco_server.trace import Step, TaskFailed, TaskProgressed, TasksDeclared, TaskStarted, TaskSucceeded
 
 FRAME_CAP_BYTES = 8 * 1024 * 1024
@@ -118,11 +118,11 @@ class RunUpdate:
     last_lines: tuple[str, ...] = ()
 
 
-def announcement_to_wire(announcement: Announcement) -> list[Any]:
+def announcement_to_wire(announcement: FlowAnnouncement) -> list[Any]:
     return [flows_to_plain(announcement.flows), announcement.left_out]
 
 
-def announcement_from_wire(flows: object, left_out: object) -> Announcement:
+def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
     """Accepts anything, because user code may have written it; the result fits into the worker's record."""
     reasons = [one for one in left_out if isinstance(one, str)] if isinstance(left_out, list) else []
     return bounded(flows_from_plain(flows), reasons)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from pyoco_server.application.ports import Delivery, TagQueue
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.errors import InvalidJob, InvalidRequest, InvalidUsage
-from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.ports import Delivery, TagQueue
 from pyoco_server.worker.attempt.attempt import RELEASED
 from pyoco_server.worker.attempt.job_parser import parse_job
 from pyoco_server.worker.runner_pool.thread_executor import ThreadExecutor

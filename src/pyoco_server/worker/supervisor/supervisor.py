@@ -15,12 +15,12 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self, TypeVar
 
-from pyoco_server.application.ports import Delivery, Job, TagQueue
-from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InProgressFailed, InvalidJob, NatsUnavailable, PyocoError
-from pyoco_server.execution.events import Actor
-from pyoco_server.execution.ids import RunId, WorkerId
+from pyoco_server.domain.execution.events import Actor
+from pyoco_server.domain.ids import RunId, WorkerId
+from pyoco_server.errors import BrokerUnavailable, InProgressFailed, InvalidJob, PyocoError
+from pyoco_server.ports import Delivery, Job, TagQueue
+from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.worker.attempt.attempt import HELD_ELSEWHERE, RELEASED, Attempt
 from pyoco_server.worker.attempt.context import StartThrottle, WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, carry_out, reject
@@ -76,7 +76,7 @@ class Supervisor:
             config=config,
             worker_id=worker_id,
             instance_id=instance_id,
-            origin=Origin(actor=Actor(kind="worker", id=worker_id)),
+            origin=CommandContext(actor=Actor(kind="worker", id=worker_id)),
             spawn=self._spawn,
             start_throttle=self._start_throttle,
         )
@@ -132,7 +132,7 @@ class Supervisor:
                     await self._has_capacity.wait()
                     for delivery in await queue.receive(self._credit()):
                         self._take(delivery)
-                except NatsUnavailable as error:
+                except BrokerUnavailable as error:
                     logger.warning("cannot pull; retrying", extra=self._log_fields() | {"tag": tag} | error.ids())
                     await asyncio.sleep(PULL_PAUSE_SEC)
         finally:
@@ -191,7 +191,7 @@ class Supervisor:
                 return await self._attempt(delivery, parse_job(delivery.payload))
             except InvalidJob as error:
                 return await reject(self._context, delivery, error)
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             facts = {"subject": delivery.subject, "tag": delivery.tag, "error": error.detail}
             logger.warning("broker unavailable; job is delivered again", extra=self._log_fields() | facts | error.ids())
         except PyocoError:
@@ -239,7 +239,7 @@ class Supervisor:
         try:
             for delivery in list(self._held):
                 await delivery.in_progress()
-        except NatsUnavailable:
+        except BrokerUnavailable:
             logger.warning(InProgressFailed.message(), extra=self._log_fields() | InProgressFailed.ids())
 
     async def _heartbeat(self) -> None:
@@ -248,7 +248,7 @@ class Supervisor:
             await self._registration.update(self._config.worker_heartbeat_interval_sec)
             running = [attempt for attempt in self._attempts.values() if attempt.is_running]
             await asyncio.gather(*(attempt.heartbeat() for attempt in running))
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             logger.warning("no heartbeat: the broker is away", extra=self._log_fields() | error.ids())
 
     def _on_signal(self, run_id: RunId) -> None:
@@ -262,7 +262,7 @@ class Supervisor:
     async def _refresh(self, attempt: Attempt) -> None:
         try:
             await attempt.refresh()
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             logger.warning("could not read the log; the next heartbeat does", extra=attempt.log_fields() | error.ids())
 
     # --- shutdown -----------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class Supervisor:
     async def _unregister(self) -> None:
         try:
             await self._registration.unregister("stopped")
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             logger.warning("could not unregister", extra=self._log_fields() | error.ids())
         logger.info("worker stopped", extra=self._log_fields())
 

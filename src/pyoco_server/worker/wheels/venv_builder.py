@@ -20,9 +20,9 @@ import orjson
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from pyoco_server.adapters.parent_death import tied_command
+from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.config import SETTINGS
-from pyoco_server.wheelhouse.synced import shortened
+from pyoco_server.domain.wheels.sync_state import shortened
 
 # What a fork server has loaded before any wheel: another version in a wheel would be installed and not be used, or only
 # in part.

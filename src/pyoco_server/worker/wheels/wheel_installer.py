@@ -16,16 +16,16 @@ from pathlib import Path
 
 import orjson
 
-from pyoco_server.application.ports import WheelStore
-from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
-from pyoco_server.wheelhouse.needed import Candidate, LeftOut, Need, in_order_of_need
-from pyoco_server.wheelhouse.synced import (
+from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
+from pyoco_server.domain.wheels.sync_state import (
     NOTHING_INSTALLED,
     InstalledSet,
     Manifest,
     manifest_from_plain,
     manifest_to_plain,
 )
+from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
+from pyoco_server.ports import WheelStore
 from pyoco_server.worker.wheels.environments import (
     EnvironmentLease,
     Environments,
