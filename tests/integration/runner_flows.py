@@ -60,6 +60,11 @@ def huge() -> str:
     return "x" * 200_000
 
 
+def print_beside_a_non_blocking_child() -> None:
+    subprocess.run([sys.executable, "-c", "import os; os.set_blocking(1, False)"], check=True)
+    print_much()
+
+
 def print_much() -> None:
     for n in range(100_000):
         print(f"line {n}")
@@ -164,7 +169,7 @@ def _flow(name: str, *parts: Any) -> Flow:
 ALONE = (
     *(divide, fetch, leave, vanish, crash, unserialisable, huge, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
-    *(wander_off, look_around, secrets),
+    *(wander_off, look_around, secrets, print_beside_a_non_blocking_child),
 )
 FLOWS = {func.__name__: _flow(func.__name__, _task(func)) for func in ALONE}
 FLOWS["sum"] = _flow("sum", _task(add), _task(tell))

@@ -44,7 +44,7 @@ def resolve(name):
     raise KeyError(name)
 """
 THERE = AnnouncedFlow(name="there", nodes=("one", "other"), edges=(("one", "other"),))
-WARNING = "flows are not announced, or not in full"
+WARNING = "flows not announced, or not in full"
 
 Start = Callable[..., Awaitable[RunnerPool]]
 
@@ -96,8 +96,8 @@ async def test_building_all_flows_leaves_no_trace_where_runs_are(start: Start) -
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("dies", "the process that was asked for the flows died"),
-        ("hangs", "not told in 0.3 s"),
+        ("dies", "the process that lists the flows died"),
+        ("hangs", "no answer within 0.3 s"),
         ("gone", "flow 'gone': KeyError: 'gone'"),
     ],
 )
@@ -194,4 +194,4 @@ async def test_one_that_does_not_answer_is_not_waited_for(
 
     assert await announced_by(config, Resolver(late)) == ()
     answer.set()
-    assert reasons(caplog) == ["not told in 0.05 s"]
+    assert reasons(caplog) == ["no answer within 0.05 s"]

@@ -64,7 +64,7 @@ BAD = {
     "vanishes": "the runner process exited with code 3 in the middle of the run; its last line was: about to go wrong",
     "segfaults": "the runner process was ended by SIGSEGV; its last line was: about to go wrong",
     "aborts": "the runner process was ended by SIGABRT; its last line was: about to go wrong",
-    "is_killed": "most likely the system ran out of memory, or somebody killed it; its last line was: about to",
+    "is_killed": "ran out of memory, or the process was killed from outside; its last line was: about to",
     "kills_its_group": "the runner process was ended by SIGKILL",
     "terminates_its_group": "the runner process was ended by SIGTERM",
     "wants_too_much": "MemoryError: out of memory",

@@ -238,6 +238,13 @@ async def test_a_hundred_thousand_lines_arrive_before_the_end_is_told(pool: Runn
     assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
 
 
+async def test_a_child_that_makes_stdout_non_blocking_does_not_break_print(pool: RunnerPool, output: Output) -> None:
+    updates = await play(pool, "print_beside_a_non_blocking_child")
+
+    assert ended_of(updates).how == "completed"
+    assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
+
+
 async def test_everything_written_to_the_standard_descriptors_is_output_of_its_run(
     pool: RunnerPool, output: Output
 ) -> None:

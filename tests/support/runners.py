@@ -60,11 +60,10 @@ class ScriptedRunner:
         self,
         how: EndKind = "completed",
         *steps: Step,
-        error_type: str | None = None,
-        message: str | None = None,
         at: float = AT,
+        **error: str,
     ) -> None:
-        end = RunEnded(at=at, how=how, error_type=error_type, message=message)
+        end = RunEnded(at=at, how=how, **error)
         self._updates.put_nowait(RunUpdate(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:

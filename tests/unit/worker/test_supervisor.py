@@ -12,13 +12,14 @@ import pytest
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.fleet.records import WorkerState
-from pyoco_server.domain.ids import WorkerId
+from pyoco_server.domain.ids import InstanceId, WorkerId
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.worker.supervisor.registration import WorkerRegistration
 from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id, worker
 from support.workers import Working
-from support.world import HELLO, World
+from support.world import HELLO, WORKER, World
 from unit.worker.conftest import QUICK, working
 
 
@@ -154,6 +155,22 @@ async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_
             pass
 
 
+async def test_a_worker_that_meets_its_own_record_is_registered(world: World) -> None:
+    instance_id = InstanceId("i-1")
+    registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1, lambda: ())
+    await world.truth.signals.listen(instance_id, lambda _: None, lambda _: False)
+
+    async def store_by_a_try_whose_answer_is_lost() -> None:
+        await world.truth.registry.succeed(None, registration._present())
+
+    world.faults.before("registry.succeed", store_by_a_try_whose_answer_is_lost)
+    await registration.register()
+
+    record = await world.truth.registry.get(WORKER)
+    assert record is not None
+    assert record.instance_id == instance_id
+
+
 async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
     async with working(world, name="twin"):
         await world.faults.done("registry.succeed")
@@ -240,6 +257,20 @@ async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes
 
     assert await world.status(run_id) == "COMPLETED"
     assert await world.truth.queue.depth("default") == 0
+
+
+async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(world):
+        await world.faults.done("registry.succeed")
+        world.faults.away = True
+        await world.faults.tried("registry.put")
+        await world.faults.tried("registry.put")
+        world.faults.away = False
+
+    found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0003"]
+    assert {getattr(record, "worker_id", None) for record in found} == {WORKER}
 
 
 async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

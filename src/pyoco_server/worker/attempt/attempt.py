@@ -81,7 +81,8 @@ class Attempt:
         self.delivery = delivery
         # Everything written about this run carries the correlation id of its submit.
         self._origin = replace(context.origin, correlation_id=job.correlation_id)
-        self.session = RunSession(context.stores, self._origin, job.run_id)
+        max_snapshot_bytes = context.config.max_run_snapshot_bytes
+        self.session = RunSession(context.stores, self._origin, job.run_id, max_snapshot_bytes)
         self._context = context
         self._runner: FlowRunner | None = None
         self._log: RunLogWriter | None = None

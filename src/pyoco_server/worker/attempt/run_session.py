@@ -7,12 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import orjson
+
 from pyoco_server.domain.execution.commands import Command
 from pyoco_server.domain.execution.decide import Rejection, RejectionReason
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import RunId
-from pyoco_server.errors import AppendConflict, BrokerUnavailable, RunNotFound, TerminalNotRecorded
+from pyoco_server.errors import AppendConflict, BrokerUnavailable, RunNotFound, SnapshotTooLarge, TerminalNotRecorded
 from pyoco_server.ports import LoadedSnapshot
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, commit
@@ -32,13 +34,15 @@ class RunReleased(Exception):
 class RunSession:
     """One run held by this worker: its known execution and the writes to it."""
 
-    def __init__(self, stores: Stores, origin: CommandContext, run_id: RunId) -> None:
+    def __init__(self, stores: Stores, origin: CommandContext, run_id: RunId, max_snapshot_bytes: int) -> None:
         self.execution: Execution = empty_execution(run_id)
         self.is_releasing = False
         self._stores = stores
         self._origin = origin
+        self._max_snapshot_bytes = max_snapshot_bytes
         self._known: LoadedSnapshot | None = None
         self._snapshot_version = 0
+        self._is_too_large = False
         self._commit_lock = asyncio.Lock()
         self._snapshot_lock = asyncio.Lock()
 
@@ -104,6 +108,17 @@ class RunSession:
         execution = self.execution
         self._known = await self._stores.snapshots.advance(execution, known=self._known, create=self._known is None)
         self._snapshot_version = execution.version
+        if self._known is not None and len(self._known.value) > self._max_snapshot_bytes:
+            self._warn_if_too_large(self._known)
+
+    def _warn_if_too_large(self, snapshot: LoadedSnapshot) -> None:
+        """Logs once that the public view exceeds its limit although all task records were dropped."""
+        public = {name: value for name, value in snapshot.plain.items() if name != "state"}
+        size_bytes = len(orjson.dumps(public))
+        if size_bytes > self._max_snapshot_bytes and not self._is_too_large:
+            self._is_too_large = True
+            facts = {"bytes": size_bytes, "limit_bytes": self._max_snapshot_bytes}
+            logger.warning(SnapshotTooLarge.message(), extra=self.log_fields() | facts | SnapshotTooLarge.ids())
 
     async def _retry(self, write: Callable[[], Awaitable[T]]) -> T:
         backoff = Backoff(FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC)
