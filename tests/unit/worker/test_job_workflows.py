@@ -15,7 +15,7 @@ from pyoco_server.services.executions.submit import job_of
 from pyoco_server.stores.job_codec import encode_job
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.worker.attempt.job_parser import parse_job
-from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire, job_to_wire
+from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import job_for, new_run_id
 from support.world import THEIRS, World
@@ -167,7 +167,7 @@ async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
 def test_a_runner_hears_the_job_as_it_was_said() -> None:
     job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
 
-    assert job_from_wire(orjson.loads(orjson.dumps(job_to_wire(job)))) == job
+    assert job_from_wire(orjson.loads(orjson.dumps(job))) == job
 
 
 def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_none() -> None:

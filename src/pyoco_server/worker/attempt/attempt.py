@@ -38,14 +38,14 @@ from pyoco_server.errors import (
     RunTimedOut,
     SnapshotTooLarge,
 )
-from pyoco_server.ports import Delivery, Job
+from pyoco_server.ports import DeadLetter, Delivery, Job
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from pyoco_server.services.executions.holder import holder_is_alive
 from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.maintenance.dead_letter_publisher import MAX_DELIVER
 from pyoco_server.trace import Step
 from pyoco_server.worker.attempt.context import WorkerContext
-from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter_of_run
+from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter
 from pyoco_server.worker.attempt.job_parser import parse_workflow, workflow_text_of
 from pyoco_server.worker.attempt.run_session import RunReleased, RunSession
 from pyoco_server.worker.attempt.step_commands import (
@@ -229,8 +229,7 @@ class Attempt:
         command = FailExecution(at=self._now(), error=failure)
         await handle(self._context.stores, self.run_id, command, self._origin)
         self._log_failure(ExecutionFailedError, MAX_DELIVER, failure, {})
-        letter = dead_letter_of_run(self._context, self.delivery, self.job, reason=MAX_DELIVER, failure=failure)
-        return Outcome(kind=OutcomeKind.GIVEN_UP, dead_letter=letter)
+        return Outcome(kind=OutcomeKind.GIVEN_UP, dead_letter=self._dead_letter(MAX_DELIVER, failure))
 
     async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
         self.holds = True
@@ -425,8 +424,7 @@ class Attempt:
         self._log_failure(error, reason, failure, exception_fields(last.end))
         if reason == "execution_error" and not self._context.config.dlq_publish_execution_error:
             return outcome
-        letter = dead_letter_of_run(self._context, self.delivery, self.job, reason=reason, failure=failure)
-        return replace(outcome, dead_letter=letter)
+        return replace(outcome, dead_letter=self._dead_letter(reason, failure))
 
     async def _end(self, handled: CommandResult) -> Outcome:
         if handled.refused is not None and handled.refused.why is RejectionReason.FENCED:
@@ -436,6 +434,9 @@ class Attempt:
         if handled.refused is not None:
             return ALREADY_FINISHED
         return Outcome(kind=OutcomeKind.FINISHED, status=run_status(self.session.execution))
+
+    def _dead_letter(self, reason: str, failure: Failure) -> DeadLetter:
+        return dead_letter(self._context, self.delivery, reason=reason, error=failure.message, job=self.job)
 
     def _log_failure(
         self, error: type[PyocoError], reason: str, failure: Failure, exception: dict[str, object]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 from pyoco_server.domain.execution.commands import CreateExecution, FailExecution
 from pyoco_server.domain.execution.events import StoredCommit
@@ -25,9 +25,6 @@ from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.job_parser import MAX_FLOW_NAME_CHARS
 
 logger = logging.getLogger(__name__)
-
-# The contract's default delay before a job that met broker trouble is delivered again.
-RETRY_DELAY_SEC = 2.0
 
 
 class OutcomeKind(Enum):
@@ -52,47 +49,35 @@ class Outcome:
     dead_letter: DeadLetter | None = None
 
 
-class QueueAction(Enum):
-    ACK = "ack"
-    NAK = "nak"
-    TERM = "term"
-    NONE = "none"
+QueueAction = Literal["ack", "nak", "term", "none"]
 
-
-@dataclass(frozen=True, slots=True)
-class Disposition:
-    """`delay_sec` is the delay of a nak."""
-
-    action: QueueAction
-    delay_sec: float = 0.0
-
-
-DISPOSITIONS: Final[Mapping[OutcomeKind, Disposition]] = {
-    OutcomeKind.FINISHED: Disposition(QueueAction.ACK),
-    OutcomeKind.ALREADY_FINISHED: Disposition(QueueAction.ACK),
-    OutcomeKind.INVALID: Disposition(QueueAction.TERM),
-    OutcomeKind.GIVEN_UP: Disposition(QueueAction.TERM),
-    OutcomeKind.UNAVAILABLE: Disposition(QueueAction.NAK, RETRY_DELAY_SEC),
-    OutcomeKind.RELEASED: Disposition(QueueAction.NAK, 0.0),
-    OutcomeKind.FENCED: Disposition(QueueAction.NONE),
-    OutcomeKind.HELD_ELSEWHERE: Disposition(QueueAction.NONE),
+DISPOSITIONS: Final[Mapping[OutcomeKind, QueueAction]] = {
+    OutcomeKind.FINISHED: "ack",
+    OutcomeKind.ALREADY_FINISHED: "ack",
+    OutcomeKind.INVALID: "term",
+    OutcomeKind.GIVEN_UP: "term",
+    OutcomeKind.UNAVAILABLE: "nak",
+    OutcomeKind.RELEASED: "nak",
+    OutcomeKind.FENCED: "none",
+    OutcomeKind.HELD_ELSEWHERE: "none",
 }
+# The delay of a nak: the contract's default after broker trouble; another worker may take a released job at once.
+NAK_DELAY_SEC: Final[Mapping[OutcomeKind, float]] = {OutcomeKind.UNAVAILABLE: 2.0, OutcomeKind.RELEASED: 0.0}
 
 
 async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
     """Publishes the dead letter, if any, then answers the queue. An answer that is lost leads to redelivery."""
     if outcome.dead_letter is not None:
         await publish_dead_letter(stores, outcome.dead_letter)
-    disposition = DISPOSITIONS[outcome.kind]
     try:
-        match disposition.action:
-            case QueueAction.ACK:
+        match DISPOSITIONS[outcome.kind]:
+            case "ack":
                 await delivery.ack()
-            case QueueAction.NAK:
-                await delivery.nak(disposition.delay_sec)
-            case QueueAction.TERM:
+            case "nak":
+                await delivery.nak(NAK_DELAY_SEC[outcome.kind])
+            case "term":
                 await delivery.term()
-            case QueueAction.NONE:
+            case "none":
                 return
     except BrokerUnavailable as error:
         # Redelivered, the run is found finished.
@@ -100,18 +85,24 @@ async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> Non
         logger.warning("queue did not receive the disposition", extra=facts | error.ids())
 
 
-def dead_letter_of_run(
-    context: WorkerContext, delivery: Delivery, job: Job, *, reason: str, failure: Failure
+def dead_letter(
+    context: WorkerContext,
+    delivery: Delivery,
+    *,
+    reason: str,
+    error: str,
+    job: Job | None = None,
+    run_id: RunId | None = None,
 ) -> DeadLetter:
-    """The dead letter of a run that failed."""
+    """The dead letter of a failed run, or of a message that is not a job."""
     return DeadLetter(
         timestamp=context.stores.clock.now(),
         reason=reason,
-        error=failure.message,
-        run_id=job.run_id,
-        flow_name=job.flow_name,
-        tag=job.tag,
-        tags=job.tags,
+        error=error,
+        run_id=job.run_id if job else run_id,
+        flow_name=job.flow_name if job else None,
+        tag=job.tag if job else delivery.tag,
+        tags=job.tags if job else (),
         worker_id=context.worker_id,
         num_delivered=delivery.num_delivered,
         subject=delivery.subject,
@@ -126,16 +117,7 @@ async def reject(context: WorkerContext, delivery: Delivery, error: InvalidJob) 
     logger.warning(error.message(), extra=named | extra | {"error": error.detail} | error.ids())
     if run_id is not None:
         await _fail(context, delivery, run_id, error)
-    letter = DeadLetter(
-        timestamp=context.stores.clock.now(),
-        reason=INVALID_JOB,
-        error=error.detail,
-        run_id=run_id,
-        tag=delivery.tag,
-        worker_id=context.worker_id,
-        num_delivered=delivery.num_delivered,
-        subject=delivery.subject,
-    )
+    letter = dead_letter(context, delivery, reason=INVALID_JOB, error=error.detail, run_id=run_id)
     return Outcome(kind=OutcomeKind.INVALID, dead_letter=letter)
 
 

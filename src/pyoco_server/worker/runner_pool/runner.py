@@ -29,7 +29,6 @@ from pyoco_server.worker.runner_process.protocol import (
     announcement_from_wire,
     encode,
     ended_from_wire,
-    job_to_wire,
     step_from_wire,
 )
 
@@ -81,7 +80,7 @@ class ProcessRunner(asyncio.Protocol):
         """Starts a job; `FrameTooLarge` if it does not fit into a frame."""
         if self.is_busy:
             raise RuntimeError(f"runner {self.pid} is busy with run {self._run_id}")
-        frame = encode(["run", job_to_wire(job)])
+        frame = encode(["run", job])
         self._inbox.clear()
         self._run_id = job.run_id
         self.is_busy = self.has_served = True

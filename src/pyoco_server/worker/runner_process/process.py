@@ -41,7 +41,6 @@ from pyoco_server.worker.runner_process.protocol import (
     RunJob,
     announcement_to_wire,
     encode,
-    ended_to_wire,
     job_from_wire,
     step_to_wire,
 )
@@ -124,9 +123,9 @@ class _Run:
             self._is_open = False
             # Cleared: the reader would send them again as part of the next run.
             steps, self._steps = self._steps, []
-            self._send(steps, ended_to_wire(ended))
+            self._send(steps, ended)
 
-    def _send(self, steps: list[list[Any]], ended: list[Any] | None) -> None:
+    def _send(self, steps: list[list[Any]], ended: RunEnded | None) -> None:
         try:
             frame = encode(["steps", steps, ended])
         except FrameTooLarge:
@@ -242,8 +241,8 @@ class RunnerProcess:
 
     def _dispatch(self, message: Any) -> None:
         match message:
-            case ["run", [*wire]]:
-                self._current = _Run(job_from_wire(wire), self)
+            case ["run", dict(fields)]:
+                self._current = _Run(job_from_wire(fields), self)
                 self._reader_sleeps = False
                 self._requests.put(self._current)
             case ["announce", [*names]]:

@@ -200,7 +200,9 @@ class Environments:
         """Protects the environment from collection until the lease is released."""
         descriptor = os.open(environment.folder / IN_USE, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        return EnvironmentLease(environment=environment, release=_once(lambda: os.close(descriptor)))
+        held = contextlib.ExitStack()  # closes once, however often it is released
+        held.callback(os.close, descriptor)
+        return EnvironmentLease(environment=environment, release=held.close)
 
     def has_unused(self, keep: Collection[str]) -> bool:
         """Whether a complete environment can be collected; an incomplete one may be under construction.
@@ -262,13 +264,3 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def _once(action: Callable[[], None]) -> Callable[[], None]:
-    pending = [action]
-
-    def act() -> None:
-        if pending:
-            pending.pop()()
-
-    return act
