@@ -165,15 +165,6 @@ async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world:
     await is_well(world)
 
 
-async def test_an_async_task_hears_that_its_time_is_over(world: World, written: list[str]) -> None:
-    shown = await play(world, "waits_for_ever", "FAILED", timeout_sec=0.3)
-
-    assert shown["timeout"]["how"] == "cooperative"
-    assert shown["tasks"] == {"say_so": "SUCCEEDED", "waits_for_ever": "FAILED"}
-    assert shown["task_records"]["waits_for_ever"]["progress"] == 42.0
-    await is_well(world)
-
-
 async def test_an_async_task_hears_a_cancel_and_its_progress_is_seen_before(world: World, written: list[str]) -> None:
     run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
     await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})

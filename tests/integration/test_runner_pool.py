@@ -18,7 +18,7 @@ import pytest
 
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.trace import Step, TaskFailed, TasksDeclared, TaskStarted, TaskSucceeded
+from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.runner_pool.runner import ProcessRunner
 from pyoco_server.worker.runner_process.protocol import FrameTooLarge, RunEnded, RunJob, RunnerDied, RunUpdate
@@ -173,27 +173,6 @@ async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> Non
     assert pool.pids() == pids
 
 
-async def test_a_failed_run_brings_its_traceback(pool: RunnerPool) -> None:
-    updates = await play(pool, "divide")
-
-    failed = steps_of(updates)[-1]
-    assert isinstance(failed, TaskFailed)
-    assert (failed.node, failed.nth, failed.error_type) == ("divide", 1, "ZeroDivisionError")
-    assert "return 1 / 0" in failed.traceback
-    assert (ended_of(updates).how, ended_of(updates).message) == ("failed", "division by zero")
-
-
-async def test_an_unknown_flow_is_not_found(pool: RunnerPool) -> None:
-    updates = await play(pool, "no such flow")
-
-    assert steps_of(updates) == []
-    assert ended_of(updates).how == "flow_not_found"
-
-
-async def test_an_async_task_is_awaited(pool: RunnerPool) -> None:
-    assert outputs_of(await play(pool, "fetch")) == {"fetch": "fetched"}
-
-
 async def test_a_task_that_exits_fails_and_its_runner_lives(pool: RunnerPool) -> None:
     pids = pool.pids()
 
@@ -201,19 +180,6 @@ async def test_a_task_that_exits_fails_and_its_runner_lives(pool: RunnerPool) ->
 
     assert ended_of(updates).message == "the task called sys.exit(3)"
     assert pool.pids() == pids
-
-
-async def test_outputs_are_bounded_and_plain(pool: RunnerPool) -> None:
-    huge = outputs_of(await play(pool, "huge"))["huge"]
-    assert isinstance(huge, dict)
-    assert (huge["truncated"], huge["bytes"]) == (True, 200_002)
-
-
-async def test_a_loop_numbers_its_rounds_and_a_group_joins(pool: RunnerPool) -> None:
-    rounds = [step.nth for step in steps_of(await play(pool, "loop")) if isinstance(step, TaskSucceeded)]
-
-    assert rounds == [1, 2, 3]
-    assert outputs_of(await play(pool, "wide")) == {"start": 1, "left": 2, "right": 2, "join": 4}
 
 
 async def test_more_outputs_than_a_frame_holds_come_in_several(pool: RunnerPool) -> None:
