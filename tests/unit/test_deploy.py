@@ -21,7 +21,7 @@ from support import deployment
 from support.deployment import DOCKER, ROOT, SYSTEMD, UNITS
 
 WORKER_UNIT, SERVER_UNIT = SYSTEMD / "pyoco-worker@.service", SYSTEMD / "pyoco-server.service"
-DOCUMENT = ROOT / "docs" / "deploy.md"
+DOCUMENT = ROOT / "docs" / "how-to" / "deploy.md"
 FILES = [*(path for path in (ROOT / "deploy").rglob("*") if path.is_file()), DOCUMENT]
 EXAMPLES = sorted(SYSTEMD.glob("*.env.example"))
 ENV_OF_COMPOSE = deployment.read_environment(DOCKER / ".env.example") | {"PYOCO_NATS_TOKEN": "0123"}
