@@ -1,27 +1,27 @@
-"""`pyoco-server`: `up` brings up everything on one machine, or a gateway on the broker that is named."""
+"""`pyoco-server up`: starts a gateway, and with it NATS and a worker if wanted. Imports nothing heavy for `--help`."""
 
 from __future__ import annotations
 
-import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pyoco_server.cli import output
-from pyoco_server.cli.loop import run
-from pyoco_server.cli.signals import StopRequest
-from pyoco_server.cli.up import Up, WorkerOptions
-from pyoco_server.config import NatsBackendConfig, names_a_broker
-from pyoco_server.logs import configure_logging
+from pyoco_server.cli.worker import parse_tags, parse_worker_name
+from pyoco_server.errors import InvalidUsage
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from pyoco_server.cli.up import Up
 
+PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
 
 
 @app.callback()
 def server() -> None:
-    """Runs Python workflows on a fleet of workers."""
+    """Run Python workflows on a fleet of workers."""
 
 
 @app.command(epilog=EXAMPLE)
@@ -35,7 +35,7 @@ def up(
     ] = False,
     nats_listen_host: Annotated[str, typer.Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
     nats_client_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the embedded NATS; 0: the one of last time, or a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the embedded NATS; 0: the previous one, or a free one.")
     ] = 0,
     nats_http_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the embedded NATS' monitoring pages; none by default.")
@@ -53,9 +53,22 @@ def up(
         ),
     ] = None,
 ) -> int:
-    """Bring up NATS (embedded, unless one is named), the HTTP gateway and, if asked, a worker."""
+    """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
     if nats_url is not None and with_nats_bootstrap:
-        raise typer.BadParameter("--nats-url and --with-nats-bootstrap exclude each other")
+        raise InvalidUsage(
+            "--nats-url and --with-nats-bootstrap exclude each other",
+            example=f"{PROGRAM} up --with-nats-bootstrap",
+        )
+    if worker_tags is not None:
+        parse_tags("--worker-tags", worker_tags, PROGRAM)
+    if worker_id is not None:
+        parse_worker_name(worker_id, PROGRAM)
+
+    from pyoco_server.cli.process import run_event_loop
+    from pyoco_server.cli.up import Up, WorkerOptions
+    from pyoco_server.config import NatsBackendConfig, names_a_broker
+    from pyoco_server.logs import configure_logging
+
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
     configure_logging(service="pyoco-server:http", config=config)
     options = None
@@ -73,18 +86,20 @@ def up(
         nats_http_port=nats_http_port,
         worker=options,
     )
-    return run(_run(program))
+    return run_event_loop(_run(program))
 
 
 async def _run(program: Up) -> int:
+    from pyoco_server.cli.process import StopRequest
+
     stop = StopRequest()
     stop.listen()
     await program.run(stop)
-    return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
+    return stop.exit_code
 
 
 def main() -> None:
-    output.run(app, "pyoco-server")
+    output.run(app, PROGRAM)
 
 
 if __name__ == "__main__":
