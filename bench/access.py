@@ -13,9 +13,9 @@ from bench.connection import Connection
 from bench.load import LoadClient, Request, ask_for
 from bench.measures import submit_body
 from bench.stacks import Ours, Stack
-from pyoco_server.access.scopes import USUAL_SCOPES, in_words
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words
 
 CONNECTIONS = 64
 # Short bursts in turn: whatever else the machine does meets both sides alike.

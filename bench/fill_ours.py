@@ -6,7 +6,8 @@ from dataclasses import replace
 from bench.fill import FILL_TIMEOUT_SEC, IN_FLIGHT, StoredRun, jetstream
 from bench.limits import rate
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.codec import encode
+from pyoco_server.domain.execution.events import (
     Actor,
     Commit,
     Events,
@@ -18,11 +19,10 @@ from pyoco_server.execution.events import (
     NodeStarted,
     NodeSucceeded,
 )
-from pyoco_server.execution.evolve import fold
-from pyoco_server.execution.ids import CommitId, NodeId, RunId
-from pyoco_server.execution.snapshot import encode_snapshot
-from pyoco_server.execution.state import Failure, Request, nothing
-from pyoco_server.execution.wire import encode
+from pyoco_server.domain.execution.evolve import fold
+from pyoco_server.domain.execution.snapshot import encode_snapshot
+from pyoco_server.domain.execution.state import Failure, Request, empty_execution
+from pyoco_server.domain.ids import CommitId, NodeId, RunId
 
 NODE = NodeId("only")
 MADE_UP = Failure(code="ERR_FILLER", message="made up by the filler")
@@ -49,7 +49,7 @@ async def _fill(nats_url: str, token: str | None, first: int, count: int) -> Non
                 events=events,
             )
             ack = await js.publish(f"{config.events_subject_prefix}.{run_id}", encode(run_id, commit))
-            execution = replace(fold(events, nothing(run_id)), version=ack.seq)
+            execution = replace(fold(events, empty_execution(run_id)), version=ack.seq)
             await kv.put(run_id, encode_snapshot(execution, config.max_run_snapshot_bytes))
 
         await rate(count, store, in_flight=IN_FLIGHT)

@@ -11,9 +11,9 @@ from bench.measures import p50
 from bench.processes import StepFailed
 from bench.stacks import Stack
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog import wire
-from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs import codec
+from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 
 LONG, SHORT = 1_000_000, 1_000
 LINE_BYTES = 80
@@ -85,12 +85,12 @@ async def _fill(stack: Stack, run_id: RunId, count: int, *, beside: RunId) -> No
     prefix = NatsBackendConfig().logs_subject_prefix
     behind: LogChunk | None = None
     sequence = 0
-    other = wire.encode(chunk_of([_line(0)], attempt=1, behind=None, sequence=0))
+    other = codec.encode(chunk_of([_line(0)], attempt=1, behind=None, sequence=0))
     async with jetstream(*stack.nats()) as js, asyncio.timeout(FILL_SEC):
         for start in range(0, count, LINES_PER_CHUNK):
             lines = [_line(number) for number in range(start, min(start + LINES_PER_CHUNK, count))]
             behind = chunk_of(lines, attempt=1, behind=behind, sequence=sequence)
-            sequence = (await js.publish(f"{prefix}.{run_id}", wire.encode(behind))).seq
+            sequence = (await js.publish(f"{prefix}.{run_id}", codec.encode(behind))).seq
             await js.publish(f"{prefix}.{beside}", other)
 
 

@@ -15,7 +15,7 @@ from bench.fill_ours import fill_ours
 from bench.journal import Side
 from bench.peer_env import PeerEnv
 from bench.processes import Child, StepFailed, children, comm, free_port, own_mib, tree_mib
-from pyoco_server.adapters.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.data_folder import find_running
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLVER = f"{Path(__file__).with_name('flows.py')}:resolve"

@@ -11,12 +11,12 @@ from bench.fill import jetstream
 from bench.measures import submit_body
 from bench.processes import StepFailed
 from bench.stacks import Stack
-from pyoco_server.application.handle import commit
-from pyoco_server.application.stores import GATEWAY
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.commands import AddTag
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.execution.commands import AddTag
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.context import GATEWAY
+from pyoco_server.services.executions.command_handler import commit
 
 # Longer than a burst is gathered, so that each event is alone, as those of a person's run are.
 PAUSE_SEC = 0.04

@@ -8,7 +8,7 @@ from bench import tags as measured
 from bench.plan import Bench, Part
 from bench.stacks import Stack
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.readmodel.jobs import JobQuery
+from pyoco_server.domain.queries.jobs import JobQuery
 
 
 def tags(bench: Bench, stack: Stack) -> None:

@@ -13,9 +13,9 @@ from random import Random
 
 from bench.fill import StoredRun
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.jobs import JobQuery, LabelQuery
-from pyoco_server.readmodel.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
+from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
 
 TAGS_EACH = 20
 VOCABULARY = 20_000

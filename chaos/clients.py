@@ -16,7 +16,7 @@ import httpx
 
 from chaos.journal import Accepted, Journal, Seen
 from chaos.plan import TAGS, WHEELS_TAG, Plan
-from pyoco_server.execution.snapshot import RUN_STATUSES
+from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
 ANSWER_SEC = 10.0

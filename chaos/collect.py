@@ -25,9 +25,9 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution import wire
-from pyoco_server.execution.events import StoredCommit
-from pyoco_server.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
+from pyoco_server.domain.execution import codec
+from pyoco_server.domain.execution.events import StoredCommit
+from pyoco_server.domain.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
 
 UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_RUN_STATUSES)
 POLL_SEC = 0.5
@@ -57,7 +57,7 @@ async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[st
         logs: dict[str, list[StoredCommit]] = {}
         stored_at: dict[int, float] = {}
         for message in await StreamReader(connection, config.events_stream, direct=True).after(names.event("*"), 0):
-            commit = StoredCommit(sequence=message.sequence, commit=wire.decode(message.data))
+            commit = StoredCommit(sequence=message.sequence, commit=codec.decode(message.data))
             logs.setdefault(last_token(message.subject), []).append(commit)
             stored_at[message.sequence] = _stored_at(message)
         kept = await StreamReader(connection, names.runs_stream, direct=True).after(names.run_key(">"), 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos import witness
-from pyoco_server.execution.events import StoredCommit
+from pyoco_server.domain.execution.events import StoredCommit
 
 LIST_LIMIT = 200
 

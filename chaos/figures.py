@@ -12,7 +12,7 @@ from chaos.evidence import Evidence
 from chaos.journal import Journal, Kill
 from chaos.node_promises import is_for_hands
 from chaos.states import final, starts_of
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.events import (
     ExecutionCanceled,
     ExecutionCompleted,
     ExecutionFailed,
@@ -21,8 +21,8 @@ from pyoco_server.execution.events import (
     NodeStarted,
     StoredCommit,
 )
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, StopHow, Work
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, StopHow, Work
 
 ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 

@@ -21,8 +21,8 @@ from chaos.journal import Journal
 from chaos.patience import comes_true
 from chaos.plan import FLOWS, RED_TAG, SLOTS, TAGS, WHEELS_TAG, Plan, environment
 from chaos.processes import Broker, Member
-from pyoco_server.adapters.data_folder import DataFolder
-from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 
 START_SEC = 60.0

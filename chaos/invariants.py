@@ -15,7 +15,7 @@ from chaos.printed import misprinted
 from chaos.replay import complaints
 from chaos.states import final, starts_of, states
 from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.events import (
     Events,
     ExecutionCanceled,
     ExecutionCancelRequested,
@@ -23,9 +23,9 @@ from pyoco_server.execution.events import (
     ExecutionFailed,
     ExecutionStarted,
 )
-from pyoco_server.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
-from pyoco_server.execution.state import Execution, StopHow
-from pyoco_server.fleet.facts import RUN_FACTS
+from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
+from pyoco_server.domain.execution.state import Execution, StopHow
+from pyoco_server.domain.fleet.facts import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
 SLACK_SEC = 0.25

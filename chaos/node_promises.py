@@ -9,18 +9,18 @@ from chaos.evidence import Evidence, Finding
 from chaos.journal import Journal, Told
 from chaos.keyed import DONE
 from chaos.states import final
-from pyoco_server.execution.commands import CancelExecution, StopNode
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.codec import event_id, type_name
+from pyoco_server.domain.execution.commands import CancelExecution, StopNode
+from pyoco_server.domain.execution.events import (
     ExecutionCompleted,
     NodeStarted,
     NodeSucceeded,
     NodeWaiting,
     StoredCommit,
 )
-from pyoco_server.execution.graph import Graph
-from pyoco_server.execution.ids import NodeId
-from pyoco_server.execution.state import Status, Work
-from pyoco_server.execution.wire import event_id, type_name
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.state import Status, Work
+from pyoco_server.domain.ids import NodeId
 
 Check = Callable[[Evidence, Journal], Iterator[Finding]]
 

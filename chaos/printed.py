@@ -11,7 +11,7 @@ from itertools import pairwise
 from chaos.evidence import Evidence, Finding, Printed
 from chaos.journal import Journal
 from chaos.states import final
-from pyoco_server.execution.snapshot import run_status
+from pyoco_server.domain.execution.snapshot import run_status
 
 
 def misprinted(evidence: Evidence, journal: Journal) -> Iterator[Finding]:

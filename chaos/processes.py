@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.plan import MARKER
-from pyoco_server.adapters.nats_server import EmbeddedNats
-from pyoco_server.adapters.parent_death import tied_command
+from pyoco_server.adapters.embedded_nats.parent_death import tied_command
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.worker.process_tree import descendants_of
 
 STOP_SEC = 15.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.commands import (
     AddTag,
     ArchiveExecution,
     AttemptStep,
@@ -32,8 +32,8 @@ from pyoco_server.execution.commands import (
     StopNode,
     SucceedNode,
 )
-from pyoco_server.execution.decide import decide
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.decide import decide
+from pyoco_server.domain.execution.events import (
     Commit,
     Event,
     Events,
@@ -56,9 +56,9 @@ from pyoco_server.execution.events import (
     NodeWaiting,
     StoredCommit,
 )
-from pyoco_server.execution.evolve import fold
-from pyoco_server.execution.ids import InstanceId, RunId
-from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.domain.execution.evolve import fold
+from pyoco_server.domain.execution.state import Execution, empty_execution
+from pyoco_server.domain.ids import InstanceId, RunId
 
 # One node's own; in a worker's report they are steps.
 NODE_COMMANDS = (
@@ -76,7 +76,7 @@ AFTER_THE_END = (ExecutionArchived, ExecutionTagAdded, ExecutionTagRemoved)
 
 def complaints(run_id: str, log: Sequence[StoredCommit]) -> Iterator[str]:
     """What is wrong with the history of a run; nothing, if it was written by the rules."""
-    execution = nothing(RunId(run_id))
+    execution = empty_execution(RunId(run_id))
     for stored in log:
         commit = stored.commit
         place = f"sequence {stored.sequence}, {commit.command}"

@@ -144,7 +144,7 @@ def errors_page() -> Iterator[str]:
 
 
 def events_page() -> Iterator[str]:
-    from pyoco_server.execution.events import EVENT_NAMES  # here, so that the other pages do not need the core
+    from pyoco_server.domain.execution.events import EVENT_NAMES  # here, so that the other pages do not need the core
 
     yield EVENTS_INTRO.rstrip()
     parts: dict[type, None] = {}

@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from pyoco_server.application.claiming import Claim
-from pyoco_server.application.claims import Wanted
-from pyoco_server.application.executions import NewExecution
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.commands import (
     Command,
     CompleteExecution,
     FailExecution,
@@ -22,9 +19,12 @@ from pyoco_server.execution.commands import (
     StartNode,
     SucceedNode,
 )
-from pyoco_server.execution.ids import NodeId, RunId, WorkerId
-from pyoco_server.execution.state import Failure, NodeStatus
-from pyoco_server.readmodel.steps import WaitQuery
+from pyoco_server.domain.execution.state import Failure, NodeStatus
+from pyoco_server.domain.ids import NodeId, RunId, WorkerId
+from pyoco_server.domain.queries.steps import WaitQuery
+from pyoco_server.services.claims.claim_node import Claim
+from pyoco_server.services.claims.claim_queue import ClaimFilter
+from pyoco_server.services.executions.execution_service import NewExecution
 from simulation.plan import WAIT_KEY
 from simulation.requests import Request, Told
 from simulation.world import PATIENCE, World
@@ -87,7 +87,9 @@ async def worker(world: World, name: str, *, steady: bool = False) -> None:
     graph_ids = tuple(f"g{place}" for place in range(len(world.plan.graphs)))
     while not world.is_over():
         lease_sec = world.random.choice(LEASES_SEC)
-        claim = Claim(wanted=Wanted(graph_ids=graph_ids, tenant_id=None), worker_id=WorkerId(name), lease_sec=lease_sec)
+        claim = Claim(
+            wanted=ClaimFilter(graph_ids=graph_ids, tenant_id=None), worker_id=WorkerId(name), lease_sec=lease_sec
+        )
         told = await world.ask(Request(key=world.key(), name="Claim", worker_id=name, claim=claim, wait_sec=2.0), 3)
         if told is None:
             await asyncio.sleep(0.3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.events import (
     Commit,
     Event,
     ExecutionStarted,
@@ -16,7 +16,7 @@ from pyoco_server.execution.events import (
     NodeSucceeded,
     NodeWaiting,
 )
-from pyoco_server.execution.ids import NodeId, RunId
+from pyoco_server.domain.ids import NodeId, RunId
 from simulation.evidence import Evidence, Finding, NodeAt
 from simulation.requests import Request, Told
 

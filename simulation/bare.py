@@ -14,11 +14,7 @@ from random import Random
 from types import SimpleNamespace, coroutine
 from typing import Any, cast
 
-from pyoco_server.application.handle import commit
-from pyoco_server.application.ports import Conflict, Stored
-from pyoco_server.application.stores import Happened, Origin, Stores
-from pyoco_server.errors import AppendConflict, RunNotFound
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.commands import (
     CancelExecution,
     Command,
     ConfirmCanceled,
@@ -33,10 +29,23 @@ from pyoco_server.execution.commands import (
     StopNode,
     SucceedNode,
 )
-from pyoco_server.execution.events import Actor, Commit, StoredCommit
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import CommitId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Failure, Node, NodeStatus, Request, StopHow, Work, nothing
+from pyoco_server.domain.execution.events import Actor, Commit, StoredCommit
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import (
+    Execution,
+    Failure,
+    Node,
+    NodeStatus,
+    Request,
+    StopHow,
+    Work,
+    empty_execution,
+)
+from pyoco_server.domain.ids import CommitId, RunId, WorkerId
+from pyoco_server.errors import AppendConflict, RunNotFound
+from pyoco_server.ports import Conflict, Stored
+from pyoco_server.services.context import CommandContext, Counters, Stores
+from pyoco_server.services.executions.command_handler import commit
 from simulation.evidence import Evidence, Finding, is_at_rest
 from simulation.histories import after_the_end, cancel_lost, out_of_order, overtaken_but_heard
 from simulation.invariants import Violation, stuck
@@ -128,13 +137,13 @@ class Bare:
         self.log = _Log(random, plan.fault_rate * 2)
         self.now, self.ids = 0.0, 0
         self.accepted: dict[CommitId, Command] = {}
-        self._known = nothing(RUN_ID)
+        self._known = empty_execution(RUN_ID)
         self._twins: list[Life] = []
         self.figures: Counter[str] = Counter()
         self.unsteady = True
         clock = SimpleNamespace(now=lambda: self.now, monotonic=lambda: self.now)
         ids = SimpleNamespace(commit_id=self._id)
-        self.stores = cast(Stores, SimpleNamespace(log=self.log, clock=clock, ids=ids, happened=Happened()))
+        self.stores = cast(Stores, SimpleNamespace(events=self.log, clock=clock, ids=ids, counters=Counters()))
         self.lives: list[Life] = [self._holder(WorkerId(f"w{place}")) for place in range(plan.workers + 1)]
         self.lives += [self._canceller() for _ in range(plan.cancels)]
         self.lives += [self._person()] if plan.people else []
@@ -253,9 +262,11 @@ class Bare:
         twin = self.unsteady and self.random.random() < 0.1
         if twin:
             self._twins.append(self._carried_on(command, commit_id, hold))
-        known = nothing(RUN_ID)
+        known = empty_execution(RUN_ID)
         for tries in range(100):
-            origin = Origin(actor=WHO, idempotency_key=commit_id, commit_id=commit_id, resumed=tries > 0, hold=hold)
+            origin = CommandContext(
+                actor=WHO, idempotency_key=commit_id, commit_id=commit_id, resumed=tries > 0, hold=hold
+            )
             try:
                 if not known.exists:
                     known = await self._look()
@@ -263,7 +274,7 @@ class Bare:
             except (Died, AppendConflict, RunNotFound):
                 hold.taken_over += 1
                 hold.mine = hold.taken_over
-                known = nothing(RUN_ID)
+                known = empty_execution(RUN_ID)
                 continue
             if handled.refused is None and handled.events:
                 self.accepted[commit_id] = command
@@ -276,7 +287,7 @@ class Bare:
         await _turn()
         hold.taken_over += 1
         theirs = _Hold(taken_over=hold.taken_over, mine=hold.taken_over)
-        origin = Origin(actor=WHO, idempotency_key=commit_id, commit_id=commit_id, resumed=True, hold=theirs)
+        origin = CommandContext(actor=WHO, idempotency_key=commit_id, commit_id=commit_id, resumed=True, hold=theirs)
         try:
             await commit(self.stores, await self._look(), command, origin)
         except (Died, AppendConflict, RunNotFound):
@@ -314,7 +325,7 @@ class Bare:
     # --- the judgement ------------------------------------------------------------------------------------------------
 
     def _judged(self) -> Iterator[Violation]:
-        end = fold_commits(self.log.commits, nothing(RUN_ID))
+        end = fold_commits(self.log.commits, empty_execution(RUN_ID))
         self.figures.update({"deaths": self.log.deaths, "commits": len(self.log.commits)})
         self.figures[f"ended {end.status.value}"] += 1
         evidence = Evidence(

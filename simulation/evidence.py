@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.events import StoredCommit
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import Execution, NodeStatus
-from pyoco_server.readmodel.steps import WaitQuery
+from pyoco_server.domain.execution.events import StoredCommit
+from pyoco_server.domain.execution.state import Execution, NodeStatus
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.queries.steps import WaitQuery
+from pyoco_server.ports import RunIndex
 from simulation.requests import Told
 
 Log = Sequence[StoredCommit]

@@ -11,28 +11,28 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from pyoco_server.adapters.memory.index import MemoryRunIndex
-from pyoco_server.application.caretaker import Caretaker
-from pyoco_server.application.claiming import NothingToClaim, name_of, take
-from pyoco_server.application.claims import Claims
-from pyoco_server.application.desk import Desk
-from pyoco_server.application.executions import Executions
-from pyoco_server.application.handle import Handled
-from pyoco_server.application.idempotency import Answered, Asked, Turn, Work, once
-from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.lists import Lists
-from pyoco_server.application.rounds import one_round
-from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.events import Actor
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
+from pyoco_server.domain.idempotency.record import Answer
+from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.execution.events import Actor
-from pyoco_server.execution.ids import CommitId, RunId
-from pyoco_server.execution.state import Execution
-from pyoco_server.fleet.flows import AnnouncedFlow
-from pyoco_server.http_api.dialects.executions import translate
-from pyoco_server.idempotency.keys import IdempotencyKey, RecordKey
-from pyoco_server.idempotency.record import Answer
-from pyoco_server.readmodel.steps import ClaimableNode
+from pyoco_server.http_api.api.executions import translate
+from pyoco_server.services.claims.claim_node import NothingToClaim, name_of, take
+from pyoco_server.services.claims.claim_queue import ClaimQueue
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.executions.command_handler import CommandResult
+from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.execution_service import ExecutionService
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
+from pyoco_server.services.maintenance.error_handling import log_and_continue
+from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.services.projections.lists import Lists
+from pyoco_server.testing.index import MemoryRunIndex
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
 from simulation.requests import REFUSED, Request, Told
@@ -61,12 +61,16 @@ class SeededGateway:
         self.stores: Stores = shared.behind(way, LoopClock(loop, ahead))
         feed = FeedOnTheWay(shared.feed, way)
         self.index = MemoryRunIndex()
-        self.follower = IndexFollower(feed, self.index, self.stores.clock)
-        self.desk = Desk(self.stores)
-        self.claims = Claims(self.index, self.follower, self.stores.clock)
-        self.caretaker = Caretaker(self.stores, self.index, feed, CONFIG)
-        self.executions = Executions(
-            stores=self.stores, desk=self.desk, config=CONFIG, flow_of=_no_flow, vouch=self.caretaker.vouch
+        self.follower = Indexer(feed, self.index, self.stores.clock)
+        self.desk = ExecutionCache(self.stores)
+        self.claims = ClaimQueue(self.index, self.follower, self.stores.clock)
+        self.caretaker = Maintenance(self.stores, self.index, feed, CONFIG)
+        self.executions = ExecutionService(
+            stores=self.stores,
+            desk=self.desk,
+            config=CONFIG,
+            flow_of=_no_flow,
+            mark_submitted=self.caretaker.mark_submitted,
         )
         self.lists = Lists(
             stores=self.stores,
@@ -103,7 +107,7 @@ class SeededGateway:
 
     async def look(self, run_id: RunId) -> Execution:
         """`GET /executions/{id}`."""
-        execution: Execution = await self._outcome(self.executions.look(run_id, sees=None))
+        execution: Execution = await self._outcome(self.executions.look(run_id, tenant_filter=None))
         return execution
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -133,7 +137,7 @@ class SeededGateway:
 
     async def _note(self) -> None:
         while True:
-            with one_round("commits"):
+            with log_and_continue("commits"):
                 await self.caretaker.note_commits()
             await asyncio.sleep(0.5)
 
@@ -147,7 +151,7 @@ class SeededGateway:
             await asyncio.sleep(self._random.uniform(*CARE_EVERY_SEC))
             self._random.shuffle(rounds)
             for name, work in rounds:
-                with one_round(name):
+                with log_and_continue(name):
                     await work()
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -165,12 +169,12 @@ class SeededGateway:
             key=IdempotencyKey(request.key),
             endpoint=f"POST {request.name}",
             request_hash=request.name,
-            origin=Origin(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
+            origin=CommandContext(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
         )
         return await once(self.stores, asked, lambda: resource_id, work)
 
     def _create(self, request: Request) -> Work:
-        async def work(turn: Turn) -> Answer:
+        async def work(turn: IdempotentAttempt) -> Answer:
             assert request.new is not None
             handled = await self.executions.create(request.new, RunId(turn.resource_id), turn.origin)
             return _answer(request, handled, turn)
@@ -180,7 +184,7 @@ class SeededGateway:
     def _command(self, request: Request) -> Work:
         at = self.stores.clock.now()
 
-        async def work(turn: Turn) -> Answer:
+        async def work(turn: IdempotentAttempt) -> Answer:
             assert request.run_id is not None
             if request.name == "StartExecution":
                 handled = await self.executions.start(request.run_id, turn.origin)
@@ -220,7 +224,7 @@ class SeededGateway:
             node = self.claims.reserve(wanted)
 
     def _take(self, request: Request, node: ClaimableNode) -> Work:
-        async def work(turn: Turn) -> Answer:
+        async def work(turn: IdempotentAttempt) -> Answer:
             assert request.claim is not None
             claimed = await take(self.executions, self.claims, request.claim, node, turn)
             return Answer(status=200, body=translate.claimed_out(claimed, request.claim.lease_sec, turn.origin))
@@ -228,7 +232,7 @@ class SeededGateway:
         return work
 
 
-def _answer(request: Request, handled: Handled, turn: Turn) -> Answer:
+def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:
     try:
         translate.rejected(handled, request.name)
     except PyocoError as refusal:

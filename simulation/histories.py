@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.events import (
     Event,
     ExecutionArchived,
     ExecutionCanceled,
@@ -22,8 +22,8 @@ from pyoco_server.execution.events import (
     NodeSucceeded,
     NodeWaiting,
 )
-from pyoco_server.execution.graph import Graph
-from pyoco_server.execution.ids import NodeId
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.ids import NodeId
 from simulation.evidence import Evidence, Finding, Log
 
 _ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, NodeStatus
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, NodeStatus
+from pyoco_server.domain.ids import RunId
 from simulation.answers import answered_differently, done_twice, not_done, not_what_was_told
 from simulation.evidence import Evidence, Finding, IndexSeen, NodeAt, is_at_rest
 from simulation.histories import (

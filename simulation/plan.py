@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from pyoco_server.execution.graph import GraphNode
-from pyoco_server.execution.ids import NodeId
-from pyoco_server.graphfile.document import GraphDocument, TitledNode
+from pyoco_server.domain.execution.graph import GraphNode
+from pyoco_server.domain.graphs.document import GraphDocument, TitledNode
+from pyoco_server.domain.ids import NodeId
 
 WAIT_KEY = "key"
 _NAMES = "abcde"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from random import Random
 
-from pyoco_server.execution import wire
+from pyoco_server.domain.execution import codec
 from simulation.actors import canceller, client, driver, person, worker
 from simulation.evidence import Evidence
 from simulation.invariants import Violation, violations
@@ -34,7 +34,7 @@ class Played:
         logs = sha256()
         for run_id, log in self.evidence.logs.items():
             for stored in log:
-                logs.update(b"%d " % stored.sequence + wire.encode(run_id, stored.commit))
+                logs.update(b"%d " % stored.sequence + codec.encode(run_id, stored.commit))
         return logs.hexdigest()
 
 

@@ -14,27 +14,27 @@ from random import Random
 
 import orjson
 
-from pyoco_server.access.api_keys import KeyId
-from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
-from pyoco_server.adapters.memory.event_log import MemoryEventLog
-from pyoco_server.adapters.memory.feed import MemoryFeed
-from pyoco_server.adapters.memory.graph_store import MemoryGraphStore
-from pyoco_server.adapters.memory.idempotency import MemoryIdempotency
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
-from pyoco_server.adapters.memory.log_store import MemoryLogStore
-from pyoco_server.adapters.memory.registry import MemoryRegistry
-from pyoco_server.adapters.memory.signals import MemorySignals
-from pyoco_server.adapters.memory.snapshots import MemorySnapshots
-from pyoco_server.adapters.memory.tickets import MemoryTickets
-from pyoco_server.adapters.memory.wheel_history import MemoryWheelHistory
-from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
-from pyoco_server.application.ports import LoadedSnapshot, SnapshotSeen
-from pyoco_server.application.stores import Stores
-from pyoco_server.execution import wire
-from pyoco_server.execution.events import StoredCommit
-from pyoco_server.execution.ids import CommitId, InstanceId, RunId
-from pyoco_server.execution.snapshot import encode_snapshot
-from pyoco_server.execution.state import Execution
+from pyoco_server.domain.auth.api_keys import KeyId
+from pyoco_server.domain.execution import codec
+from pyoco_server.domain.execution.events import StoredCommit
+from pyoco_server.domain.execution.snapshot import encode_snapshot
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.ids import CommitId, InstanceId, RunId
+from pyoco_server.ports import LoadedSnapshot, SnapshotSeen
+from pyoco_server.services.context import Stores
+from pyoco_server.testing.dead_letters import MemoryDeadLetters
+from pyoco_server.testing.event_log import MemoryEventLog
+from pyoco_server.testing.feed import MemoryFeed
+from pyoco_server.testing.graph_store import MemoryGraphStore
+from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.log_store import MemoryLogStore
+from pyoco_server.testing.registry import MemoryRegistry
+from pyoco_server.testing.signals import MemorySignals
+from pyoco_server.testing.snapshots import MemorySnapshots
+from pyoco_server.testing.tickets import MemoryTickets
+from pyoco_server.testing.wheel_history import MemoryWheelHistory
+from pyoco_server.testing.wheel_store import MemoryWheelStore
 from simulation.loop import SeededLoop
 from simulation.way import Faults, Way
 
@@ -62,7 +62,7 @@ class SeededLog(MemoryEventLog):
         return [stored for stored in commits if stored.sequence > after][:limit]
 
     def _keep(self, run_id: RunId, sequence: int, payload: bytes) -> None:
-        stored = StoredCommit(sequence=sequence, commit=wire.decode(payload))
+        stored = StoredCommit(sequence=sequence, commit=codec.decode(payload))
         self.commits.setdefault(run_id, []).append(stored)
 
 
@@ -171,8 +171,8 @@ class SharedStores:
         clock = LoopClock(loop)
         self.truth = Stores(
             broker=Way(loop, Random(0), Faults(0.0)),
-            log=self.log,
-            logs=MemoryLogStore(),
+            events=self.log,
+            run_logs=MemoryLogStore(),
             snapshots=self.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=30.0, max_deliver=20),
             dead_letters=MemoryDeadLetters(),

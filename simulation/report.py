@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from pyoco_server.execution import wire
+from pyoco_server.domain.execution import codec
 from simulation.bare import CHECKS, NOT_ONCE
 from simulation.evidence import Log
 from simulation.invariants import INVARIANTS, Violation
@@ -105,7 +105,7 @@ def _log(log: Log) -> Iterator[str]:
 
 def _event(event: Any) -> str:
     about = [str(getattr(event, name)) for name in ("node_id", "attempt", "worker_id") if getattr(event, name, None)]
-    return " ".join((wire.type_name(event), *about))
+    return " ".join((codec.type_name(event), *about))
 
 
 def _judgement(seed: int, violations: tuple[Violation, ...]) -> Iterator[str]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from pyoco_server.adapters.memory.feed import MemoryFeed
-from pyoco_server.application.ports import LogSeen, SnapshotSeen
-from pyoco_server.errors import NatsUnavailable, Unanswered
+from pyoco_server.errors import BrokerUnavailable, Unanswered
+from pyoco_server.ports import LogSeen, SnapshotSeen
+from pyoco_server.testing.feed import MemoryFeed
 from simulation.loop import SeededLoop
 
 
@@ -56,7 +56,7 @@ class Way:
             raise asyncio.CancelledError
         if self._draw() < self._faults.rate:
             self._faults.met += 1
-            raise NatsUnavailable
+            raise BrokerUnavailable
 
     async def back(self) -> None:
         """Hear what came of it, or not."""

@@ -9,15 +9,15 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from pyoco_server.application.handle import commit
-from pyoco_server.application.stores import GATEWAY
+from pyoco_server.domain.execution.commands import Command, CreateExecution, StartExecution, StartNode, SucceedNode
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import Execution, Work, empty_execution
+from pyoco_server.domain.execution.state import Request as ExecutionRequest
+from pyoco_server.domain.graphs.codec import StoredGraph
+from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.execution.commands import Command, CreateExecution, StartExecution, StartNode, SucceedNode
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId, WorkerId
-from pyoco_server.execution.state import Execution, Work, nothing
-from pyoco_server.execution.state import Request as ExecutionRequest
-from pyoco_server.graphfile.stored import StoredGraph
+from pyoco_server.services.context import GATEWAY
+from pyoco_server.services.executions.command_handler import commit
 from simulation.evidence import Evidence, IndexSeen, is_at_rest
 from simulation.gateway import Lost, SeededGateway
 from simulation.loop import BEGINNING, SeededLoop
@@ -156,7 +156,7 @@ class World:
         for node in [node for node in drawn.roots() if not node.is_wait][: self.plan.nodes_done]:
             commands.append(StartNode(at=now, node_id=node.node_id, worker_id=WorkerId("earlier")))
             commands.append(SucceedNode(at=now, node_id=node.node_id, attempt=1))
-        execution = nothing(run_id)
+        execution = empty_execution(run_id)
         for command in commands:
             execution = (await commit(self.shared.truth, execution, command, GATEWAY)).execution
         await self.shared.truth.snapshots.advance(execution, create=True)
@@ -230,7 +230,7 @@ class World:
 
     def state(self, run_id: RunId) -> Execution:
         """The execution as its log tells it."""
-        known = self._states.get(run_id) or nothing(run_id)
+        known = self._states.get(run_id) or empty_execution(run_id)
         newer = [stored for stored in self.shared.log.commits[run_id] if stored.sequence > known.version]
         if newer:
             known = self._states[run_id] = fold_commits(newer, known)

@@ -1,7 +1,11 @@
-"""Fixtures for every test that needs a broker."""
+"""Settings and fixtures for all tests.
+
+`PYOCO_TEST_LONG=1` multiplies the number of generated examples and of simulated interleavings.
+"""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,12 +13,27 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
-from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
+from support.effort import LONG
 from support.nats import running_nats, url_with_token
 
-# The machine may be busy: time says nothing about what is tested.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+E2E = Path(__file__).parent / "e2e"
+E2E_TIMEOUT_SEC = 300.0
+
+# No deadline per example: it would measure how busy the machine is.
+settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000)
+settings.load_profile("long" if LONG else "quick")
+
+# A shell starts background jobs with SIGINT ignored, and programs that the tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start whole systems get a longer timeout than `timeout` in pyproject.toml, unless they set one."""
+    for item in items:
+        if item.path.is_relative_to(E2E) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_SEC))
 
 
 @pytest_asyncio.fixture

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pyoco_server.access.api_keys import Pepper
-from pyoco_server.adapters.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
 from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
@@ -28,27 +27,28 @@ from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
+from pyoco_server.adapters.jwt.keys import TokenKeys
+from pyoco_server.adapters.jwt.verifier import TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
-from pyoco_server.adapters.token_keys import TokenKeys
-from pyoco_server.adapters.tokens import Tokens, rules_of
-from pyoco_server.application.api_keys import ApiKeys
-from pyoco_server.application.caretaker import Caretaker
-from pyoco_server.application.claims import Claims
-from pyoco_server.application.desk import Desk
-from pyoco_server.application.door import Door
-from pyoco_server.application.fleet_view import FleetView
-from pyoco_server.application.gateway import Gateway
-from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.keyring import Keyring
-from pyoco_server.application.lists import FIRST_FILL_WAIT_SEC
-from pyoco_server.application.log_feed import LogFeed
-from pyoco_server.application.ports import Clock
-from pyoco_server.application.rescue import Rescue
-from pyoco_server.application.stores import Stores
-from pyoco_server.application.sweep import Sweep
-from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import Pepper
+from pyoco_server.ports import Clock
+from pyoco_server.services.auth.api_key_cache import ApiKeyCache
+from pyoco_server.services.auth.api_keys import ApiKeys
+from pyoco_server.services.auth.authenticator import Authenticator
+from pyoco_server.services.claims.claim_queue import ClaimQueue
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.maintenance.dead_jobs import DeadJobSweeper
+from pyoco_server.services.maintenance.lost_workers import LostWorkerRescuer
+from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.services.projections.lists import FIRST_FILL_WAIT_SEC
+from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
+from pyoco_server.services.streaming.watch_hub import WatchHub
 
 INDEX_NAME = "runs.sqlite"
 
@@ -74,19 +74,24 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
         feed = JetStreamFeed(connection, config, facts)
         door = _door(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
-            follower = IndexFollower(feed, index, stores.clock)
+            follower = Indexer(feed, index, stores.clock)
             connection.on_reconnect(follower.hurry)
-            caretaker = Caretaker(stores, index, feed, config)
+            caretaker = Maintenance(stores, index, feed, config)
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
             live = JetStreamLiveCommits(connection, config)
-            watches = Watches(stores, live, config)
-            desk, claims = Desk(stores, on_ready=follower.look_now), Claims(index, follower, stores.clock)
+            watches = WatchHub(stores, live, config)
+            desk, claims = ExecutionCache(stores, on_ready=follower.look_now), ClaimQueue(index, follower, stores.clock)
             async with asyncio.TaskGroup() as group:
                 unasked = [
                     group.create_task(follower.run()),
                     group.create_task(fleet.run()),
                     group.create_task(
-                        _look_after(follower, caretaker, Rescue(stores, index, config), Sweep(stores, index, fleet))
+                        _look_after(
+                            follower,
+                            caretaker,
+                            LostWorkerRescuer(stores, index, config),
+                            DeadJobSweeper(stores, index, fleet),
+                        )
                     ),
                     group.create_task(watches.run()),
                     group.create_task(desk.run()),
@@ -104,7 +109,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         caretaker=caretaker,
                         fleet=fleet,
                         watches=watches,
-                        log_feed=LogFeed(stores, watches, config),
+                        log_feed=LogStreamHub(stores, watches, config),
                         live=live,
                         desk=desk,
                         claims=claims,
@@ -127,17 +132,17 @@ async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
 
 
-def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock) -> Door | None:
+def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock) -> Authenticator | None:
     """Whoever lets callers in; None where everybody may come."""
     keyring, tokens = None, None
     if "api_key" in config.auth_ways:
-        keyring = Keyring(JetStreamKeyStore(connection, config, facts), clock, Pepper(config.auth_pepper))
+        keyring = ApiKeyCache(JetStreamKeyStore(connection, config, facts), clock, Pepper(config.auth_pepper))
     if "jwt" in config.auth_ways:
-        tokens = Tokens(TokenKeys.of(config, clock), rules_of(config), clock).caller_of
-    return Door(keyring=keyring, read_token=tokens) if config.auth_ways else None
+        tokens = TokenVerifier(TokenKeys.of(config, clock), rules_of(config), clock).caller_of
+    return Authenticator(keyring=keyring, read_token=tokens) if config.auth_ways else None
 
 
-async def _look_after(follower: IndexFollower, *carers: Caretaker | Rescue | Sweep) -> None:
+async def _look_after(follower: Indexer, *carers: Maintenance | LostWorkerRescuer | DeadJobSweeper) -> None:
     """The care begins when the index is filled: until then everything would look as if it were behind."""
     await follower.caught_up()
     async with asyncio.TaskGroup() as group:
@@ -161,8 +166,8 @@ def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
     clock = SystemClock()
     return Stores(
         broker=connection,
-        log=JetStreamEventLog(connection, config, facts),
-        logs=JetStreamLogStore(connection, config, facts),
+        events=JetStreamEventLog(connection, config, facts),
+        run_logs=JetStreamLogStore(connection, config, facts),
         snapshots=JetStreamSnapshots(connection, config, facts),
         queue=JetStreamJobQueue(connection, config),
         dead_letters=JetStreamDeadLetters(connection, config),

@@ -78,7 +78,7 @@ class RequestTooLarge(PyocoError):
     hint_ja = "データを減らすか、大きなデータは別の場所に置いて参照を渡してください。"
 
 
-class NatsUnavailable(PyocoError):
+class BrokerUnavailable(PyocoError):
     """nats unavailable"""
 
     err_id, msg_id, kind = "ERR-PYOCO-0003", "MSG-PYOCO-0003", Kind.UNAVAILABLE
@@ -88,7 +88,7 @@ class NatsUnavailable(PyocoError):
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
-class Unanswered(NatsUnavailable):
+class Unanswered(BrokerUnavailable):
     """nats unavailable; what was asked of it may have been done all the same"""
 
 

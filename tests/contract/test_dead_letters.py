@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyoco_server.application.ports import DeadLetter, FiledLetter
+from pyoco_server.ports import DeadLetter, StoredDeadLetter
 from support.stores import Ports
 
 
@@ -48,9 +48,9 @@ async def test_letters_are_counted(ports: Ports) -> None:
     assert await ports.dead_letters.count() == 3
 
 
-async def every_letter(ports: Ports, tag: str | None = None) -> list[FiledLetter]:
+async def every_letter(ports: Ports, tag: str | None = None) -> list[StoredDeadLetter]:
     """All stretches, from the newest letter to the oldest."""
-    found: list[FiledLetter] = []
+    found: list[StoredDeadLetter] = []
     before: int | None = None
     while True:
         stretch = await ports.dead_letters.stretch(before=before, tag=tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.application.ports import Conflict, Stored
+from pyoco_server.ports import Conflict, Stored
 from support.samples import created, new_run_id, tagged
 from support.stores import Ports
 

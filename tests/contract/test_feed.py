@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
-from pyoco_server.application.ports import Stored
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import Stored
 from support.samples import created, execution_at, new_run_id, tagged
 from support.stores import Ports
 

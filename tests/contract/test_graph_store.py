@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pyoco_server.application.ports import StoredGraph
-from pyoco_server.graphfile.document import of_tasks
-from pyoco_server.graphfile.reading import read_document
+from pyoco_server.domain.graphs.document import of_tasks
+from pyoco_server.domain.graphs.parser import read_document
+from pyoco_server.ports import StoredGraph
 from support.stores import Ports
 
 RELEASE = StoredGraph(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from pyoco_server.execution.ids import CommitId
-from pyoco_server.idempotency.keys import RecordKey
-from pyoco_server.idempotency.record import Answer, Record
+from pyoco_server.domain.idempotency.keys import RecordKey
+from pyoco_server.domain.idempotency.record import Answer, Record
+from pyoco_server.domain.ids import CommitId
 from support.stores import Ports
 
 KEY = RecordKey("0" * 64)

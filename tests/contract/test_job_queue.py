@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import orjson
 
-from pyoco_server.application.ports import Delivery, QueueState, TagQueue
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import Delivery, QueueState, TagQueue
 from support.samples import job_for, new_run_id
 from support.stores import ACK_WAIT_SEC, MAX_DELIVER, Ports
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyoco_server.access.api_keys import KeyId
+from pyoco_server.domain.auth.api_keys import KeyId
 from support.callers import key_record
 from support.stores import Ports
 

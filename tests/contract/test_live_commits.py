@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.application.ports import CommitHeard, Stored
-from pyoco_server.execution.events import Commit
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.execution.events import Commit
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import CommitHeard, Stored
 from support.samples import completed, created, new_run_id, tagged
 from support.stores import Ports
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.application.ports import Conflict, LogStore, Stored, StoredChunk
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.ports import Conflict, LogStore, Stored, StoredChunk
 from support.samples import new_run_id
 from support.stores import Ports
 

@@ -13,17 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.adapters.memory.index import MemoryRunIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.application.paging import page
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.cursors import Place, Tail, Walk, decode, encode
-from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.readmodel.rows import RunRow, matches
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.cursors import Place, Tail, Walk, decode, encode
+from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.rows import RunRow, matches
+from pyoco_server.ports import RunIndex
+from pyoco_server.services.projections.paging import page
+from pyoco_server.testing.index import MemoryRunIndex
 
 RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
 QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
@@ -113,7 +113,6 @@ class Reader:
         return given_now.next and decode(encode(given_now.next, self.query, "s"), self.query, "s")
 
 
-@settings(deadline=None, max_examples=400)
 @given(
     everybody=FIELDS,
     some=CHANGES,

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
-from pyoco_server.application.ports import WorkerSeen
-from pyoco_server.execution.ids import WorkerId
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.ports import WorkerSeen
 from support.samples import worker
 from support.stores import Ports
 

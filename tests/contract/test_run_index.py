@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import RunQuery, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
 YAML = "ab" * 32
@@ -400,7 +400,6 @@ def everything(index: RunIndex) -> list[object]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(delivered=histories())
 def test_however_a_history_is_delivered_and_replayed_the_rows_are_the_same(
     delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.adapters.sqlite import drawers_listing
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.jobs import JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.readmodel.query import Listed, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.jobs import JobQuery, LabelCount, LabelQuery, order_of
+from pyoco_server.domain.queries.query import Listed, SnapshotSeen
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
 
@@ -405,7 +405,6 @@ def everything(index: RunIndex) -> list[object]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(delivered=histories())
 def test_however_a_history_is_delivered_and_replayed_jobs_and_labels_are_the_same(
     delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],

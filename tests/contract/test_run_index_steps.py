@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import MAX_NODE_ATTEMPTS, Node
-from pyoco_server.readmodel.query import SnapshotSeen
-from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.domain.execution.state import MAX_NODE_ATTEMPTS, Node
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 from support.steps import CANCELLING, ENDED, done, leased, ready, shown, waiting
 
@@ -345,7 +345,6 @@ def everything(index: RunIndex) -> list[object]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(changes=st.lists(CHANGE, min_size=1, max_size=20), cuts=st.sets(st.integers(1, 19)), replay=st.booleans())
 def test_however_a_history_is_delivered_the_steps_are_the_same(
     changes: list[Change], cuts: set[int], replay: bool
@@ -363,7 +362,6 @@ def test_however_a_history_is_delivered_the_steps_are_the_same(
         assert everything(sqlite) == everything(reference)
 
 
-@settings(deadline=None, max_examples=100)
 @given(changes=st.lists(CHANGE, min_size=1, max_size=12))
 def test_both_indexes_give_the_same_answers_after_every_change(changes: list[Change]) -> None:
     with opened("memory") as memory, opened("sqlite") as sqlite:

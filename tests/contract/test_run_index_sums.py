@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import SnapshotSeen
-from pyoco_server.readmodel.tallies import BOUNDS, Tallies, Tally, Waiting
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.histograms import BOUNDS, HistogramDelta, Tallies, Waiting
+from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
 
@@ -86,7 +86,7 @@ def test_removing_a_run_takes_nothing_back(index: RunIndex) -> None:
     take_in(index, removed(2, A))
 
     assert index.tallies() == before
-    assert before[Tally.RAN, "FAILED"].total == 1
+    assert before[HistogramDelta.RAN, "FAILED"].total == 1
 
 
 def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
@@ -95,7 +95,7 @@ def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
     take_in(index, seen(2, B, status="CANCELLED", cancel=receipt | {"how": {"no": "word"}}))
     take_in(index, seen(3, C, status="CANCELLED", cancel="no receipt"))
 
-    assert index.tallies()[Tally.STOPPED, "killed"].seconds == 0.25
+    assert index.tallies()[HistogramDelta.STOPPED, "killed"].seconds == 0.25
     assert totals(index.tallies())["stopped", ""] == (1, 0.25)
     assert totals(index.tallies())["finished", "CANCELLED"] == (3, 0.0)
 
@@ -228,7 +228,6 @@ def recounted(told: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str
     return sums
 
 
-@settings(deadline=None, max_examples=150)
 @given(world=worlds())
 def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
     world: tuple[list[Life], list[list[SnapshotSeen]]],
@@ -253,6 +252,6 @@ def test_times_are_sorted_into_buckets_by_their_upper_bounds(index: RunIndex) ->
         run_id = RunId(f"run-{sequence}")
         take_in(index, seen(sequence, run_id, status="COMPLETED", start_time=100.0, end_time=100.0 + seconds))
 
-    counts = index.tallies()[Tally.RAN, "COMPLETED"].counts
+    counts = index.tallies()[HistogramDelta.RAN, "COMPLETED"].counts
     filled = {bound: count for bound, count in zip((*BOUNDS, None), counts, strict=True) if count}
     assert filled == {0.005: 1, 0.25: 1, 0.5: 1, 1.0: 1, None: 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from support.samples import IDS, new_run_id
 from support.stores import Ports
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from pyoco_server.access.caller import ANYONE, Caller
-from pyoco_server.access.scopes import Scope
-from pyoco_server.access.tickets import Ticket, key_of
+from pyoco_server.domain.auth.caller import ANYONE, Caller
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.auth.tickets import Ticket, key_of
 from support.stores import Ports
 
 SECRET, OTHER = "s" * 43, "o" * 43

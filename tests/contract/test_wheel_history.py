@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyoco_server.wheelhouse.history import WheelEvent
+from pyoco_server.domain.wheels.history import WheelEvent
 from support.stores import Ports
 
 EVENT = WheelEvent(

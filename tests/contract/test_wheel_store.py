@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 import pytest
 
+from pyoco_server.domain.wheels.wheel import Wheel
 from pyoco_server.errors import InvalidRequest, WheelNotFound, WheelVersionConflict
-from pyoco_server.wheelhouse.wheel import Wheel
 from support.stores import Ports
 
 NAME = "demo-1.0-py3-none-any.whl"

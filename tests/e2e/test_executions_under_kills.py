@@ -6,7 +6,6 @@ is done next is drawn from a seed, all at once and in any order; what must be so
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 
 from support.broker import Broker
+from support.effort import chosen_seed
 from support.executions import BODIES, WAIT_KEY, Caller
 from support.programs import Program, address_of, server
 from support.witness import Asked, check_commands, check_events
@@ -210,14 +210,14 @@ def _check(gateways: Gateways, callers: Callers) -> None:
         assert ours["status"] in ("COMPLETED", "FAILED", "CANCELED")
         assert all(node["status"] not in ("RUNNING", "WAITING") for node in ours["nodes"])
     # That something happened at all: a check of nothing would find nothing.
-    happened = {asked.command for asked in callers.asked if asked.is_accepted}
-    assert {"StartNode", "ReportNodeProgress", "PutNodeWaiting", "ResumeNode", "SucceedNode"} <= happened
+    counters = {asked.command for asked in callers.asked if asked.is_accepted}
+    assert {"StartNode", "ReportNodeProgress", "PutNodeWaiting", "ResumeNode", "SucceedNode"} <= counters
     assert any(not asked.is_accepted for asked in callers.asked)
     assert any(len(asked.answers) > 1 for asked in callers.asked)
 
 
 def test_no_command_is_lost_or_doubled_whichever_gateway_dies(tmp_path: Path) -> None:
-    number = int(os.environ.get("PYOCO_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+    number = chosen_seed()
     with Broker(tmp_path) as broker, Gateways(broker, tmp_path) as gateways:
         gateways.clients[0].put("/graphs/diamond", json=DIAMOND).raise_for_status()
         callers = Callers(gateways, random.Random(number))

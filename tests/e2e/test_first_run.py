@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.application.ports import DeadLetter
 from pyoco_server.bootstrap import locate_broker, open_stores
 from pyoco_server.config import NatsBackendConfig
-from support.programs import Program, address_of, up_with_worker
+from pyoco_server.ports import DeadLetter
+from support.programs import Program, address_of, until, up_with_worker
 
 PATIENCE_SEC = 30.0
 LOG_FIELDS = {"ts", "service", "level", "logger", "message", "pathname", "lineno", "func"}
@@ -48,19 +48,17 @@ def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
 
 def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
     """The run as soon as it has one of these statuses: asked for again and again, as curl would."""
-    for _ in range(10_000):
+
+    def ask() -> dict[str, Any]:
         run: dict[str, Any] = client.get(f"/runs/{run_id}", params={"include": "records"}).json()
-        if run.get("status") in statuses:
-            return run
-    raise AssertionError(f"{run} is none of {statuses}")
+        return run
+
+    return until(ask, lambda run: run.get("status") in statuses)
 
 
 def begun(client: httpx.Client, run_id: str) -> None:
     """Return when the flow's task is seen to run."""
-    for _ in range(10_000):
-        if "RUNNING" in client.get(f"/runs/{run_id}").json()["tasks"].values():
-            return
-    raise AssertionError("it does not begin")
+    until(lambda: client.get(f"/runs/{run_id}").json()["tasks"], lambda tasks: "RUNNING" in tasks.values())
 
 
 def test_a_first_run_completes_with_its_tasks_and_outputs(client: httpx.Client) -> None:

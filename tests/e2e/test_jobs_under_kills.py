@@ -6,7 +6,6 @@ them at work. What must be so is looked at when every job has ended.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from support.effort import chosen_seed
 from support.followers import Follower, SdkFollower, SocketFollower
 from support.insistent import Caller, Tagger
 from support.killable import VICTIMS, System
@@ -198,7 +198,7 @@ def check_still_good(client: httpx.Client, job_id: str, entries: list[dict[str, 
 
 
 def test_jobs_are_followed_tagged_and_deleted_whatever_is_killed(tmp_path: Path) -> None:
-    number = int(os.environ.get("PYOCO_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+    number = chosen_seed()
     try:
         with (
             System(tmp_path) as system,

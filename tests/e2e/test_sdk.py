@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server import __version__
 from pyoco_server.http_client import InvalidRequest, NotFound, RunNotFound, WaitTimeout, WorkerNotFound
-from support.programs import Program, address_of, up_with_worker
+from support.programs import Program, address_of, until, up_with_worker
 from support.twins import Kind, Twin
 
 PATIENCE_SEC = 30.0
@@ -196,13 +196,12 @@ def test_workers_are_listed_and_hidden(twin: Twin) -> None:
 
 def letter_of(twin: Twin, run_id: str) -> dict[str, Any]:
     """The letter of a failed run, which is written a moment after its end."""
-    for _ in range(200):
+
+    def ask() -> list[dict[str, Any]]:
         page = twin.ask("list_dead_letters", reason="execution_error", tag="default", flow="fails", limit=10)
-        for letter in page["items"]:
-            if letter["run_id"] == run_id:
-                found: dict[str, Any] = letter
-                return found
-    raise AssertionError("there is no letter")
+        return [letter for letter in page["items"] if letter["run_id"] == run_id]
+
+    return until(ask, bool)[0]
 
 
 def test_dead_letters_are_listed_and_replayed(twin: Twin) -> None:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen, submit
-from pyoco_server.adapters.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from support.processes import wait_for_exit
 from support.programs import (
     FLOWS,
@@ -24,6 +24,7 @@ from support.programs import (
     command_of,
     descendants,
     server,
+    until,
     up,
     up_with_worker,
     worker,
@@ -115,10 +116,9 @@ def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -
     (tmp_path / "hangs.py").write_text("import threading\nthreading.Event().wait()\n")
     with up(tmp_path, "--with-worker", "--flow-resolver", "hangs.py:resolve") as program:
         address_of(program)
-        for _ in range(5_000):
-            processes = descendants(program.pid)
-            if [pid for pid in processes if "fork_server" in command_of(pid)]:
-                break
+        processes = until(
+            lambda: descendants(program.pid), lambda pids: any("fork_server" in command_of(pid) for pid in pids)
+        )
 
         program.signal(signal.SIGTERM)
 
@@ -243,20 +243,14 @@ def test_the_embedded_broker_that_is_killed_is_started_again_and_nothing_is_lost
         os.kill(broker, signal.SIGKILL)
         assert wait_for_exit(broker)
 
-        for _ in range(1000):
-            answer = client.post("/runs", json={"flow_name": "hello"})
-            if answer.status_code == 200:
-                break
-        seen(client, answer.json()["run_id"], "COMPLETED")
+        until(lambda: client.post("/runs", json={"flow_name": "hello"}).status_code, lambda code: code == 200)
+        seen(client, submit(client, "hello"), "COMPLETED")
         assert client.get(f"/runs/{before}").json()["status"] == "COMPLETED"
 
 
 def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_path: Path) -> None:
     here = {"PYOCO_DATA_DIR": "data"}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    gateway = ("-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory", "--port", str(port))
+    gateway = ("-m", "uvicorn", "pyoco_server.http_api:create_app", "--factory", "--port", "0")
     with up(tmp_path) as broker:
         address_of(broker)
         running = find_running(str(tmp_path / "data"))
@@ -265,9 +259,8 @@ def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_pat
         with (
             Program(*gateway, cwd=tmp_path, env=here) as second,
             Program(str(ROOT / "examples" / "run_worker.py"), cwd=tmp_path, env=there) as example,
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client,
+            httpx.Client(base_url=second.out.wait_for(r"running on (http://[0-9.:]+)")[1], timeout=30.0) as client,
         ):
-            second.out.wait_for("Uvicorn running on")
             run = seen(client, submit(client, "hello", name="example"), "COMPLETED")
             example.signal(signal.SIGINT)
 

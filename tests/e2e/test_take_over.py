@@ -1,9 +1,8 @@
-"""Runs of workers that were lost, with real processes and the settings that nobody has changed (AckWait 30 s)."""
+"""Runs of workers that were lost, with real processes and the default AckWait of 30 s."""
 
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,29 +12,21 @@ from typing import Any
 import httpx
 import pytest
 
-from support.programs import FLOWS, Program, address_of, up, worker
+from support.programs import FLOWS, Program, address_of, until, up, worker
 
-PATIENCE_SEC = 60.0
+# A run is given back after five of them.
+QUICK = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.4"}
 
 
 def working(name: str, folder: Path, *, concurrency: int = 1) -> Program:
     arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
-    return worker(*arguments, "--concurrency", str(concurrency), cwd=folder)
+    return worker(*arguments, "--concurrency", str(concurrency), cwd=folder, env=QUICK)
 
 
 @contextmanager
 def connected(program: Program) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=address_of(program), timeout=30.0) as client:
         yield client
-
-
-def until(ask: Callable[[], Any], true: Callable[[Any], bool]) -> Any:
-    """The answer as soon as it is so."""
-    end = time.monotonic() + PATIENCE_SEC
-    while not true(answer := ask()):
-        assert time.monotonic() < end, answer
-        time.sleep(0.05)
-    return answer
 
 
 def submit(client: httpx.Client, signpost: Path) -> str:
@@ -66,7 +57,7 @@ def gave_back(program: Program) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path, number: signal.Signals) -> None:
     signpost = tmp_path / "go-on"
-    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
+    with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
         until(lambda: run(client, run_id), held_by("unlucky"))
         with working("lucky", tmp_path) as lucky:
@@ -88,13 +79,13 @@ def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path
 
 def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
-    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
+    with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
         until(lambda: run(client, run_id), held_by("unlucky"))
         unlucky.signal(signal.SIGKILL)
         program.signal(signal.SIGKILL)
         program.exit_code()
-    with up(tmp_path) as program, connected(program) as client, working("lucky", tmp_path):
+    with up(tmp_path, env=QUICK) as program, connected(program) as client, working("lucky", tmp_path):
         until(lambda: run(client, run_id), held_by("lucky"))
         signpost.touch()
         ended = until(lambda: run(client, run_id), lambda shown: shown["status"] == "COMPLETED")
@@ -104,7 +95,11 @@ def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again
 
 def test_a_crowd_of_runs_of_a_killed_worker_goes_on_elsewhere(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
-    with up(tmp_path) as program, connected(program) as client, working("unlucky", tmp_path, concurrency=12) as unlucky:
+    with (
+        up(tmp_path, env=QUICK) as program,
+        connected(program) as client,
+        working("unlucky", tmp_path, concurrency=12) as unlucky,
+    ):
         run_ids = [submit(client, signpost) for _ in range(12)]
         all_are(client, run_ids, held_by("unlucky"))
         with working("lucky", tmp_path, concurrency=12) as lucky:

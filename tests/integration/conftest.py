@@ -27,7 +27,7 @@ def shared_address(shared_broker: Broker, tmp_path_factory: pytest.TempPathFacto
     """A gateway behind a real socket. Its lists wait for what it wrote itself: a busy machine is not a broken one."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+        patch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
         with served(gateway_settings(shared_broker.url, folder)) as found:
             yield found
 

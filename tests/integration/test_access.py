@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.access.scopes import EVERY_SCOPE, Scope
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
+from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.ids import RunId
 from pyoco_server.http_api import create_app
 from pyoco_server.logs import JsonLines
 from support.broker import Broker
@@ -87,7 +87,7 @@ async def test_a_key_opens_and_what_it_submits_bears_its_tenant_and_its_id(setti
         run_id = await submit(client)
         run = (await client.get(f"/runs/{run_id}")).json()
         await client.post(f"/runs/{run_id}/cancel")
-        commits = await stores.log.read(RunId(run_id))
+        commits = await stores.events.read(RunId(run_id))
 
         assert (run["tenant_id"], run["api_key_id"]) == ("team-a", key.split("_")[1])
         assert [commit.commit.actor.id for commit in commits[:2]] == [run["api_key_id"]] * 2
@@ -153,7 +153,7 @@ async def test_a_token_opens_and_what_it_submits_bears_its_tenant_and_its_subjec
         client.headers.update(bearing(good_token()))
         run_id = await submit(client)
         run = (await client.get(f"/runs/{run_id}")).json()
-        (created, *_) = await stores.log.read(RunId(run_id))
+        (created, *_) = await stores.events.read(RunId(run_id))
 
         assert (run["tenant_id"], run.get("api_key_id")) == ("team-a", None)
         assert created.commit.actor.id == "ann"

@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pyoco_server.access.api_keys import key_id_in
-from pyoco_server.access.scopes import USUAL_SCOPES
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.topology import ensure_resources
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import key_id_in
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, serving

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pyoco.core.models import Flow, Task
 
-from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.testing.wheel_store import MemoryWheelStore
 from pyoco_server.worker.library import PyocoNatsWorker
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.wheel_sync import WheelSync

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.cancel import cancel
-from pyoco_server.execution.ids import WorkerId
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.supervisor import Supervisor
 from support.world import HELLO, USER, World

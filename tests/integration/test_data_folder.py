@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.adapters.data_folder import DataFolder, find_running
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder, find_running
 from pyoco_server.errors import DataFolderInUse, InvalidUsage
 from support.nats import connected, running_nats
 from support.processes import wait_for_exit
@@ -20,8 +20,8 @@ LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties
 
 OWNER = """
 import asyncio, sys
-from pyoco_server.adapters.data_folder import DataFolder
-from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 
 async def main():
     nats = EmbeddedNats(DataFolder.open(sys.argv[1]))

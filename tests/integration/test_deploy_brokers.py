@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from pyoco_server.adapters.nats_server import find_binary
+from pyoco_server.adapters.embedded_nats.server import find_binary
 from support.deployment import ROOT, compose
 
 NATS_OF_COMPOSE = ROOT / "deploy" / "docker" / "nats.conf"

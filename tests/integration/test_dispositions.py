@@ -14,9 +14,10 @@ import orjson
 import pytest
 
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.context import Stores
+from pyoco_server.services.maintenance import dead_jobs
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.runners import began, declared, succeeded
@@ -197,7 +198,10 @@ async def test_a_job_that_the_broker_gave_up_ends_its_run_and_leaves_the_queue(c
     assert (letter["run_id"], letter["num_delivered"], letter["error"]) == (run_id, 2, run["error"])
 
 
-async def test_a_run_cancelled_before_anybody_served_its_tag_leaves_no_job_behind(config: NatsBackendConfig) -> None:
+async def test_a_run_cancelled_before_anybody_served_its_tag_leaves_no_job_behind(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_jobs, "SWEEP_EVERY_SEC", 0.2)
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client, tag="nobody")
         await client.post(f"/runs/{run_id}/cancel")

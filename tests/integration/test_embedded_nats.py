@@ -19,9 +19,9 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from pyoco_server.adapters import nats_server as nats_server_module
-from pyoco_server.adapters.data_folder import DataFolder, find_running
-from pyoco_server.adapters.nats_server import EmbeddedNats, find_binary
+from pyoco_server.adapters.embedded_nats import server as nats_server_module
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder, find_running
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats, find_binary
 from pyoco_server.errors import InvalidUsage
 from support.nats import connected, running_nats, watched
 from support.processes import wait_for_exit

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.tags import sys_tags
 
-from pyoco_server.wheelhouse.needed import Candidate, needed
-from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.domain.wheels.requirements import Candidate, needed
+from pyoco_server.domain.wheels.wheel import Wheel
 from pyoco_server.worker.environment import Environment
 from pyoco_server.worker.environments import COMPLETE, Environments, Fetched
 from pyoco_server.worker.installer import RUNNERS_STAND_ON, own_packages

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from pyoco_server.access.scopes import EVERY_SCOPE, Scope
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.callers import KEY, hand_out, showing

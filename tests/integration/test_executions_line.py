@@ -12,8 +12,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.idempotency.keys import IdempotencyKey, record_key
-from pyoco_server.idempotency.record import ENDED
+from pyoco_server.domain.idempotency.keys import IdempotencyKey, record_key
+from pyoco_server.domain.idempotency.record import ENDED
 from support.broker import Broker
 from support.executions import NEXT, NODE, PAIR, new_key, path_of
 from support.gateways import gateway_settings

@@ -170,16 +170,16 @@ def test_every_command_in_every_state(
 
     answer = caller.ask(execution_id, command)
 
-    happened = caller.types(execution_id)[len(before) :]
+    counters = caller.types(execution_id)[len(before) :]
     if expected in "+=":
         assert answer.status_code == 202, answer.text
-        assert bool(happened) == (expected == "+")
+        assert bool(counters) == (expected == "+")
         return
     assert guard_of(answer) == ("CANCEL_REQUESTED" if expected == "stops" else expected)
     told = answer.json()["error"]
     assert told["message"].startswith(f"{NAMES[command]} rejected because ")
     assert (told["details"]["executionId"], told["details"]["status"]) == (execution_id, status)
-    assert happened == (["NODE_CANCELED", "EXECUTION_CANCELED"] if expected == "stops" else [])
+    assert counters == (["NODE_CANCELED", "EXECUTION_CANCELED"] if expected == "stops" else [])
 
 
 STATUSES = {

@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application.indexing import IndexFollower
-from pyoco_server.application.ports import DeadLetter
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports import DeadLetter
+from pyoco_server.services.context import Stores
+from pyoco_server.services.projections.indexer import Indexer
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.runners import began, declared
@@ -56,7 +56,7 @@ async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **heade
 async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
     settings: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(IndexFollower, "_catch_up", lambda self: None)
+    monkeypatch.setattr(Indexer, "_catch_up", lambda self: None)
     async with serving(settings) as client:
         run_id = await submit(client)
 

@@ -11,10 +11,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.scopes import Scope
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.subjects import Subjects, bucket_key
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import Scope
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.executions import code_of

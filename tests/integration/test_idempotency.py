@@ -11,11 +11,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.scopes import Scope
-from pyoco_server.application.ports import DeadLetter
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import DeadLetter
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.flow_files import TWO_TASKS
@@ -88,7 +88,7 @@ async def test_the_events_of_the_request_have_its_key(client: httpx.AsyncClient,
     await client.post(f"/runs/{run_id}/cancel", headers={"Idempotency-Key": "k-2"})
 
     async with open_stores(config, name="test") as stores:
-        keys = [stored.commit.idempotency_key for stored in await stores.log.read(run_id)]
+        keys = [stored.commit.idempotency_key for stored in await stores.events.read(run_id)]
 
     assert keys == ["k-1", "k-2", None]
 

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from contract.test_idempotency_store import DONE, FIRST, KEY
-from pyoco_server.application.ports import Conflict, SnapshotSeen, Stored
-from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.ids import CommitId, RunId
+from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import Conflict, SnapshotSeen, Stored
 from support.broker import Broker
 from support.samples import created, execution_at, job_for, new_run_id, tagged
 from support.stores import Ports, opened_ports
@@ -77,7 +77,7 @@ async def test_an_append_that_nobody_can_confirm_is_unavailable_in_bounded_time(
         proxy.hold_replies()
         start = loop.time()
 
-        with pytest.raises(NatsUnavailable):
+        with pytest.raises(BrokerUnavailable):
             await ports.log.append(new_run_id(), created(), after=0)
 
         assert loop.time() - start < 5.0
@@ -163,7 +163,7 @@ async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_kil
             commit = tagged(f"after {version}")
             try:
                 answer = await ports.log.append(run_id, commit, after=version)
-            except NatsUnavailable:
+            except BrokerUnavailable:
                 newer = await ports.log.read(run_id, after=version) if await up(ports) else []
                 version = newer[-1].sequence if newer else version
                 continue
@@ -243,7 +243,7 @@ async def test_a_follower_misses_and_doubles_nothing_while_the_broker_is_killed(
 async def up(ports: Ports) -> bool:
     try:
         await ports.feed.snapshot_stream()
-    except NatsUnavailable:
+    except BrokerUnavailable:
         return False
     return True
 

@@ -12,10 +12,10 @@ import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.fleet_view import FleetView
-from pyoco_server.application.ports import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import WorkerId
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.ports import WorkerRegistry
+from pyoco_server.services.fleet_view import FleetView
 from support.broker import Broker
 from support.samples import worker
 from support.stores import jetstream_ports, settings

@@ -21,11 +21,11 @@ from pyoco_server.adapters.jetstream.messages import Message, headers
 from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
 from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import NS, ensure_resources, streams
-from pyoco_server.application.ports import Conflict, Stored
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.idempotency.keys import RecordKey
+from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import InternalError, InvalidUsage, RequestTooLarge, SnapshotTooLarge
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.idempotency.keys import RecordKey
+from pyoco_server.ports import Conflict, Stored
 from support.broker import Broker
 from support.samples import created, execution_at, job_for, new_run_id, tagged, worker
 from support.stores import jetstream_ports, settings

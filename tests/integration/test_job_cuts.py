@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, submit
 from support.sockets import joined
@@ -97,7 +97,7 @@ async def test_whoever_is_cut_at_random_has_every_line_once_and_in_order(
             asyncio.create_task(read(gateways, run_id, Random(random.random())))
             for read in (read_events, read_frames, read_events, read_frames)
         ]
-        await write(Writer(stores.logs, RunId(run_id)), random)
+        await write(Writer(stores.run_logs, RunId(run_id)), random)
         await gateways[0].client.post(f"/runs/{run_id}/cancel")
         found = await asyncio.gather(*readers)
 

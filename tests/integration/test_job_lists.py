@@ -29,7 +29,7 @@ def broker(tmp_path: Path) -> Any:
 @pytest.fixture
 def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsBackendConfig:
     # Lists wait for what the gateway wrote itself: a busy machine is not a broken one.
-    monkeypatch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+    monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
     return gateway_settings(broker.url, tmp_path)
 
 

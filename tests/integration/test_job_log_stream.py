@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.api_keys import key_id_in
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.auth.api_keys import key_id_in
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, submit
@@ -115,7 +115,7 @@ async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
 
 async def test_a_finished_log_is_told_whole_to_whoever_comes_late(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write("one", "two")
+    await Writer(stores.run_logs, RunId(run_id)).write("one", "two")
     await finish(gateway, run_id)
 
     answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream")
@@ -133,7 +133,7 @@ async def test_a_reader_that_is_cut_anywhere_goes_on_behind_the_last_line_it_has
     other_settings = gateway_settings(broker.url, tmp_path / "other")
     async with listening(config) as first, listening(other_settings) as other:
         run_id = await submit(first.client)
-        writer = Writer(stores.logs, RunId(run_id))
+        writer = Writer(stores.run_logs, RunId(run_id))
         await writer.write(*numbered(1, 5))
         async with following(first.client, run_id) as events:
             told = await some(events, 3)  # in the middle of a chunk
@@ -158,7 +158,7 @@ async def some_of(gateway: Gateway, run_id: str, last: Event, count: int) -> lis
 
 async def test_a_token_of_the_log_of_the_run_goes_on_behind_it(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write(*numbered(1, 5))
+    await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 5))
     page = (await gateway.client.get(f"/runs/{run_id}/logs", params={"limit": 2})).json()
     await finish(gateway, run_id)
 
@@ -168,7 +168,7 @@ async def test_a_token_of_the_log_of_the_run_goes_on_behind_it(gateway: Gateway,
 
 async def test_of_a_log_only_the_tail_or_what_fits_is_told(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    writer = Writer(stores.logs, RunId(run_id))
+    writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write("a", task="load", level="ERROR")
     await writer.write("b", "c", task="fit")
     await finish(gateway, run_id)
@@ -187,7 +187,7 @@ async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_non
     gateway: Gateway, stores: Stores
 ) -> None:
     run_id = await submit(gateway.client)
-    writer = Writer(stores.logs, RunId(run_id))
+    writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write(*numbered(1, 3))
     async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream", params={"tail": 2}) as answer:
         place = await anext(line async for line in answer.aiter_lines() if line.startswith("id: "))
@@ -201,7 +201,7 @@ async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_non
 @pytest.mark.parametrize("damaged", ["x", "0.1", "1", "1.2.3", "01.1", "9" * 40, "1.1.END", "²"])
 async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway, stores: Stores, damaged: str) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write("one")
+    await Writer(stores.run_logs, RunId(run_id)).write("one")
     await finish(gateway, run_id)
 
     headers: Any = {"Last-Event-ID": damaged.encode()}
@@ -210,7 +210,7 @@ async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway,
     assert answer.text.count("event: logEntry") == 1
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_job_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
     for headers in ({}, {"Last-Event-ID": "1.0.end"}):
         answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=headers)
@@ -232,7 +232,7 @@ async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -
 
 async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write("one")
+    await Writer(stores.run_logs, RunId(run_id)).write("one")
     async with following(gateway.client, run_id) as events:
         await some(events, 1)
         assert gateway.watches.open_count == 1
@@ -257,7 +257,7 @@ async def test_a_broker_that_is_killed_and_comes_back_costs_a_reader_nothing(
 ) -> None:
     run_id = await submit(gateway.client)
     async with open_stores(config, name="writer") as stores:
-        await Writer(stores.logs, RunId(run_id)).write("before")
+        await Writer(stores.run_logs, RunId(run_id)).write("before")
     async with following(gateway.client, run_id) as events:
         told = await some(events, 1)
         broker.kill()
@@ -289,7 +289,7 @@ async def test_the_stream_of_a_key_that_is_revoked_ends_and_another_tenants_is_n
     async with listening(config) as gateway, open_api_keys(config) as keys, open_stores(config, name="w") as stores:
         gateway.client.headers.update(showing(key))
         run_id = await submit(gateway.client)
-        await Writer(stores.logs, RunId(run_id)).write("one")
+        await Writer(stores.run_logs, RunId(run_id)).write("one")
         refused = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=showing(others))
         async with following(gateway.client, run_id) as events:
             await some(events, 1)
@@ -304,7 +304,7 @@ async def test_the_stream_of_a_key_that_is_revoked_ends_and_another_tenants_is_n
 
 async def test_streams_end_without_an_end_event_when_the_gateway_stops(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write("one")
+    await Writer(stores.run_logs, RunId(run_id)).write("one")
     async with following(gateway.client, run_id) as events:
         await some(events, 1)
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.printed import ANSWERED_SEC, finished, written_so_far
@@ -94,7 +94,7 @@ async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
     job_id = await finished(client, worker, *LINES)
     size, chance = len(WHOLE), random.Random(6)
     borders, sequence = [0], 0
-    while (stored := await stores.logs.next(RunId(job_id), after=sequence)) is not None:
+    while (stored := await stores.run_logs.next(RunId(job_id), after=sequence)) is not None:
         borders.append(stored.chunk.next_byte)
         sequence = stored.sequence
     pairs = [(border - 1, border) for border in borders[1:-1]] + [(border, border + 2) for border in borders[:-1]]

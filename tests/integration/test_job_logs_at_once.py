@@ -17,8 +17,8 @@ from pyoco_server.adapters.jetstream.log_store import MOST_READS
 from pyoco_server.adapters.jetstream.reads import StreamReader
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
-from pyoco_server.http_api.dialects.jobs import log_routes
+from pyoco_server.domain.ids import RunId
+from pyoco_server.http_api.api.jobs import log_routes
 from support.broker import Broker
 from support.gateways import gateway_settings, serving, submit
 from support.written import Writer, numbered
@@ -39,7 +39,7 @@ async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
 async def written(client: httpx.AsyncClient, config: NatsBackendConfig, lines: int) -> str:
     run_id = await submit(client)
     async with open_stores(config, name="writer of the test") as stores:
-        writer = Writer(stores.logs, RunId(run_id))
+        writer = Writer(stores.run_logs, RunId(run_id))
         for first in range(1, lines + 1, 500):
             await writer.write(*numbered(first, min(first + 499, lines)))
     return run_id

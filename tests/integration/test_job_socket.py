@@ -14,15 +14,15 @@ import pytest
 import pytest_asyncio
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from pyoco_server.access.api_keys import key_id_in
-from pyoco_server.access.scopes import Scope
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
-from pyoco_server.http_api import socket_wire
-from pyoco_server.http_api.dialects.jobs import session
+from pyoco_server.domain.auth.api_keys import key_id_in
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId
+from pyoco_server.http_api.api.jobs import websocket_session
+from pyoco_server.http_api.protocol import websocket_limits
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, submit
@@ -128,7 +128,7 @@ async def test_a_reader_that_is_cut_goes_on_with_the_last_token_at_another_gatew
     broker: Broker, gateway: Gateway, stores: Stores, tmp_path: Path
 ) -> None:
     run_id = await submit(gateway.client)
-    writer = Writer(stores.logs, RunId(run_id))
+    writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write(*numbered(1, 3))
     async with joined(gateway, run_id) as socket:
         first = await heard(socket, "log")
@@ -147,7 +147,7 @@ async def test_a_reader_that_is_cut_goes_on_with_the_last_token_at_another_gatew
 
 async def test_the_log_may_be_left_out_or_begin_at_its_tail(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
-    await Writer(stores.logs, RunId(run_id)).write(*numbered(1, 9))
+    await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 9))
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
     async with joined(gateway, run_id, logs="false") as socket:
@@ -210,19 +210,19 @@ async def test_a_frame_that_makes_no_sense_is_answered_and_changes_nothing(gatew
 async def test_whoever_makes_many_mistakes_is_put_out(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        for _ in range(session.MOST_MISTAKES + 1):
+        for _ in range(websocket_session.MOST_MISTAKES + 1):
             await socket.send("nonsense")
 
         frames, code = await to_the_close(socket)
 
-    assert [frame["type"] for frame in frames].count("error") == session.MOST_MISTAKES + 1
+    assert [frame["type"] for frame in frames].count("error") == websocket_session.MOST_MISTAKES + 1
     assert code == 1008
 
 
 async def test_whoever_says_more_than_anybody_needs_is_put_out(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        for _ in range(session.MOST_FRAMES):
+        for _ in range(websocket_session.MOST_FRAMES):
             await say(socket, type="ping")
             await heard(socket, "pong")
         await say(socket, type="ping")
@@ -245,7 +245,7 @@ async def test_a_frame_that_is_too_large_is_not_read(gateway: Gateway, size: int
 # --- who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: Gateway, run_id: str) -> None:
     async with joined(gateway, run_id) as socket:
         frames, code = await to_the_close(socket)
@@ -379,11 +379,11 @@ async def test_a_gateway_that_stops_says_so(gateway: Gateway) -> None:
 async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.http_api.sockets.STALLED_SEC", 0.3)
-    monkeypatch.setattr(socket_wire.BoundedSocket, "close_patience_sec", 1.0)
+    monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.3)
+    monkeypatch.setattr(websocket_limits.BoundedSocket, "close_patience_sec", 1.0)
     async with listening(config, send_buffer=1 << 16) as gateway:
         run_id = await submit(gateway.client)
-        writer = Writer(stores.logs, RunId(run_id))
+        writer = Writer(stores.run_logs, RunId(run_id))
         with sockets.socket() as slow:
             slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
             slow.setblocking(False)
@@ -405,11 +405,11 @@ async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
 async def test_a_reader_that_takes_not_even_its_close_is_dropped(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.http_api.sockets.STALLED_SEC", 0.1)
-    monkeypatch.setattr(socket_wire.BoundedSocket, "close_patience_sec", 0.1)
+    monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.1)
+    monkeypatch.setattr(websocket_limits.BoundedSocket, "close_patience_sec", 0.1)
     async with listening(config, send_buffer=1 << 16) as gateway:
         run_id = await submit(gateway.client)
-        writer = Writer(stores.logs, RunId(run_id))
+        writer = Writer(stores.run_logs, RunId(run_id))
         with sockets.socket() as slow:
             slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
             slow.setblocking(False)

@@ -12,12 +12,12 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from pyoco_server.access.api_keys import key_id_in
-from pyoco_server.access.scopes import Scope
-from pyoco_server.application import tickets
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.auth.api_keys import key_id_in
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.auth import tickets
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, submit

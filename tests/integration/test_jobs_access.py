@@ -11,8 +11,8 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from pyoco_server.access.scopes import EVERY_SCOPE, Scope
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.callers import KEY, hand_out, showing
@@ -59,7 +59,7 @@ def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> It
     config = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("guarded"), http_auth_mode="api_key")
     with pytest.MonkeyPatch.context() as patch:
         # Its lists wait for what it wrote itself: a busy machine is not a broken one.
-        patch.setattr("pyoco_server.application.lists.OWN_WRITE_WAIT_SEC", 10.0)
+        patch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
         with served(config) as address:
             yield House(address=address, config=config)
 

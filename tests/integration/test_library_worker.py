@@ -18,8 +18,8 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.ids import RunId, WorkerId
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
 from support.flow_files import TWO_TASKS
@@ -147,7 +147,7 @@ async def test_every_event_of_a_run_carries_the_id_of_the_request_that_submitted
         asked = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "order-66"})
         run_id = RunId(asked.json()["run_id"])
         await one.run_once(timeout=PATIENCE_SEC)
-        commits = [stored.commit for stored in await stores.log.read(run_id)]
+        commits = [stored.commit for stored in await stores.events.read(run_id)]
 
     assert {commit.actor.kind for commit in commits} == {"user", "worker"}
     assert {commit.correlation_id for commit in commits} == {"order-66"}

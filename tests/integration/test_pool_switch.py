@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.domain.execution.state import WheelUsed
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.state import WheelUsed
 from pyoco_server.worker.environment import Environment, Lodging
 from pyoco_server.worker.installer import Installer, own_site_folders
 from pyoco_server.worker.runner_pool import RunnerPool

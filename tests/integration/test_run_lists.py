@@ -10,11 +10,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application import lists
-from pyoco_server.application.submit import submit as submit_request
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.state import Request
+from pyoco_server.domain.execution.state import Request
+from pyoco_server.services.executions.submit import submit as submit_request
+from pyoco_server.services.projections import lists
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, seen, serving, submit
 from support.world import USER

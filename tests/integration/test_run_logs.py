@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application.cancel import cancel
-from pyoco_server.application.stores import Stores
-from pyoco_server.application.submit import submit
 from pyoco_server.bootstrap import open_stores
-from pyoco_server.execution.ids import RunId, WorkerId
-from pyoco_server.execution.state import Request
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import Request
+from pyoco_server.domain.ids import RunId, WorkerId
+from pyoco_server.domain.run_logs.lines import LogLine
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.submit import submit
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.supervisor import Supervisor
 from support.broker import Broker
@@ -84,7 +84,7 @@ async def lines_of(stores: Stores, run_id: RunId) -> list[tuple[int, LogLine]]:
     """Every stored line with its attempt; their numbers must be without gaps."""
     found: list[tuple[int, LogLine]] = []
     after = 0
-    while (one := await stores.logs.next(run_id, after=after)) is not None:
+    while (one := await stores.run_logs.next(run_id, after=after)) is not None:
         assert one.chunk.first_line == len(found) + 1
         found += [(one.chunk.attempt, line) for line in one.chunk.lines]
         after = one.sequence
@@ -98,8 +98,8 @@ async def texts_of(stores: Stores, run_id: RunId) -> list[str]:
 async def written(stores: Stores, run_id: RunId, count: int) -> None:
     """Return as soon as so many lines are stored."""
     news = asyncio.Event()
-    stop = await stores.logs.listen(run_id, news.set)
-    while (last := await stores.logs.last(run_id)) is None or last.chunk.next_line <= count:
+    stop = await stores.run_logs.listen(run_id, news.set)
+    while (last := await stores.run_logs.last(run_id)) is None or last.chunk.next_line <= count:
         await news.wait()
         news.clear()
     stop()

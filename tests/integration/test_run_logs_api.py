@@ -11,9 +11,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.printed import ANSWERED_SEC, finished, written_so_far

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.runlog.lines import LogLine
 from pyoco_server.worker.pipe import FrameTooLarge
 from pyoco_server.worker.runner import Message, Runner
 from pyoco_server.worker.runner_pool import RunnerPool

@@ -14,12 +14,11 @@ import pytest_asyncio
 
 from pyoco_server import __version__
 from pyoco_server.bootstrap import open_stores
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
 from support.hand import Hand
 from support.runners import began, declared, succeeded
-from support.samples import new_run_id
 
 
 @pytest_asyncio.fixture
@@ -59,12 +58,15 @@ async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contr
 async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> None:
     async with serving(settings) as client, open_stores(settings, name="test") as stores:
         answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
-        (stored,) = await stores.log.read(RunId(answer.json()["run_id"]))
+        (stored,) = await stores.events.read(RunId(answer.json()["run_id"]))
         unasked = await client.get("/health")
 
     assert answer.headers["x-request-id"] == "ticket-4711"
     assert stored.commit.correlation_id == "ticket-4711"
     assert len(unasked.headers["x-request-id"]) >= 16
+
+
+UNKNOWN = "018f0000-0000-7000-8000-000000000000"
 
 
 @pytest.mark.parametrize(
@@ -85,13 +87,13 @@ async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> Non
         ("GET", "/runs?status=DONE", b"", 422, "ERR-PYOCO-0017"),
         ("GET", "/runs?include=everything", b"", 422, "ERR-PYOCO-0017"),
         ("GET", "/runs/no-such-run", b"", 404, "ERR-PYOCO-0005"),
-        ("GET", f"/runs/{new_run_id()}", b"", 404, "ERR-PYOCO-0005"),
-        ("GET", f"/runs/{new_run_id()}?include=everything", b"", 422, "ERR-PYOCO-0002"),
-        ("GET", f"/runs/{new_run_id()}/tasks", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{UNKNOWN}", b"", 404, "ERR-PYOCO-0005"),
+        ("GET", f"/runs/{UNKNOWN}?include=everything", b"", 422, "ERR-PYOCO-0002"),
+        ("GET", f"/runs/{UNKNOWN}/tasks", b"", 404, "ERR-PYOCO-0005"),
         ("GET", "/runs/..%2F..%2Fhealth/tasks", b"", 404, None),
-        ("POST", f"/runs/{new_run_id()}/cancel", b"", 404, "ERR-PYOCO-0005"),
+        ("POST", f"/runs/{UNKNOWN}/cancel", b"", 404, "ERR-PYOCO-0005"),
         ("POST", "/runs/no-such-run/cancel", b"", 404, "ERR-PYOCO-0005"),
-        ("POST", f"/runs/{new_run_id()}/cancel", b'{"reason": 7}', 422, "ERR-PYOCO-0002"),
+        ("POST", f"/runs/{UNKNOWN}/cancel", b'{"reason": 7}', 422, "ERR-PYOCO-0002"),
         ("GET", "/nowhere", b"", 404, "ERR-PYOCO-0033"),
         ("DELETE", "/runs", b"", 405, "ERR-PYOCO-0002"),
     ],

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.access.scopes import Scope
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.events import ExecutionCreated
-from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.execution.events import ExecutionCreated
+from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_client import calls
 from pyoco_server.worker.intake import parse_job
 from support.broker import Broker
@@ -63,7 +63,7 @@ async def test_the_text_is_in_the_log_and_in_the_job(client: httpx.AsyncClient, 
     run_id = parse_run_id((await send(client)).json()["run_id"])
 
     async with open_stores(config, name="reader") as stores:
-        first = (await stores.log.read(run_id))[0].commit.events[0]
+        first = (await stores.events.read(run_id))[0].commit.events[0]
         (delivery,) = await (await stores.queue.open("default")).receive(1)
     assert isinstance(first, ExecutionCreated)
     assert first.workflow_yaml == TWO_TASKS

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
 from pyoco_server.http_client import (
     AsyncPyocoHttpClient,
     CommandRejected,
@@ -22,6 +21,7 @@ from pyoco_server.http_client import (
     JobLogEntry,
     RunNotFound,
 )
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.gateways import gateway_settings
 from support.hand import Hand
@@ -96,7 +96,7 @@ async def begun(person: Person, stores: Stores, *texts: str, **wanted: Any) -> t
     """A job that runs and has written this, and what it goes on writing with."""
     job_id: str = (await person.ask("submit_job", {}, **wanted))["id"]
     await Hand(stores).start(job_id)
-    writer = Writer(stores.logs, RunId(job_id))
+    writer = Writer(stores.run_logs, RunId(job_id))
     if texts:
         await writer.write(*texts)
     return job_id, writer

@@ -16,9 +16,9 @@ import pytest
 
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.sqlite.migrate import SCHEMA_VERSION
-from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.errors import BrokerUnavailable
 
 SOURCES = Path(__file__).parents[2] / "src"
 A, B = RunId("run-a"), RunId("run-b")
@@ -110,9 +110,9 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
         file.write(os.urandom(middle))
 
     with closing(SqliteRunIndex.open(path)) as index:
-        with pytest.raises(NatsUnavailable, match="malformed"):
+        with pytest.raises(BrokerUnavailable, match="malformed"):
             index.run_ids(RunQuery(limit=200))
-        with pytest.raises(NatsUnavailable):
+        with pytest.raises(BrokerUnavailable):
             fill(index, 3000, A)
         assert index.position() is None
 
@@ -248,7 +248,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.readmodel.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
 
 index = SqliteRunIndex.open(Path(sys.argv[1]))
 statuses = ("PENDING", "RUNNING", "COMPLETED", "FAILED")

@@ -13,9 +13,9 @@ import pytest
 from pyoco_server.adapters.sqlite import drawers_listing, listing, steps_listing
 from pyoco_server.adapters.sqlite.drawers_listing import Stream
 from pyoco_server.adapters.sqlite.migrate import start_empty
-from pyoco_server.readmodel.jobs import LabelQuery
-from pyoco_server.readmodel.query import RunQuery
-from pyoco_server.readmodel.steps import StepKind, WaitQuery
+from pyoco_server.domain.queries.jobs import LabelQuery
+from pyoco_server.domain.queries.query import RunQuery
+from pyoco_server.domain.queries.steps import StepKind, WaitQuery
 from support.indexes import A
 
 SPANS = [

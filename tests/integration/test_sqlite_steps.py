@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.execution.state import Node
-from pyoco_server.readmodel.steps import StepKind
+from pyoco_server.domain.execution.state import Node
+from pyoco_server.domain.queries.steps import StepKind
 from support.indexes import A, B, removed, seen, take_in
 from support.steps import done, leased, ready, shown, waiting
 

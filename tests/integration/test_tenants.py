@@ -13,11 +13,11 @@ import pytest
 import pytest_asyncio
 from fastapi.routing import APIRoute
 
-from pyoco_server.access.scopes import EVERY_SCOPE, Scope
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
+from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.callers import hand_out, showing
@@ -103,11 +103,11 @@ async def test_the_log_of_another_tenants_job_is_not_there_by_tag_or_range_eithe
 
 async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
     async with open_stores(house.config, name="test") as stores:
-        before = await stores.log.read(RunId(house.run_id))
+        before = await stores.events.read(RunId(house.run_id))
         for method, path in RUN_ROUTES:
             await house.client.request(method, path.format(run_id=house.run_id), headers=house.stranger)
 
-        assert await stores.log.read(RunId(house.run_id)) == before
+        assert await stores.events.read(RunId(house.run_id)) == before
 
 
 async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:

@@ -12,15 +12,15 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.api_keys import key_id_in
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.application.handle import handle
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.commands import AddTag
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.auth.api_keys import key_id_in
+from pyoco_server.domain.execution.commands import AddTag
+from pyoco_server.domain.ids import RunId
 from pyoco_server.http_client import AsyncPyocoHttpClient
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, submit
@@ -149,7 +149,7 @@ async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway,
     assert answer.text.count("event: snapshot") == 1
 
 
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"])
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_run_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
     answer = await gateway.client.get(f"/runs/{run_id}/watch")
 

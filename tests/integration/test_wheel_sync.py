@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage, NatsUnavailable
-from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage
+from pyoco_server.testing.wheel_store import MemoryWheelStore
 from pyoco_server.worker.library import PyocoNatsWorker
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.wheel_sync import WheelSync
@@ -255,7 +255,7 @@ async def test_a_worker_starts_with_the_last_wheels_when_the_registry_is_away(
     await (await join()).pool.close()
 
     async def away() -> list[Wheel]:
-        raise NatsUnavailable
+        raise BrokerUnavailable
 
     monkeypatch.setattr(store, "all", away)
 

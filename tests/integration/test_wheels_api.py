@@ -12,9 +12,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.scopes import Scope
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.pieces import Pieces
+from pyoco_server.domain.auth.scopes import Scope
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, serving

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.http_api import wire
-from pyoco_server.http_api.wire import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
+from pyoco_server.http_api.protocol import http_limits
+from pyoco_server.http_api.protocol.http_limits import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
 
 PATIENCE_SEC = 20.0
 PIECE = 16 * 1024
@@ -181,7 +181,7 @@ async def test_an_answer_that_nobody_takes_ends_its_connection(whole: bool) -> N
 
 
 async def test_an_answer_that_is_taken_at_leisure_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "TAKEN_BYTES", 1)
+    monkeypatch.setattr(http_limits, "TAKEN_BYTES", 1)
     looked = asyncio.Event()
 
     class Watched(BoundedHttp):

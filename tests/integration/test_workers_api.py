@@ -12,13 +12,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.scopes import Scope
-from pyoco_server.application.handle import handle
-from pyoco_server.application.stores import Stores
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.commands import StartExecution
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.execution.commands import StartExecution
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, listed, seen, serving, submit

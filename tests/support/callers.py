@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from pyoco_server.access.api_keys import ApiKey, KeyId, Pepper, write_key
-from pyoco_server.access.claims import TokenRules
-from pyoco_server.access.scopes import USUAL_SCOPES, Scope
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, write_key
+from pyoco_server.domain.auth.claims import TokenRules
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, Scope
 
 SECRET = "s" * 43
 KEY_ID = KeyId("0123456789abcdef")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyoco_server.application.desk import Desk
-from pyoco_server.application.executions import Executions
-from pyoco_server.execution.commands import CreateExecution, StartExecution
-from pyoco_server.execution.graph import Graph, GraphNode
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import Request, Work
-from pyoco_server.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.execution.commands import CreateExecution, StartExecution
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.execution.state import Request, Work
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.execution_service import ExecutionService
 from support.world import World
 
 A, B, ASK = NodeId("a"), NodeId("b"), NodeId("ask")
@@ -25,16 +25,16 @@ async def begun(world: World, graph: Graph | None = FORK, name: str = "g") -> Ru
     return run_id
 
 
-def executions_of(world: World, *flows: AnnouncedFlow, desk: Desk | None = None) -> Executions:
+def executions_of(world: World, *flows: AnnouncedFlow, desk: ExecutionCache | None = None) -> ExecutionService:
     """The use cases, in a fleet that announces these flows."""
 
     async def flow_of(name: str) -> AnnouncedFlow | None:
         return next((flow for flow in flows if flow.name == name), None)
 
-    return Executions(
+    return ExecutionService(
         stores=world.stores,
-        desk=desk or Desk(world.stores),
+        desk=desk or ExecutionCache(world.stores),
         config=world.config,
         flow_of=flow_of,
-        vouch=world.caretaker.vouch,
+        mark_submitted=world.caretaker.mark_submitted,
     )

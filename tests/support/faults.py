@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from pyoco_server.application.stores import Stores
-from pyoco_server.errors import NatsUnavailable, Unanswered
+from pyoco_server.errors import BrokerUnavailable, Unanswered
+from pyoco_server.services.context import Stores
 
 Action = Callable[[], Awaitable[object]]
 
@@ -48,7 +48,7 @@ class Faults:
 
     def fail(self, call: str, error: Exception | None = None, *, times: int = 1) -> None:
         """The next calls of that name raise, and nothing of them is stored."""
-        self._before[call].extend([error or NatsUnavailable()] * times)
+        self._before[call].extend([error or BrokerUnavailable()] * times)
 
     def lose_answer(self, call: str) -> None:
         """The next call of that name does its work and raises all the same."""
@@ -67,7 +67,7 @@ class Faults:
         self._something_tried.set()
         self._something_tried = asyncio.Event()
         if self.away:
-            raise NatsUnavailable
+            raise BrokerUnavailable
         await _happen(self._before[call])
 
     async def happen_after(self, call: str) -> None:

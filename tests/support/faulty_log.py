@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pyoco_server.application.ports import Conflict, LoadedSnapshot, Stored
-from pyoco_server.execution.events import Commit, StoredCommit
-from pyoco_server.execution.ids import CommitId, RunId
-from pyoco_server.execution.snapshot import encode_snapshot
-from pyoco_server.execution.state import Execution
-from pyoco_server.execution.wire import decode, encode
+from pyoco_server.domain.execution.codec import decode, encode
+from pyoco_server.domain.execution.events import Commit, StoredCommit
+from pyoco_server.domain.execution.snapshot import encode_snapshot
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.ports import Conflict, LoadedSnapshot, Stored
 
 
 class Fault(Enum):

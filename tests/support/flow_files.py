@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyoco_server.application.workflow import Workflow
-from pyoco_server.flowfile.document import read_flow_file
+from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.services.executions.workflow import Workflow
 
 TWO_TASKS = """\
 tasks:

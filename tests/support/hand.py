@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.application.handle import handle
-from pyoco_server.application.stores import Stores
-from pyoco_server.execution.commands import CompleteExecution, FailExecution, RecordAttempt, StartExecution
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.execution.state import Failure
+from pyoco_server.domain.execution.commands import CompleteExecution, FailExecution, RecordAttempt, StartExecution
+from pyoco_server.domain.execution.state import Failure
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.worker.verdict import commands_of
 from support.world import USER
 

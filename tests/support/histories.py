@@ -11,7 +11,7 @@ from chaos.evidence import Evidence, Listed, Shown
 from chaos.journal import Accepted, Journal, Seen
 from chaos.witness import Line
 
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.commands import (
     CancelExecution,
     Command,
     CompleteExecution,
@@ -23,13 +23,13 @@ from pyoco_server.execution.commands import (
     StartNode,
     SucceedNode,
 )
-from pyoco_server.execution.decide import Refused, decide
-from pyoco_server.execution.events import Actor, Commit, Event, StoredCommit
-from pyoco_server.execution.evolve import fold, fold_commits
-from pyoco_server.execution.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
-from pyoco_server.execution.snapshot import public_view, to_snapshot
-from pyoco_server.execution.state import Request, StopHow, nothing
-from pyoco_server.fleet.facts import RUN_FACTS
+from pyoco_server.domain.execution.decide import Rejection, decide
+from pyoco_server.domain.execution.events import Actor, Commit, Event, StoredCommit
+from pyoco_server.domain.execution.evolve import fold, fold_commits
+from pyoco_server.domain.execution.snapshot import public_view, to_snapshot
+from pyoco_server.domain.execution.state import Request, StopHow, empty_execution
+from pyoco_server.domain.fleet.facts import RUN_FACTS
+from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
 
 RUN = "01a1e23b-a784-7000-a197-fd9c1da78f4f"
 NODE = NodeId("work")
@@ -66,11 +66,11 @@ def stopped(at: float = 5.0) -> ConfirmCanceled:
 
 def play(*commands: Command) -> Log:
     """The log that these commands leave; each must be one that the rules allow."""
-    execution = nothing(RunId(RUN))
+    execution = empty_execution(RunId(RUN))
     log: Log = []
     for command in commands:
         events = decide(execution, command)
-        assert not isinstance(events, Refused), events
+        assert not isinstance(events, Rejection), events
         log.append(stored(len(log) + 1, type(command).__name__, *events, worker=_worker(command)))
         execution = replace(fold(events, execution), version=len(log))
     return log
@@ -90,7 +90,7 @@ def _worker(command: Command) -> str | None:
 
 
 def snapshot_of(log: Log) -> dict[str, Any]:
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(to_snapshot(fold_commits(log, nothing(RunId(RUN))))))
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(to_snapshot(fold_commits(log, empty_execution(RunId(RUN))))))
     return plain
 
 

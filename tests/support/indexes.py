@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pyoco_server.adapters.memory.index import MemoryRunIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.application.ports import RunIndex
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
+from pyoco_server.ports import RunIndex
+from pyoco_server.testing.index import MemoryRunIndex
 
 STREAM = "2024-05-01T00:00:00Z"
 A, B, C, D = (RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(4))

@@ -6,8 +6,8 @@ import base64
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from pyoco_server.application.ports import WheelStore
-from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.ports import WheelStore
 from support.wheels import wheel_name, zipped
 
 

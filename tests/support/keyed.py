@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyoco_server.application.idempotency import Answered, Asked, Turn, Work, once
-from pyoco_server.application.ports import StoredRecord
-from pyoco_server.application.stores import Stores
-from pyoco_server.application.submit import submit
-from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.ids import RunId
-from pyoco_server.idempotency.keys import IdempotencyKey, RecordKey
-from pyoco_server.idempotency.record import Answer
+from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
+from pyoco_server.domain.idempotency.record import Answer
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import StoredRecord
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
 from support.faults import Action
 from support.world import HELLO, USER, World
 
@@ -33,9 +33,9 @@ class Submits:
     """Work that submits a run, and the turns in which it was done."""
 
     stores: Stores
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[IdempotentAttempt] = field(default_factory=list)
 
-    async def __call__(self, turn: Turn) -> Answer:
+    async def __call__(self, turn: IdempotentAttempt) -> Answer:
         self.turns.append(turn)
         execution = await submit(self.stores, HELLO, ("default",), turn.origin, run_id=RunId(turn.resource_id))
         return Answer(status=200, body=execution.execution_id.encode())
@@ -52,7 +52,7 @@ def killed(world: World) -> Action:
 
     async def now() -> None:
         world.faults.away = True
-        raise NatsUnavailable
+        raise BrokerUnavailable
 
     return now
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client
 
-from pyoco_server.adapters.data_folder import ConnectionInfo, DataFolder
-from pyoco_server.adapters.nats_config import Sync
-from pyoco_server.adapters.nats_server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, DataFolder
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import os
 import select
 
 
-def wait_for_exit(pid: int, patience_sec: float = 5.0) -> bool:
+def wait_for_exit(pid: int, patience_sec: float = 30.0) -> bool:
     """Whether the process, which need not be a child of ours, has ended before our patience did."""
     try:
         process = os.pidfd_open(pid)

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import orjson
 
@@ -21,10 +22,14 @@ ROOT = Path(__file__).parents[2]
 FLOWS = ROOT / "tests" / "e2e" / "flows.py"
 PATIENCE_SEC = 30.0
 
+T = TypeVar("T")
+
 
 def clean_environment() -> dict[str, str]:
     """The environment of a newcomer who has set nothing."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYOCO_", "LC_", "LANG"))}
+    # Test runners set COLUMNS and LINES for their workers.
+    left_out = ("PYOCO_", "LC_", "LANG", "COLUMNS", "LINES")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
     return clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
@@ -58,7 +63,7 @@ class Program:
         self._process.kill()
         self._process.wait()
         for pid in started:
-            if not wait_for_exit(pid):
+            if not wait_for_exit(pid, 5.0):
                 os.kill(pid, signal.SIGKILL)
         self.out.close()
         self.err.close()
@@ -119,6 +124,15 @@ class Lines:
         with self._news:
             self._ended = True
             self._news.notify_all()
+
+
+def until(ask: Callable[[], T], is_so: Callable[[T], bool]) -> T:
+    """Ask again and again; return the first answer that is so."""
+    end = time.monotonic() + 2 * PATIENCE_SEC
+    while not is_so(answer := ask()):
+        assert time.monotonic() < end, answer
+        time.sleep(0.02)
+    return answer
 
 
 def server(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> Program:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow, WheelUsed
-from pyoco_server.fleet.flows import AnnouncedFlow
-from pyoco_server.runlog.lines import Level, LogLine, Stream
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyoco_server.adapters.system import SystemIds
-from pyoco_server.application.ports import Job
-from pyoco_server.execution.events import Actor, Commit, ExecutionCompleted, ExecutionCreated, ExecutionTagAdded
-from pyoco_server.execution.evolve import fold
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.execution.state import Execution, Request, nothing
-from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.domain.execution.events import Actor, Commit, ExecutionCompleted, ExecutionCreated, ExecutionTagAdded
+from pyoco_server.domain.execution.evolve import fold
+from pyoco_server.domain.execution.state import Execution, Request, empty_execution
+from pyoco_server.domain.fleet.records import WorkerRecord
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.ports import Job
 
 IDS = SystemIds()
 CREATED = ExecutionCreated(at=1.0, request=Request(flow_name="main", tag="default", input={"x": 1}))
@@ -55,7 +55,7 @@ def completed() -> Commit:
 
 def execution_at(run_id: RunId, version: int) -> Execution:
     """A created execution that has come as far as this version."""
-    return replace(fold([CREATED], nothing(run_id)), version=version, labels=(f"v{version}",))
+    return replace(fold([CREATED], empty_execution(run_id)), version=version, labels=(f"v{version}",))
 
 
 def job_for(run_id: RunId, tag: str = "default") -> Job:

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.execution.graph import Graph, GraphNode
-from pyoco_server.execution.ids import NodeId, RunId, WorkerId
-from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.execution.state import CancelReceipt, Execution, Node, NodeStatus, Request, Status
-from pyoco_server.readmodel.query import SnapshotSeen
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.execution.snapshot import to_snapshot
+from pyoco_server.domain.execution.state import CancelReceipt, Execution, Node, NodeStatus, Request, Status
+from pyoco_server.domain.ids import NodeId, RunId, WorkerId
+from pyoco_server.domain.queries.query import SnapshotSeen
 
 
 def done(name: str) -> Node:

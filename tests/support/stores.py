@@ -23,23 +23,9 @@ from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
 from pyoco_server.adapters.jetstream.topology import ensure_resources
 from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
-from pyoco_server.adapters.memory.dead_letters import MemoryDeadLetters
-from pyoco_server.adapters.memory.event_log import MemoryEventLog
-from pyoco_server.adapters.memory.feed import MemoryFeed
-from pyoco_server.adapters.memory.graph_store import MemoryGraphStore
-from pyoco_server.adapters.memory.idempotency import MemoryIdempotency
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
-from pyoco_server.adapters.memory.key_store import MemoryKeyStore
-from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
-from pyoco_server.adapters.memory.log_store import MemoryLogStore
-from pyoco_server.adapters.memory.registry import MemoryRegistry
-from pyoco_server.adapters.memory.signals import MemorySignals
-from pyoco_server.adapters.memory.snapshots import MemorySnapshots
-from pyoco_server.adapters.memory.tickets import MemoryTickets
-from pyoco_server.adapters.memory.wheel_history import MemoryWheelHistory
-from pyoco_server.adapters.memory.wheel_store import MemoryWheelStore
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.ports import (
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports import (
     DeadLetters,
     EventLog,
     Feed,
@@ -56,7 +42,21 @@ from pyoco_server.application.ports import (
     WheelStore,
     WorkerRegistry,
 )
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.testing.dead_letters import MemoryDeadLetters
+from pyoco_server.testing.event_log import MemoryEventLog
+from pyoco_server.testing.feed import MemoryFeed
+from pyoco_server.testing.graph_store import MemoryGraphStore
+from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.testing.live_commits import MemoryLiveCommits
+from pyoco_server.testing.log_store import MemoryLogStore
+from pyoco_server.testing.registry import MemoryRegistry
+from pyoco_server.testing.signals import MemorySignals
+from pyoco_server.testing.snapshots import MemorySnapshots
+from pyoco_server.testing.tickets import MemoryTickets
+from pyoco_server.testing.wheel_history import MemoryWheelHistory
+from pyoco_server.testing.wheel_store import MemoryWheelStore
 
 # Short, so that a redelivery can be waited for.
 ACK_WAIT_SEC = 0.5

@@ -13,13 +13,13 @@ import httpx
 import orjson
 import uvicorn
 
-from pyoco_server.application.claims import Claims
-from pyoco_server.application.ports import IdempotencyStore
-from pyoco_server.application.watch import Watches
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.socket_wire import SOCKETS, BoundedSocket
-from pyoco_server.http_api.wire import BoundedHttp
+from pyoco_server.http_api.protocol.http_limits import BoundedHttp
+from pyoco_server.http_api.protocol.websocket_limits import SOCKETS, BoundedSocket
+from pyoco_server.ports import IdempotencyStore
+from pyoco_server.services.claims.claim_queue import ClaimQueue
+from pyoco_server.services.streaming.watch_hub import WatchHub
 
 PATIENCE_SEC = 20.0
 
@@ -52,8 +52,8 @@ class Gateway:
         self.port = port
 
     @property
-    def watches(self) -> Watches:
-        watches: Watches = self._app.state.gateway.watches
+    def watches(self) -> WatchHub:
+        watches: WatchHub = self._app.state.gateway.watches
         return watches
 
     def let_go(self) -> None:
@@ -66,8 +66,8 @@ class Gateway:
         return sum(isinstance(one, BoundedSocket) for one in self._server.server_state.connections)
 
     @property
-    def claims(self) -> Claims:
-        claims: Claims = self._app.state.gateway.claims
+    def claims(self) -> ClaimQueue:
+        claims: ClaimQueue = self._app.state.gateway.claims
         return claims
 
     @property

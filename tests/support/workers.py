@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from pyoco_server.application.stores import Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import WorkerId
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.services.context import Stores
 from pyoco_server.worker.executor import WheelKeeper
 from pyoco_server.worker.supervisor import Supervisor
 from support.runners import ScriptedExecutor

@@ -6,29 +6,29 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from pyoco_server.adapters.memory.index import MemoryRunIndex
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
-from pyoco_server.adapters.memory.live_commits import MemoryLiveCommits
 from pyoco_server.adapters.system import SystemIds
-from pyoco_server.application.caretaker import Caretaker
-from pyoco_server.application.handle import Handled, handle
-from pyoco_server.application.ports import Clock, Feed, LoadedSnapshot, LogSeen, SnapshotSeen
-from pyoco_server.application.stores import Origin, Stores
-from pyoco_server.application.submit import submit
-from pyoco_server.application.workflow import Workflow
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.commands import Command, CompleteExecution, StartExecution
-from pyoco_server.execution.events import Actor
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Request, nothing
-from pyoco_server.readmodel.query import IndexPosition
+from pyoco_server.domain.execution.commands import Command, CompleteExecution, StartExecution
+from pyoco_server.domain.execution.events import Actor
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, Request, empty_execution
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.domain.queries.query import IndexPosition
+from pyoco_server.ports import Clock, Feed, LoadedSnapshot, LogSeen, SnapshotSeen
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.executions.command_handler import CommandResult, handle
+from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.executions.workflow import Workflow
+from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.testing.index import MemoryRunIndex
+from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.live_commits import MemoryLiveCommits
 from support.clocks import ManualClock
 from support.faults import Faults, behind
 from support.stores import memory_ports
 
-USER = Origin(actor=Actor(kind="user"), correlation_id="request-1")
+USER = CommandContext(actor=Actor(kind="user"), correlation_id="request-1")
 HELLO = Request(flow_name="hello", tag="default", input={"name": "world"})
 OURS, THEIRS = InstanceId("instance-1"), InstanceId("instance-2")
 WORKER = WorkerId("w-1")
@@ -80,8 +80,8 @@ class World:
         self.feed = PresentFeed(ports.feed)
         self.truth = Stores(
             broker=self.faults,
-            log=ports.log,
-            logs=ports.logs,
+            events=ports.log,
+            run_logs=ports.logs,
             snapshots=ports.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec, max_deliver=self.config.consumer_max_deliver),
             dead_letters=ports.dead_letters,
@@ -100,14 +100,14 @@ class World:
         self.index = MemoryRunIndex()
         self.caretaker = self.new_caretaker()
 
-    def new_caretaker(self) -> Caretaker:
+    def new_caretaker(self) -> Maintenance:
         """That of another gateway, or of this one after a restart."""
-        return Caretaker(self.stores, self.index, self.feed, self.config)
+        return Maintenance(self.stores, self.index, self.feed, self.config)
 
     async def submit(self, request: Request = HELLO, workflow: Workflow | None = None) -> RunId:
         return (await submit(self.stores, request, ("default",), USER, workflow)).execution_id
 
-    async def handle(self, run_id: RunId, command: Command) -> Handled:
+    async def handle(self, run_id: RunId, command: Command) -> CommandResult:
         return await handle(self.truth, run_id, command, USER)
 
     async def start(self, run_id: RunId, instance_id: InstanceId = OURS, attempt: int = 1) -> None:
@@ -119,7 +119,7 @@ class World:
 
     async def told(self, run_id: RunId) -> Execution:
         """The run as its log tells it."""
-        return fold_commits(await self.truth.log.read(run_id), nothing(run_id))
+        return fold_commits(await self.truth.events.read(run_id), empty_execution(run_id))
 
     async def shown(self, run_id: RunId) -> LoadedSnapshot | None:
         return await self.truth.snapshots.load(run_id)
@@ -159,7 +159,7 @@ class World:
         async for changes in self.feed.snapshots(after=known.sequence if known else 0):
             position = IndexPosition(stream_created=created, sequence=last, last_key=changes[-1].run_id)
             self.index.apply(changes, position)
-        await self.caretaker.note_commits()
+        await self.caretaker.note_commits(pause_sec=0.0)
 
     def now(self) -> float:
         return self.truth.clock.now()

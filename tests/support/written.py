@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyoco_server.application.ports import LogStore, Stored
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import Level, LogChunk, LogLine, chunk_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import Level, LogChunk, LogLine, chunk_of
+from pyoco_server.ports import LogStore, Stored
 
 AT = 1_700_000_000.25
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.adapters import nats_server
+from pyoco_server.adapters.embedded_nats import server
 from pyoco_server.adapters.jetstream import connect, topology
 from pyoco_server.cli import up
 from pyoco_server.cli.worker import default_worker_id
@@ -30,7 +30,7 @@ OURS = {name: service for name, service in SERVICES.items() if name != "nats"}
 WORKER_STOPS_WITHIN_SEC = (
     BY_NAME["worker_stop_grace_period_sec"].default + supervisor.HAND_BACK_SEC + fork_link.EXIT_LIMIT_SEC
 )
-EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + nats_server.STOP_PATIENCE_SEC
+EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + server.STOP_PATIENCE_SEC
 # A goodbye, closing connections, a slow machine.
 MARGIN_SEC = 10
 

@@ -16,7 +16,7 @@ from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.execution.state import MAX_NODES
+from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.trace import MESSAGE_CAP_BYTES, TRACEBACK_CAP_BYTES
 from pyoco_server.worker.flow_run import CancelSwitch, run_flow, run_job
 from pyoco_server.worker.outputs import storable

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.output_lines import FIRST_TASK, LAST_LINES, LINE_CAP_BYTES, OutputLines
 from pyoco_server.worker.tagged_lines import PIPE_BUF, TEXT_CAP_BYTES, sole_task, tagged, task_name, writes
 

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server import strict_yaml
-from pyoco_server.strict_yaml import YamlFault, read_yaml
+from pyoco_server.domain import strict_yaml
+from pyoco_server.domain.strict_yaml import YamlFault, read_yaml
 
 KIB = 1024
 # The machine may be busy: time says nothing about a pure function.

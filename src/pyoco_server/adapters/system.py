@@ -7,8 +7,8 @@ import time
 from random import Random
 from threading import Lock
 
-from pyoco_server.access.api_keys import KeyId
-from pyoco_server.execution.ids import CommitId, InstanceId, RunId
+from pyoco_server.domain.auth.api_keys import KeyId
+from pyoco_server.domain.ids import CommitId, InstanceId, RunId
 
 _COUNTER_BITS = 12
 _COUNTER_LIMIT = 1 << _COUNTER_BITS

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from pyoco_server.access.scopes import USUAL_SCOPES, in_words, parse_scopes
 from pyoco_server.cli import output
 from pyoco_server.cli.output import print_stderr
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words, parse_scopes
 from pyoco_server.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from pyoco_server.access.api_keys import ApiKey
-    from pyoco_server.application.api_keys import ApiKeys
+    from pyoco_server.domain.auth.api_keys import ApiKey
+    from pyoco_server.services.auth.api_keys import ApiKeys
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ def revoke(
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. Every gateway refuses it within a second."""
-    from pyoco_server.access.api_keys import parse_key_id
+    from pyoco_server.domain.auth.api_keys import parse_key_id
 
     wanted = parse_key_id(key_id)
     record = _with_keys(lambda keys: keys.revoke(wanted), nats_url, data_dir)

@@ -18,18 +18,18 @@ from typing import Any
 
 import uvicorn
 
-from pyoco_server.adapters.data_folder import DataFolder
-from pyoco_server.adapters.nats_server import EmbeddedNats
-from pyoco_server.adapters.parent_death import tied_command
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
+from pyoco_server.adapters.embedded_nats.parent_death import tied_command
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.gateway import Gateway
 from pyoco_server.cli.output import print_stderr
 from pyoco_server.cli.process import StopRequest
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage, NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.socket_wire import SOCKETS
-from pyoco_server.http_api.wire import BoundedHttp
+from pyoco_server.http_api.protocol.http_limits import BoundedHttp
+from pyoco_server.http_api.protocol.websocket_limits import SOCKETS
+from pyoco_server.services.gateway import Gateway
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class _Gateway(uvicorn.Server):
         """Return once a worker can take runs: only then the suggested commands work."""
         gateway: Gateway = self._app.state.gateway
         while True:
-            with contextlib.suppress(NatsUnavailable):
+            with contextlib.suppress(BrokerUnavailable):
                 records = await gateway.stores.registry.all()
                 # Records of earlier workers may exist.
                 if any(record.stopped_at is None and record.last_seen_at >= self._since for record in records):

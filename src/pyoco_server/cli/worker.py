@@ -18,8 +18,8 @@ from pyoco_server.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pyoco_server.config import NatsBackendConfig
-    from pyoco_server.execution.ids import WorkerId
-    from pyoco_server.runlog.lines import LogLine
+    from pyoco_server.domain.ids import WorkerId
+    from pyoco_server.domain.run_logs.lines import LogLine
 
 PROGRAM = "pyoco-worker"
 EXAMPLE = "Example: pyoco-worker --data-dir .pyoco --tags default,gpu --flow-resolver flows.py:resolve"
@@ -79,7 +79,7 @@ def worker(
 
 def parse_tags(option: str, text: str, program: str) -> list[str]:
     """The routing tags, which are joined by commas."""
-    from pyoco_server.execution.ids import parse_tag
+    from pyoco_server.domain.ids import parse_tag
 
     try:
         return [parse_tag(tag.strip()) for tag in text.split(",") if tag.strip()]
@@ -89,7 +89,7 @@ def parse_tags(option: str, text: str, program: str) -> list[str]:
 
 
 def parse_worker_name(text: str, program: str) -> WorkerId:
-    from pyoco_server.execution.ids import parse_worker_id
+    from pyoco_server.domain.ids import parse_worker_id
 
     try:
         return parse_worker_id(text)
@@ -99,7 +99,7 @@ def parse_worker_name(text: str, program: str) -> WorkerId:
 
 def default_worker_id() -> WorkerId:
     """host-pid, in the characters that a key may have."""
-    from pyoco_server.execution.ids import parse_worker_id
+    from pyoco_server.domain.ids import parse_worker_id
 
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname()) or "host"
     return parse_worker_id(f"{host[:100]}-{os.getpid()}")

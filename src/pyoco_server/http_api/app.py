@@ -12,25 +12,27 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api import guard, health, problems, reference
-from pyoco_server.http_api.dialects.executions import claim_routes as claims
-from pyoco_server.http_api.dialects.executions import event_routes as executions_events
-from pyoco_server.http_api.dialects.executions import routes as executions
-from pyoco_server.http_api.dialects.jobs import log_routes as jobs_logs
-from pyoco_server.http_api.dialects.jobs import routes as jobs
-from pyoco_server.http_api.dialects.jobs import stream_routes as jobs_streams
-from pyoco_server.http_api.dialects.jobs import tag_routes as jobs_tags
-from pyoco_server.http_api.dialects.jobs import ws_routes as jobs_sockets
-from pyoco_server.http_api.dialects.runs import explain_routes as runs_explain
-from pyoco_server.http_api.dialects.runs import log_routes as runs_logs
-from pyoco_server.http_api.dialects.runs import routes as runs
-from pyoco_server.http_api.dialects.runs import watch_routes as watch
-from pyoco_server.http_api.dialects.runs import yaml_routes as runs_yaml
-from pyoco_server.http_api.documented import DocumentedApp
-from pyoco_server.http_api.edge import BodyLimit, HiddenTicket, OwnPagesOnly, RequestId
-from pyoco_server.http_api.resources import dlq, graphs, metrics, wheels, workers
-from pyoco_server.http_api.stopping import called_when_stopping
-from pyoco_server.http_api.timing import HttpTimes, Timing
+from pyoco_server.http_api.api import dlq, graphs, health, metrics, wheels, workers
+from pyoco_server.http_api.api.executions import claim_routes as claims
+from pyoco_server.http_api.api.executions import event_routes as executions_events
+from pyoco_server.http_api.api.executions import routes as executions
+from pyoco_server.http_api.api.jobs import log_routes as jobs_logs
+from pyoco_server.http_api.api.jobs import routes as jobs
+from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
+from pyoco_server.http_api.api.jobs import tag_routes as jobs_tags
+from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
+from pyoco_server.http_api.api.runs import explain_routes as runs_explain
+from pyoco_server.http_api.api.runs import log_routes as runs_logs
+from pyoco_server.http_api.api.runs import routes as runs
+from pyoco_server.http_api.api.runs import watch_routes as watch
+from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
+from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.requests import BodyLimit, HiddenTicket, RequestId, SameOriginOnly
+from pyoco_server.http_api.middleware.timing import HttpTimes, Timing
+from pyoco_server.http_api.openapi import docs_page
+from pyoco_server.http_api.openapi.document import DocumentedApp
+from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
+from pyoco_server.http_api.responses import problems
 from pyoco_server.logs import configure_logging
 
 WITH_ROUTES = (
@@ -53,7 +55,7 @@ WITH_ROUTES = (
     graphs,
     metrics,
     health,
-    reference,
+    docs_page,
 )
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
@@ -72,7 +74,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             except PyocoError as error:
                 app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
                 raise
-            opened.enter_context(called_when_stopping(app.state.gateway.let_go))
+            opened.enter_context(on_shutdown_signal(app.state.gateway.let_go))
             yield
 
     app = DocumentedApp(
@@ -85,10 +87,10 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
-    guard.install(app, settings)
+    authentication.install(app, settings)
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
-    app.add_middleware(OwnPagesOnly)
+    app.add_middleware(SameOriginOnly)
     app.add_middleware(HiddenTicket)
     app.add_middleware(RequestId, new_id=SystemIds().commit_id)
     app.state.http_times = HttpTimes()

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyoco.core.models import Flow
 
-from pyoco_server.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, Announcement, bounded
+from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
 from pyoco_server.trace import describe_error, encodable
 from pyoco_server.worker.flow_run import Resolver
 from pyoco_server.worker.flow_shape import edges_of, names_in_order
@@ -30,7 +30,7 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def announce(resolver: Resolver, names: Sequence[str] = (), *, build: bool = True) -> Announcement:
+def announce(resolver: Resolver, names: Sequence[str] = (), *, build: bool = True) -> FlowAnnouncement:
     """The flows of these names, else those that the resolver says it has; with `build` it is asked for each of them.
 
     Without, only a flow that lies there ready has a graph: building one changes the tasks it shares with others, which
@@ -57,7 +57,7 @@ def announce(resolver: Resolver, names: Sequence[str] = (), *, build: bool = Tru
     return bounded(flows, left_out)
 
 
-def warn_of_left_out(announcement: Announcement) -> None:
+def warn_of_left_out(announcement: FlowAnnouncement) -> None:
     if announcement.left_out:
         logger.warning("flows are not announced, or not in full", extra={"reasons": list(announcement.left_out)})
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from pyoco_server.application.handle import handle
-from pyoco_server.application.letter_box import INVALID_JOB, bury
-from pyoco_server.application.ports import DeadLetter, Delivery
-from pyoco_server.application.stores import Stores
-from pyoco_server.errors import InvalidJob, NatsUnavailable, RunNotFound
-from pyoco_server.execution.commands import CreateExecution, FailExecution
-from pyoco_server.execution.events import StoredCommit
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId, parse_run_id
-from pyoco_server.execution.state import Failure, Request, nothing
+from pyoco_server.domain.execution.commands import CreateExecution, FailExecution
+from pyoco_server.domain.execution.events import StoredCommit
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import Failure, Request, empty_execution
+from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.errors import BrokerUnavailable, InvalidJob, RunNotFound
+from pyoco_server.ports import DeadLetter, Delivery
+from pyoco_server.services.context import Stores
+from pyoco_server.services.executions.command_handler import handle
+from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, publish_dead_letter
 from pyoco_server.worker.attempt import Workplace
 from pyoco_server.worker.intake import MAX_FLOW_NAME_CHARS
 from pyoco_server.worker.settle import Ack, Invalid, Nak, Nothing, Outcome, Term, letter_of, settle
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> None:
     """Write the letter, if any, and tell the queue; a broker that does not hear us delivers the job again."""
     if (letter := letter_of(outcome)) is not None:
-        await bury(stores, letter)
+        await publish_dead_letter(stores, letter)
     try:
         match settle(outcome):
             case Ack():
@@ -36,7 +36,7 @@ async def carry_out(stores: Stores, delivery: Delivery, outcome: Outcome) -> Non
                 await delivery.term()
             case Nothing():
                 pass
-    except NatsUnavailable:
+    except BrokerUnavailable:
         # Not answered means delivered again, and then found finished.
         logger.warning("the queue did not hear the answer", extra={"subject": delivery.subject})
 
@@ -77,10 +77,10 @@ async def _fail(place: Workplace, delivery: Delivery, run_id: RunId, error: Inva
         request = Request(flow_name=known[:MAX_FLOW_NAME_CHARS], tag=delivery.tag)
         await handle(stores, run_id, CreateExecution(at=now, request=request), place.origin)
     # From the log: a snapshot may not show yet that somebody works on it.
-    commits = await stores.log.read(run_id)
+    commits = await stores.events.read(run_id)
     # Of a run that was submitted here the queue has a job of our own; a stranger's has no say in what becomes of it.
     is_its_job = delivery.created_sequence is not None or _begun_by_a_worker(commits)
-    if is_its_job and not fold_commits(commits, nothing(run_id)).is_held:
+    if is_its_job and not fold_commits(commits, empty_execution(run_id)).is_held:
         failure = Failure(code=error.err_id, message=f"{error.message()}: {error.detail}")
         await handle(stores, run_id, FailExecution(at=now, error=failure), place.origin)
 

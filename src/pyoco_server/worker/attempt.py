@@ -17,13 +17,20 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyoco_server.application.handle import Handled, handle
-from pyoco_server.application.holder import is_at_work
-from pyoco_server.application.letter_box import MAX_DELIVER
-from pyoco_server.application.ports import DeadLetter, Delivery, Job
-from pyoco_server.application.stores import Origin, Stores
-from pyoco_server.application.submit import create_command
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.commands import (
+    AttemptStep,
+    CompleteExecution,
+    ConfirmCanceled,
+    FailExecution,
+    RecordAttempt,
+    StartExecution,
+)
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
+from pyoco_server.domain.flow_yaml.callables import patterns_of
+from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.errors import (
     CancelTimedOut,
     CommandRejected,
@@ -32,19 +39,12 @@ from pyoco_server.errors import (
     RequestTooLarge,
     SnapshotTooLarge,
 )
-from pyoco_server.execution.commands import (
-    AttemptStep,
-    CompleteExecution,
-    ConfirmCanceled,
-    FailExecution,
-    RecordAttempt,
-    StartExecution,
-)
-from pyoco_server.execution.decide import Why
-from pyoco_server.execution.ids import InstanceId, NodeId, RunId, WorkerId
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
-from pyoco_server.flowfile.callables import patterns_of
+from pyoco_server.ports import DeadLetter, Delivery, Job
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.executions.command_handler import CommandResult, handle
+from pyoco_server.services.executions.holder import holder_is_alive
+from pyoco_server.services.executions.submit import create_command
+from pyoco_server.services.maintenance.dead_letter_publisher import MAX_DELIVER
 from pyoco_server.worker.executor import Executor, Runner
 from pyoco_server.worker.ledger import Ledger, LetGo
 from pyoco_server.worker.run_log import RunLog
@@ -72,7 +72,7 @@ class Workplace:
     config: NatsBackendConfig
     worker_id: WorkerId
     instance_id: InstanceId
-    origin: Origin
+    origin: CommandContext
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     line: StartLine
 
@@ -200,11 +200,11 @@ class Attempt:
             return AlreadyFinished()
         if execution.cancel is not None and not execution.is_held:
             return await self._cancel_before_start()
-        if await is_at_work(self._place.stores, execution):
+        if await holder_is_alive(self._place.stores, execution):
             return HeldElsewhere()
         if execution.attempt >= self._place.config.consumer_max_deliver and execution.cancel is None:
             return await self._give_up(execution.attempt)
-        self._workflow_yaml = await text_to_run(self._place.stores.log, execution, self.job)
+        self._workflow_yaml = await text_to_run(self._place.stores.events, execution, self.job)
         return None
 
     async def _adopt(self) -> Execution:
@@ -255,11 +255,11 @@ class Attempt:
                 return None
             if handled.refused is None:
                 continue  # an earlier delivery to this very worker began that attempt; ours is the next one
-            if handled.refused.why not in (Why.FENCED, Why.CANCEL_REQUESTED):
+            if handled.refused.why not in (RejectionReason.FENCED, RejectionReason.CANCEL_REQUESTED):
                 return AlreadyFinished()
-            if await is_at_work(self._place.stores, handled.execution):
+            if await holder_is_alive(self._place.stores, handled.execution):
                 return HeldElsewhere()
-            if handled.refused.why is Why.CANCEL_REQUESTED:
+            if handled.refused.why is RejectionReason.CANCEL_REQUESTED:
                 return await self._end_abandoned(handled.execution)
             # The snapshot we began with did not show yet that somebody had it, and that somebody is lost.
 
@@ -274,7 +274,7 @@ class Attempt:
         place, attempt = self._place, self.ledger.execution.attempt
         broker = place.stores.broker
         log = RunLog(
-            place.stores.logs,
+            place.stores.run_logs,
             self.run_id,
             attempt,
             place.config.max_run_log_bytes,
@@ -330,7 +330,7 @@ class Attempt:
         self._heed(await self._commit(steps))
         self._show_soon()
 
-    async def _commit(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> Handled:
+    async def _commit(self, steps: tuple[Step, ...], verdict: tuple[AttemptStep, ...] = ()) -> CommandResult:
         """Record steps and perhaps the end: in one commit, or in several where the broker's messages are too small."""
         try:
             return await self.ledger.commit(self._recording(steps, verdict))
@@ -349,7 +349,7 @@ class Attempt:
             steps=(*commands_of(steps, self._attempts_before, self._place.worker_id), *verdict),
         )
 
-    def _heed(self, handled: Handled) -> None:
+    def _heed(self, handled: CommandResult) -> None:
         if handled.refused is not None:
             self._fenced = True
         self._stop_if_told()
@@ -439,8 +439,8 @@ class Attempt:
         wanted = reason == "flow_not_found" or self._place.config.dlq_publish_execution_error
         return Finished(status=outcome.status, letter=self._letter(reason, failure) if wanted else None)
 
-    async def _end(self, handled: Handled) -> Outcome:
-        if handled.refused is not None and handled.refused.why is Why.FENCED:
+    async def _end(self, handled: CommandResult) -> Outcome:
+        if handled.refused is not None and handled.refused.why is RejectionReason.FENCED:
             return Fenced()
         # Also of a run that is found finished: the end may be our own, stored by a try whose answer was lost.
         await self.ledger.show()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyoco_server.execution.state import WheelUsed
+from pyoco_server.domain.execution.state import WheelUsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

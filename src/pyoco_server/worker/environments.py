@@ -24,8 +24,8 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.execution.state import WheelUsed
-from pyoco_server.wheelhouse.needed import Candidate, LeftOut
+from pyoco_server.domain.execution.state import WheelUsed
+from pyoco_server.domain.wheels.requirements import Candidate, LeftOut
 from pyoco_server.worker.environment import Environment, Lodging
 from pyoco_server.worker.installer import Installer, InstallFailed, own_packages, own_site_folders
 

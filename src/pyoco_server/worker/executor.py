@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from pyoco_server.execution.state import StopHow, WheelUsed
-from pyoco_server.fleet.flows import AnnouncedFlow
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.steps import Report, RunJob
 
 Hear = Callable[[Sequence[LogLine]], None]

@@ -14,7 +14,7 @@ from pyoco.discovery.loader import TaskLoader
 from pyoco.dsl.graph import build_flow_from_graph
 from pyoco.schemas.config import FlowConfig, PyocoConfig, RuntimeConfig, TaskConfig
 
-from pyoco_server.flowfile.document import FlowFile, FlowTask, read_flow_file
+from pyoco_server.domain.flow_yaml.document import FlowFile, FlowTask, read_flow_file
 from pyoco_server.worker.steps import RunJob
 
 

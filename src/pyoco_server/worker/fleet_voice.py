@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyoco_server.application.stores import Stores
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.records import WorkerRecord
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.fleet.flows import AnnouncedFlow
-from pyoco_server.fleet.records import WorkerRecord
+from pyoco_server.services.context import Stores
 
 
 class FleetVoice:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyoco.core.models import Flow
 
-from pyoco_server.execution.ids import MAX_NODE_ID_CHARS
-from pyoco_server.execution.state import MAX_NODES
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
 
 NAMES_CAP_BYTES = 1024 * 1024
 

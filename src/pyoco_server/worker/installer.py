@@ -20,8 +20,8 @@ import orjson
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from pyoco_server.adapters.parent_death import tied_command
-from pyoco_server.wheelhouse.synced import shortened
+from pyoco_server.adapters.embedded_nats.parent_death import tied_command
+from pyoco_server.domain.wheels.sync_state import shortened
 from pyoco_server.worker.fork_link import environment_of_flows
 
 # What a fork server has loaded before the first wheel is in sight: a wheel that brings another version of it would be

@@ -6,10 +6,10 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from pyoco_server.application.ports import Job
+from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
+from pyoco_server.domain.ids import RunId, parse_label, parse_run_id, parse_tag
 from pyoco_server.errors import InvalidJob, PyocoError, RunNotFound
-from pyoco_server.execution.ids import RunId, parse_label, parse_run_id, parse_tag
-from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
+from pyoco_server.ports import Job
 
 # As over HTTP: a name that long is no name, and it would stand in every event, snapshot and letter of the run.
 MAX_FLOW_NAME_CHARS = 256

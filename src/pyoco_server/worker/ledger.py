@@ -7,15 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from pyoco_server.application.handle import Handled, commit
-from pyoco_server.application.ports import LoadedSnapshot
-from pyoco_server.application.stores import Origin, Stores
-from pyoco_server.errors import AppendConflict, NatsUnavailable, RunNotFound, TerminalNotRecorded
-from pyoco_server.execution.commands import Command
-from pyoco_server.execution.decide import Refused, Why
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import Execution, nothing
+from pyoco_server.domain.execution.commands import Command
+from pyoco_server.domain.execution.decide import Rejection, RejectionReason
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import Execution, empty_execution
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import AppendConflict, BrokerUnavailable, RunNotFound, TerminalNotRecorded
+from pyoco_server.ports import LoadedSnapshot
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.executions.command_handler import CommandResult, commit
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ class LetGo(Exception):
 class Ledger:
     """One run in this worker's hands: its execution as far as we know it, and the ways to write it on."""
 
-    def __init__(self, stores: Stores, origin: Origin, run_id: RunId) -> None:
-        self.execution: Execution = nothing(run_id)
+    def __init__(self, stores: Stores, origin: CommandContext, run_id: RunId) -> None:
+        self.execution: Execution = empty_execution(run_id)
         self.letting_go = False
         self._stores = stores
         self._origin = origin
@@ -64,11 +64,11 @@ class Ledger:
     async def refresh(self) -> None:
         """Take in what others have written."""
         async with self._writing:
-            newer = await self._stores.log.read(self.run_id, after=self.execution.version)
+            newer = await self._stores.events.read(self.run_id, after=self.execution.version)
             if newer:
                 self.execution = fold_commits(newer, self.execution)
 
-    async def commit(self, command: Command) -> Handled:
+    async def commit(self, command: Command) -> CommandResult:
         """Decide and append, however long that takes; `LetGo` when the worker must stop first."""
         return await self._patiently(lambda: self._commit(command))
 
@@ -90,13 +90,13 @@ class Ledger:
         if seen is not None and seen.execution.version > self.execution.version:
             await self.refresh()
 
-    async def _commit(self, command: Command) -> Handled:
+    async def _commit(self, command: Command) -> CommandResult:
         async with self._writing:
             try:
                 handled = await commit(self._stores, self.execution, command, self._origin)
             except RunNotFound:
-                gone = Refused(why=Why.FINISHED, detail="retention has removed the run")
-                return Handled(execution=self.execution, refused=gone)
+                gone = Rejection(why=RejectionReason.FINISHED, detail="retention has removed the run")
+                return CommandResult(execution=self.execution, refused=gone)
             self.execution = handled.execution
             return handled
 
@@ -110,7 +110,7 @@ class Ledger:
         while True:
             try:
                 return await attempt()
-            except (NatsUnavailable, AppendConflict) as error:
+            except (BrokerUnavailable, AppendConflict) as error:
                 if self.letting_go:
                     raise LetGo from error
                 logger.warning(

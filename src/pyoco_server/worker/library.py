@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from pyoco_server.application.ports import Delivery, TagQueue
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.errors import InvalidJob, InvalidRequest, InvalidUsage
-from pyoco_server.execution.ids import WorkerId, parse_tag, parse_worker_id
+from pyoco_server.ports import Delivery, TagQueue
 from pyoco_server.worker.announce import names_in
 from pyoco_server.worker.flow_run import Resolver
 from pyoco_server.worker.intake import parse_job

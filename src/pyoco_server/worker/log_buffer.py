@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from pyoco_server.runlog.lines import LogLine, size_of
+from pyoco_server.domain.run_logs.lines import LogLine, size_of
 
 WAITING_CAP_BYTES = 4 * 1024 * 1024
 END_ROOM_BYTES = 64 * 1024

@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from pyoco_server.application.ports import LogStore, Stored, StoredChunk
-from pyoco_server.errors import InternalError, LogNotRecorded, NatsUnavailable, RequestTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
+from pyoco_server.errors import BrokerUnavailable, InternalError, LogNotRecorded, RequestTooLarge
+from pyoco_server.ports import LogStore, Stored, StoredChunk
 from pyoco_server.trace import NodeBegan, Step
 from pyoco_server.worker.log_buffer import LogBuffer
 from pyoco_server.worker.output_lines import FIRST_TASK
@@ -188,7 +188,7 @@ class RunLog:
         while not self._is_closed:
             try:
                 return await attempt()
-            except NatsUnavailable as error:
+            except BrokerUnavailable as error:
                 level = logging.WARNING if pause == FIRST_PAUSE_SEC else logging.DEBUG
                 logger.log(level, LogNotRecorded.message(), extra=self._facts() | {"error": error.detail})
                 if self._gives_up or self._over_for_sec() > GIVE_UP_AFTER_SEC:

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from pyoco_server.execution.state import WheelUsed
-from pyoco_server.fleet.flows import Announcement
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import WheelUsed
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.fork_link import ForkLink
 from pyoco_server.worker.log_pipe import LogPipe
@@ -59,7 +59,7 @@ class Runner(asyncio.Protocol):
         self.is_busy = False
         self.has_served = False
         self.loaded: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._flows: asyncio.Future[Announcement] = asyncio.get_running_loop().create_future()
+        self._flows: asyncio.Future[FlowAnnouncement] = asyncio.get_running_loop().create_future()
         self._link = link
         self._exit = link.exit_of(pid)
         self._log = LogPipe(log_descriptor, self._heard)
@@ -89,7 +89,7 @@ class Runner(asyncio.Protocol):
         self._hear = hear
         self._write(frame)
 
-    def ask_for_flows(self, names: Sequence[str]) -> asyncio.Future[Announcement]:
+    def ask_for_flows(self, names: Sequence[str]) -> asyncio.Future[FlowAnnouncement]:
         """Becomes the flows that it knows, or is cancelled with it; give it no job afterwards."""
         self._write(encode(["announce", names]))
         return self._flows

@@ -21,9 +21,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from pyoco_server.domain.execution.state import StopHow
+from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.execution.state import StopHow
-from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
 from pyoco_server.worker.announce import warn_of_left_out
 from pyoco_server.worker.environment import Lodging
 from pyoco_server.worker.generation import Generation
@@ -243,12 +243,12 @@ class RunnerPool:
 
     # --- announcing ---------------------------------------------------------------------------------------------------
 
-    async def _scout(self, generation: Generation) -> Announcement:
+    async def _scout(self, generation: Generation) -> FlowAnnouncement:
         if not self._resolver:
-            return Announcement()
+            return FlowAnnouncement()
         return await scout(generation, self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
-    def _announce(self, announcement: Announcement) -> None:
+    def _announce(self, announcement: FlowAnnouncement) -> None:
         self.flows = announcement.flows
         warn_of_left_out(announcement)
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pyoco.core import engine
 
-from pyoco_server.runlog.lines import Level, Stream
+from pyoco_server.domain.run_logs.lines import Level, Stream
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeSucceeded, Step
 from pyoco_server.worker.tagged_lines import LEVEL_OF, sole_task, tagged, task_name, writes
 

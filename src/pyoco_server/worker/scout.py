@@ -10,18 +10,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pyoco_server.fleet.flows import Announcement
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.worker.announce import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.generation import Generation
 from pyoco_server.worker.runner import Runner
 
 
-async def scout(generation: Generation, names: Sequence[str], *, loading_limit_sec: float) -> Announcement:
+async def scout(generation: Generation, names: Sequence[str], *, loading_limit_sec: float) -> FlowAnnouncement:
     """What there is to announce; when it returns, the runner that said so is gone."""
     try:
         runner = await generation.fork()
     except OSError as error:
-        return Announcement(left_out=(f"no process could be started to ask for the flows: {error}",))
+        return FlowAnnouncement(left_out=(f"no process could be started to ask for the flows: {error}",))
     gone = generation.departure(runner)
     try:
         return await _asked(runner, names, gone, loading_limit_sec)
@@ -33,16 +33,16 @@ async def scout(generation: Generation, names: Sequence[str], *, loading_limit_s
 
 async def _asked(
     runner: Runner, names: Sequence[str], gone: asyncio.Future[Any], loading_limit_sec: float
-) -> Announcement:
+) -> FlowAnnouncement:
     await _either(runner.loaded, gone, loading_limit_sec)
     if not _is_told(runner.loaded) or runner.loaded.result() is not None:
-        return Announcement()  # why, is told by the runners that serve: they have met with the same
+        return FlowAnnouncement()  # why, is told by the runners that serve: they have met with the same
     answer = runner.ask_for_flows(names)
     await _either(answer, gone, ANNOUNCE_LIMIT_SEC)
     if _is_told(answer):
         return answer.result()
     how = "the process that was asked for the flows died" if gone.done() else f"not told in {ANNOUNCE_LIMIT_SEC:g} s"
-    return Announcement(left_out=(how,))
+    return FlowAnnouncement(left_out=(how,))
 
 
 async def _either(told: asyncio.Future[Any], gone: asyncio.Future[Any], timeout_sec: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from pyoco_server.application.ports import DeadLetter
+from pyoco_server.ports import DeadLetter
 
 # The contract's default pause before a job that met broker trouble is tried again.
 RETRY_DELAY_SEC = 2.0

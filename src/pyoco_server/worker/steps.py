@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from pyoco_server.fleet.flows import Announcement, bounded, flows_from_plain, flows_to_plain
+from pyoco_server.domain.fleet.flows import FlowAnnouncement, bounded, flows_from_plain, flows_to_plain
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeProgressed, NodesDeclared, NodeSucceeded, Step
 
 __all__ = [
@@ -88,11 +88,11 @@ class Report:
     last_lines: tuple[str, ...] = ()
 
 
-def announcement_to_wire(announcement: Announcement) -> list[Any]:
+def announcement_to_wire(announcement: FlowAnnouncement) -> list[Any]:
     return [flows_to_plain(announcement.flows), announcement.left_out]
 
 
-def announcement_from_wire(flows: object, left_out: object) -> Announcement:
+def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
     """User code may have written it: whatever it is, it can be put into the worker's record."""
     reasons = [one for one in left_out if isinstance(one, str)] if isinstance(left_out, list) else []
     return bounded(flows_from_plain(flows), reasons)

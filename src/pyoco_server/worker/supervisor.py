@@ -15,12 +15,12 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self, TypeVar
 
-from pyoco_server.application.ports import Delivery, Job, TagQueue
-from pyoco_server.application.stores import Origin, Stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InProgressFailed, InvalidJob, NatsUnavailable, PyocoError
-from pyoco_server.execution.events import Actor
-from pyoco_server.execution.ids import RunId, WorkerId
+from pyoco_server.domain.execution.events import Actor
+from pyoco_server.domain.ids import RunId, WorkerId
+from pyoco_server.errors import BrokerUnavailable, InProgressFailed, InvalidJob, PyocoError
+from pyoco_server.ports import Delivery, Job, TagQueue
+from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.worker.answers import carry_out, refuse
 from pyoco_server.worker.attempt import Attempt, Workplace
 from pyoco_server.worker.executor import Executor, WheelKeeper
@@ -77,7 +77,7 @@ class Supervisor:
             config=config,
             worker_id=worker_id,
             instance_id=instance_id,
-            origin=Origin(actor=Actor(kind="worker", id=worker_id)),
+            origin=CommandContext(actor=Actor(kind="worker", id=worker_id)),
             spawn=self._spawn,
             line=self._line,
         )
@@ -133,7 +133,7 @@ class Supervisor:
                     await self._room.wait()
                     for delivery in await queue.receive(self._credit()):
                         self._take(delivery)
-                except NatsUnavailable:
+                except BrokerUnavailable:
                     logger.warning("cannot pull; trying again", extra=self._facts() | {"tag": tag})
                     await asyncio.sleep(PULL_PAUSE_SEC)
         finally:
@@ -192,7 +192,7 @@ class Supervisor:
                 return await self._attempt(delivery, parse_job(delivery.payload))
             except InvalidJob as error:
                 return await refuse(self._place, delivery, error)
-        except NatsUnavailable:
+        except BrokerUnavailable:
             return Unavailable()
         except PyocoError:
             logger.exception("attempt could not go on", extra={"subject": delivery.subject})
@@ -239,7 +239,7 @@ class Supervisor:
         try:
             for delivery in list(self._in_hand):
                 await delivery.in_progress()
-        except NatsUnavailable:
+        except BrokerUnavailable:
             ids = {"err_id": InProgressFailed.err_id, "msg_id": InProgressFailed.msg_id}
             logger.warning(InProgressFailed.message(), extra=self._facts() | ids)
 
@@ -249,7 +249,7 @@ class Supervisor:
             await self._voice.speak(self._config.worker_heartbeat_interval_sec)
             running = [attempt for attempt in self._attempts.values() if attempt.is_running]
             await asyncio.gather(*(attempt.beat() for attempt in running))
-        except NatsUnavailable:
+        except BrokerUnavailable:
             logger.warning("no heartbeat: the broker is away", extra=self._facts())
 
     def _tapped(self, run_id: RunId) -> None:
@@ -263,7 +263,7 @@ class Supervisor:
     async def _look(self, attempt: Attempt) -> None:
         try:
             await attempt.look()
-        except NatsUnavailable:
+        except BrokerUnavailable:
             logger.warning("could not look at the log; the next heartbeat will", extra=attempt.facts())
 
     # --- stopping -----------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Supervisor:
     async def _goodbye(self) -> None:
         try:
             await self._voice.leave("stopped")
-        except NatsUnavailable:
+        except BrokerUnavailable:
             logger.warning("could not say goodbye", extra=self._facts())
         logger.info("worker stopped", extra=self._facts())
 

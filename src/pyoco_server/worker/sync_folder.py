@@ -12,12 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from pyoco_server.wheelhouse.synced import (
-    NOTHING_INSTALLED,
-    Manifest,
-    manifest_from_plain,
-    manifest_to_plain,
-)
+from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, Manifest, manifest_from_plain, manifest_to_plain
 from pyoco_server.worker.environments import write_whole
 
 LOCK = ".lock"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyoco_server.runlog.lines import LEVELS, Level, LogLine, Stream
+from pyoco_server.domain.run_logs.lines import LEVELS, Level, LogLine, Stream
 
 PIPE_BUF = 4096
 TEXT_CAP_BYTES = 48 * 1024  # with the heads of its pieces still below what the supervisor takes as one line

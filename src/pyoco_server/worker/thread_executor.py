@@ -10,9 +10,9 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pyoco_server.execution.state import StopHow, WheelUsed
-from pyoco_server.fleet.flows import AnnouncedFlow, Announcement
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.announce import ANNOUNCE_LIMIT_SEC, announce, warn_of_left_out
 from pyoco_server.worker.executor import Hear
 from pyoco_server.worker.flow_run import CancelSwitch, Resolver, run_job
@@ -34,9 +34,9 @@ class ThreadExecutor:
     async def start(self) -> None:
         """Learn what there is to announce: from what lies ready, for here flows are built where they run."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Announcement] = loop.create_future()
+        answer: asyncio.Future[FlowAnnouncement] = loop.create_future()
 
-        def tell(announcement: Announcement) -> None:
+        def tell(announcement: FlowAnnouncement) -> None:
             if not answer.done():
                 answer.set_result(announcement)
 
@@ -48,7 +48,7 @@ class ThreadExecutor:
         # A daemon: whoever does not answer must not keep the caller's program from ending.
         threading.Thread(target=ask, name="pyoco-announce", daemon=True).start()
         await asyncio.wait([answer], timeout=ANNOUNCE_LIMIT_SEC)
-        late = Announcement(left_out=(f"not told in {ANNOUNCE_LIMIT_SEC:g} s",))
+        late = FlowAnnouncement(left_out=(f"not told in {ANNOUNCE_LIMIT_SEC:g} s",))
         announcement = answer.result() if answer.done() else late
         self.flows = announcement.flows
         warn_of_left_out(announcement)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from pyoco_server.runlog.lines import LogLine, Stream
+from pyoco_server.domain.run_logs.lines import LogLine, Stream
 from pyoco_server.trace import NodeBegan, NodeFailed, NodeSucceeded, Step, encodable
 from pyoco_server.worker.tagged_lines import LEVEL_OF, TEXT_CAP_BYTES
 

@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from pyoco_server.domain.execution.state import Failure, StopHow, TimeoutReceipt
 from pyoco_server.errors import RunTimedOut
-from pyoco_server.execution.state import Failure, StopHow, TimeoutReceipt
 from pyoco_server.worker.executor import Runner
 from pyoco_server.worker.steps import Died, Ended
 

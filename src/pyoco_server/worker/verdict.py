@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from pyoco_server.errors import ExecutionFailedError, FlowNotFound
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.commands import (
     AttemptStep,
     DeclareNodes,
     FailNode,
@@ -14,8 +13,9 @@ from pyoco_server.execution.commands import (
     StartNode,
     SucceedNode,
 )
-from pyoco_server.execution.ids import NodeId, WorkerId
-from pyoco_server.execution.state import Failure
+from pyoco_server.domain.execution.state import Failure
+from pyoco_server.domain.ids import NodeId, WorkerId
+from pyoco_server.errors import ExecutionFailedError, FlowNotFound
 from pyoco_server.worker.steps import (
     EXIT_CUT_OFF,
     Died,

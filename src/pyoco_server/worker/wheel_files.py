@@ -13,11 +13,11 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from pyoco_server.application.ports import WheelStore
+from pyoco_server.domain.wheels.contents import check_contents
+from pyoco_server.domain.wheels.names import parse_wheel_name
+from pyoco_server.domain.wheels.requirements import Candidate
 from pyoco_server.errors import WheelCorrupt
-from pyoco_server.wheelhouse.contents import check_contents
-from pyoco_server.wheelhouse.names import parse_wheel_name
-from pyoco_server.wheelhouse.needed import Candidate
+from pyoco_server.ports import WheelStore
 
 UNFINISHED = ".part"
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyoco_server.application.ports import WheelStore
+from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
+from pyoco_server.domain.wheels.sync_state import InstalledSet
 from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
-from pyoco_server.wheelhouse.needed import Candidate, LeftOut, Need, in_order_of_need
-from pyoco_server.wheelhouse.synced import InstalledSet
+from pyoco_server.ports import WheelStore
 from pyoco_server.worker.environment import Lodging
 from pyoco_server.worker.environments import Built, Environments, Fetched
 from pyoco_server.worker.sync_folder import SyncFolder

@@ -20,11 +20,11 @@ from typing import Any
 
 from packaging.tags import sys_tags
 
-from pyoco_server.application.ports import Clock, WheelStore
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.wheels.requirements import LeftOut, Need, needed
+from pyoco_server.domain.wheels.sync_state import InstalledSet, Result, SyncReport, WheelSyncState, report_to_plain
 from pyoco_server.errors import InvalidUsage, PyocoError, WheelSyncFailed
-from pyoco_server.wheelhouse.needed import LeftOut, Need, needed
-from pyoco_server.wheelhouse.synced import InstalledSet, Result, SyncReport, WheelSyncState, report_to_plain
+from pyoco_server.ports import Clock, WheelStore
 from pyoco_server.worker.installer import own_packages
 from pyoco_server.worker.runner_pool import RunnerPool
 from pyoco_server.worker.wheel_install import Prepared, WheelInstall

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyoco_server.application.ports import EventLog, Job
-from pyoco_server.application.workflow import Workflow, is_the_text_of, workflow_text
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.flow_yaml.callables import patterns_of
+from pyoco_server.domain.flow_yaml.document import read_flow_file
 from pyoco_server.errors import InvalidJob, InvalidRequest, WorkflowTooLarge
-from pyoco_server.execution.state import Execution
-from pyoco_server.flowfile.callables import patterns_of
-from pyoco_server.flowfile.document import read_flow_file
+from pyoco_server.ports import EventLog, Job
+from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text
 
 
 def foreign_workflow(job: Job, config: NatsBackendConfig) -> Workflow:

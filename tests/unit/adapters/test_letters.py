@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.adapters.payloads import LONGEST_TEXT, decode_letter, encode_letter
-from pyoco_server.application.ports import DeadLetter
+from pyoco_server.ports import DeadLetter
+from pyoco_server.stores.job_codec import LONGEST_TEXT, decode_letter, encode_letter
 
 LETTER = DeadLetter(timestamp=1.5, reason="max_deliver", run_id="r", tag="gpu", tags=("a", "b"), num_delivered=5)
 values = st.recursive(

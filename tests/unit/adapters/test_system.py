@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from pyoco_server.adapters.system import SystemClock, SystemIds
-from pyoco_server.execution.ids import parse_run_id
+from pyoco_server.domain.ids import parse_run_id
 
 
 def test_a_run_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from pyoco_server.adapters.token_keys import MAX_FILE_BYTES, TokenKeys, read_jwks, read_pem
+from pyoco_server.adapters.jwt.keys import MAX_FILE_BYTES, TokenKeys, read_jwks, read_pem
 from pyoco_server.errors import InvalidToken, InvalidUsage
 from support.callers import EC_KEY, OTHER_RSA_KEY, RSA_KEY, jwk_of, jwks_of, pem_of
 from support.clocks import ManualClock
@@ -53,7 +53,23 @@ def test_the_algorithm_belongs_to_the_key() -> None:
         7,
         None,
     ],
-    ids=lambda plain: str(plain)[:60],
+    ids=[
+        "symmetric",
+        "use",
+        "key_ops",
+        "bad key_ops",
+        "alg of another size",
+        "symmetric alg",
+        "alg of another kind",
+        "weak",
+        "curve",
+        "no e",
+        "bad n and e",
+        "no kty",
+        "no kid",
+        "number",
+        "null",
+    ],
 )
 def test_a_key_that_cannot_be_used_is_left_out(left_out: Any) -> None:
     assert list(read_jwks(jwks(left_out, jwk_of(EC_KEY, "good")))) == ["good"]

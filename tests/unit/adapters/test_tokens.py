@@ -14,8 +14,8 @@ import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pyoco_server.adapters.token_keys import TokenKeys, read_jwks, read_pem
-from pyoco_server.adapters.tokens import MAX_TOKEN_CHARS, Tokens
+from pyoco_server.adapters.jwt.keys import TokenKeys, read_jwks, read_pem
+from pyoco_server.adapters.jwt.verifier import MAX_TOKEN_CHARS, TokenVerifier
 from pyoco_server.errors import InvalidToken
 from support.callers import (
     EC_KEY,
@@ -41,17 +41,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def by_jwks(tmp_path: Path, clock: ManualClock) -> Tokens:
+def by_jwks(tmp_path: Path, clock: ManualClock) -> TokenVerifier:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks_of(rsa=RSA_KEY, ec=EC_KEY))
-    return Tokens(TokenKeys(file, read_jwks, clock), RULES, clock, most=3)
+    return TokenVerifier(TokenKeys(file, read_jwks, clock), RULES, clock, most=3)
 
 
 @pytest.fixture
-def by_pem(tmp_path: Path, clock: ManualClock) -> Tokens:
+def by_pem(tmp_path: Path, clock: ManualClock) -> TokenVerifier:
     file = tmp_path / "key.pem"
     file.write_bytes(pem_of(RSA_KEY))
-    return Tokens(TokenKeys(file, read_pem, clock), RULES, clock)
+    return TokenVerifier(TokenKeys(file, read_pem, clock), RULES, clock)
 
 
 def signed_by_hand(header: dict[str, Any], claims: object, sign: Callable[[bytes], bytes]) -> str:
@@ -65,13 +65,13 @@ def hmac_with(secret: bytes) -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.parametrize(("key", "kid"), [(RSA_KEY, "rsa"), (EC_KEY, "ec")])
-def test_a_token_of_the_issuer_is_believed(by_jwks: Tokens, key: PrivateKey, kid: str) -> None:
+def test_a_token_of_the_issuer_is_believed(by_jwks: TokenVerifier, key: PrivateKey, kid: str) -> None:
     caller = by_jwks.caller_of(token_of(CLAIMS, key, headers={"kid": kid}))
 
     assert (caller.name, caller.tenant_id) == ("ann", "team-a")
 
 
-def test_with_a_single_key_a_token_need_not_name_it(by_pem: Tokens) -> None:
+def test_with_a_single_key_a_token_need_not_name_it(by_pem: TokenVerifier) -> None:
     assert by_pem.caller_of(token_of(CLAIMS)).name == "ann"
     assert by_pem.caller_of(token_of(CLAIMS, headers={"kid": "whatever"})).name == "ann"
     assert by_pem.caller_of(token_of(CLAIMS, headers={"typ": "at+jwt"})).name == "ann"
@@ -117,7 +117,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("how", FORGED)
-def test_a_forged_token_is_refused_and_not_repeated(by_jwks: Tokens, how: str) -> None:
+def test_a_forged_token_is_refused_and_not_repeated(by_jwks: TokenVerifier, how: str) -> None:
     token = FORGED[how]
 
     with pytest.raises(InvalidToken) as refused:
@@ -128,7 +128,7 @@ def test_a_forged_token_is_refused_and_not_repeated(by_jwks: Tokens, how: str) -
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_a_token_that_was_changed_anywhere_is_refused(by_jwks: Tokens, part: int) -> None:
+def test_a_token_that_was_changed_anywhere_is_refused(by_jwks: TokenVerifier, part: int) -> None:
     parts = token_of(CLAIMS, headers={"kid": "rsa"}).split(".")
     middle = len(parts[part]) // 2
     other = "A" if parts[part][middle] != "A" else "B"
@@ -138,14 +138,14 @@ def test_a_token_that_was_changed_anywhere_is_refused(by_jwks: Tokens, part: int
         by_jwks.caller_of(".".join(parts))
 
 
-def test_a_small_curve_or_another_one_is_no_way_in(by_jwks: Tokens) -> None:
+def test_a_small_curve_or_another_one_is_no_way_in(by_jwks: TokenVerifier) -> None:
     token = jwt.encode(CLAIMS, ec.generate_private_key(ec.SECP384R1()), algorithm="ES384", headers={"kid": "ec"})
 
     with pytest.raises(InvalidToken):
         by_jwks.caller_of(token)
 
 
-def test_a_token_that_was_remembered_still_expires(by_pem: Tokens, clock: ManualClock) -> None:
+def test_a_token_that_was_remembered_still_expires(by_pem: TokenVerifier, clock: ManualClock) -> None:
     token = token_of(claims_at(NOW, exp=NOW + 60))
     by_pem.caller_of(token)
     clock.pass_time(89)
@@ -157,7 +157,7 @@ def test_a_token_that_was_remembered_still_expires(by_pem: Tokens, clock: Manual
         by_pem.caller_of(token)
 
 
-def test_only_so_many_are_remembered_and_the_longest_unused_is_forgotten_first(by_jwks: Tokens) -> None:
+def test_only_so_many_are_remembered_and_the_longest_unused_is_forgotten_first(by_jwks: TokenVerifier) -> None:
     tokens = [token_of(claims_at(NOW, sub=name), headers={"kid": "rsa"}) for name in "abcd"]
     for token in tokens[:3]:
         by_jwks.caller_of(token)
@@ -175,7 +175,7 @@ def test_a_token_whose_key_was_taken_away_is_refused_although_it_was_remembered(
 ) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks_of(old=RSA_KEY))
-    tokens = Tokens(TokenKeys(file, read_jwks, clock), RULES, clock)
+    tokens = TokenVerifier(TokenKeys(file, read_jwks, clock), RULES, clock)
     old, new = token_of(CLAIMS, headers={"kid": "old"}), token_of(CLAIMS, OTHER_RSA_KEY, headers={"kid": "new"})
     tokens.caller_of(old)
     file.write_bytes(jwks_of(new=OTHER_RSA_KEY, ec=EC_KEY))

@@ -9,9 +9,9 @@ from chaos.evidence import Evidence, Shown
 from chaos.invariants import INVARIANTS, violations
 from chaos.journal import Journal, Watched
 
-from pyoco_server.execution.commands import FailExecution
-from pyoco_server.execution.events import ExecutionCompleted, StoredCommit
-from pyoco_server.execution.state import Failure, StopHow, TimeoutReceipt
+from pyoco_server.domain.execution.commands import FailExecution
+from pyoco_server.domain.execution.events import ExecutionCompleted, StoredCommit
+from pyoco_server.domain.execution.state import Failure, StopHow, TimeoutReceipt
 from support.histories import (
     CANCEL,
     CREATE,

@@ -12,7 +12,8 @@ from chaos.invariants import violations
 from chaos.journal import Journal, Told
 from chaos.replay import complaints
 
-from pyoco_server.execution.commands import (
+from pyoco_server.domain.execution.codec import event_id, type_name
+from pyoco_server.domain.execution.commands import (
     CancelExecution,
     Command,
     CreateExecution,
@@ -26,11 +27,10 @@ from pyoco_server.execution.commands import (
     StopNode,
     SucceedNode,
 )
-from pyoco_server.execution.events import NodeSucceeded, NodeWaiting
-from pyoco_server.execution.graph import Graph, GraphNode
-from pyoco_server.execution.ids import NodeId, WorkerId
-from pyoco_server.execution.state import Failure, Request, Work
-from pyoco_server.execution.wire import event_id, type_name
+from pyoco_server.domain.execution.events import NodeSucceeded, NodeWaiting
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.execution.state import Failure, Request, Work
+from pyoco_server.domain.ids import NodeId, WorkerId
 from support.histories import RUN, Log, evidence_of, play, snapshot_of, stored
 
 A, ASK = NodeId("a"), NodeId("ask")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from chaos.replay import complaints
 
-from pyoco_server.execution.commands import AddTag, ConfirmCanceled, FailExecution
-from pyoco_server.execution.events import ExecutionCanceled, ExecutionCompleted, ExecutionStarted
-from pyoco_server.execution.state import Failure, StopHow
+from pyoco_server.domain.execution.commands import AddTag, ConfirmCanceled, FailExecution
+from pyoco_server.domain.execution.events import ExecutionCanceled, ExecutionCompleted, ExecutionStarted
+from pyoco_server.domain.execution.state import Failure, StopHow
 from support.histories import CANCEL, CREATE, RUN, finish, play, start, stopped, stored
 
 

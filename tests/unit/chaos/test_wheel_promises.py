@@ -14,7 +14,7 @@ from chaos.journal import Change, Happened, Journal
 from chaos.wheelwright import make
 from chaos.witness import Line
 
-from pyoco_server.execution.state import WheelUsed
+from pyoco_server.domain.execution.state import WheelUsed
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start
 
 TAGS = ("default", "wheels")

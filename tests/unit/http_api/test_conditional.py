@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.conditional import MAX_LIST_CHARS, is_expected, is_known, may_be_partial, strong_tag
+from pyoco_server.http_api.protocol.conditional import MAX_LIST_CHARS, is_expected, is_known, may_be_partial, strong_tag
 
 opaque = st.text(st.sampled_from("ab,* W/!~\x80ÿ".replace(" ", "")), max_size=4)
 tags = st.builds(lambda weak, text: f'{"W/" if weak else ""}"{text}"', st.booleans(), opaque)

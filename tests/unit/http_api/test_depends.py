@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -13,7 +12,9 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.depends import MOST_GIVEN
+from pyoco_server.http_api.dependencies import MOST_GIVEN
+
+JOB_ID = "018f0000-0000-7000-8000-000000000000"
 
 
 def below(dependant: Dependant) -> Iterator[Dependant]:
@@ -36,7 +37,7 @@ def test_no_dependency_of_a_route_is_sent_to_a_thread() -> None:
     assert plain == set()
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/tags", "/runs", f"/jobs/{uuid4()}/logs", f"/jobs/{uuid4()}/logs/stream"])
+@pytest.mark.parametrize("path", ["/jobs", "/tags", "/runs", f"/jobs/{JOB_ID}/logs", f"/jobs/{JOB_ID}/logs/stream"])
 async def test_a_query_of_very_many_names_is_refused_before_anybody_compares_them(path: str) -> None:
     transport = httpx.ASGITransport(create_app(NatsBackendConfig()))
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi.routing import APIRoute
 
-from pyoco_server.access.scopes import in_words
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import in_words
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.guard import decision_of
+from pyoco_server.http_api.middleware.authentication import decision_of
 
 
 def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:

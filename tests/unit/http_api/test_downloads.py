@@ -9,8 +9,8 @@ import pytest
 from starlette.types import Message
 
 from pyoco_server.errors import WheelCorrupt, WheelNotFound
-from pyoco_server.http_api import downloads
-from pyoco_server.http_api.downloads import Download
+from pyoco_server.http_api.responses import downloads
+from pyoco_server.http_api.responses.downloads import Download
 
 
 class Reader:

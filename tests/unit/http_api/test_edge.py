@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.edge import BodyLimit, HiddenTicket, OwnPagesOnly, RequestId
+from pyoco_server.http_api.middleware.requests import BodyLimit, HiddenTicket, RequestId, SameOriginOnly
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -185,7 +185,7 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_fast_one_is_not(
 
 @pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
 async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> None:
-    started, body = await call(OwnPagesOnly(read_all), headers=[(b"sec-fetch-site", site)], chunks=(b"12345",))
+    started, body = await call(SameOriginOnly(read_all), headers=[(b"sec-fetch-site", site)], chunks=(b"12345",))
 
     assert started["status"] == 403
     assert b"ERR-PYOCO-0035" in body["body"]
@@ -197,7 +197,7 @@ async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> No
 async def test_nor_may_it_where_browsers_tell_its_origin_only(page: bytes) -> None:
     headers = [(b"host", b"gateway:8000"), (b"origin", page)]
 
-    started, _ = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
+    started, _ = await call(SameOriginOnly(read_all), headers=headers, chunks=(b"12345",))
 
     assert started["status"] == 403
 
@@ -215,7 +215,7 @@ async def test_nor_may_it_where_browsers_tell_its_origin_only(page: bytes) -> No
     ],
 )
 async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
-    started, body = await call(OwnPagesOnly(read_all), headers=headers, chunks=(b"12345",))
+    started, body = await call(SameOriginOnly(read_all), headers=headers, chunks=(b"12345",))
 
     assert (started["status"], body["body"]) == (200, b"5")
 
@@ -265,14 +265,14 @@ async def test_a_page_of_another_site_may_not_even_listen_on_a_websocket(page: b
     # Whatever else it says: browsers always tell the origin of a page that opens one.
     headers = [(b"host", b"gateway:8000"), (b"origin", page), (b"sec-fetch-site", b"same-origin")]
 
-    scope = await connected(OwnPagesOnly, headers=headers)
+    scope = await connected(SameOriginOnly, headers=headers)
 
     assert scope["sent"] == [{"type": "websocket.close", "code": 1008}]
 
 
 @pytest.mark.parametrize("headers", [[], [(b"host", b"Gateway:8000"), (b"origin", b"https://gateway:8000")]])
 async def test_programs_and_our_own_pages_may_open_one(headers: Headers) -> None:
-    scope = await connected(OwnPagesOnly, headers=headers)
+    scope = await connected(SameOriginOnly, headers=headers)
 
     assert [message["type"] for message in scope["sent"]] == ["websocket.accept"]
 

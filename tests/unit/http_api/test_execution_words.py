@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pyoco_server.domain.execution.rejection import RejectionReason
 from pyoco_server.errors import CommandRejected, PyocoError, RunNotFound, SnapshotTooLarge
-from pyoco_server.execution.refusal import Why
-from pyoco_server.http_api.execution_words import GUARD_HINTS
-from pyoco_server.http_api.problems import execution_body
+from pyoco_server.http_api.responses.error_hints import GUARD_HINTS
+from pyoco_server.http_api.responses.problems import execution_body
 
 
 def told(error: PyocoError, language: str = "en") -> tuple[str, str]:
@@ -16,7 +16,7 @@ def told(error: PyocoError, language: str = "en") -> tuple[str, str]:
 
 
 def test_hints_belong_to_guards_that_there_are() -> None:
-    assert set(GUARD_HINTS) <= set(Why.__members__)
+    assert set(GUARD_HINTS) <= set(RejectionReason.__members__)
 
 
 @pytest.mark.parametrize("guard", sorted(GUARD_HINTS))
@@ -31,7 +31,7 @@ def test_a_guard_says_what_to_do_next_in_the_language_that_was_asked_for(guard: 
 
 
 def test_other_errors_have_the_hint_of_the_catalogue() -> None:
-    for error in (CommandRejected("no", guard=Why.TOO_MANY_TAGS.name), SnapshotTooLarge()):
+    for error in (CommandRejected("no", guard=RejectionReason.TOO_MANY_TAGS.name), SnapshotTooLarge()):
         assert told(error) == (error.detail, error.hint)
         assert told(error, "ja") == (error.detail, error.hint_ja)
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyoco_server.application.figures import Figures, FleetFigures, ProcessFigures, RunFigures
-from pyoco_server.execution.snapshot import RUN_STATUSES
-from pyoco_server.http_api.exposition import METRICS, OTHER_TAGS, exposition
-from pyoco_server.http_api.timing import HttpTimes
-from pyoco_server.readmodel.steps import StepKind
-from pyoco_server.readmodel.tallies import Tallies, Tally, Waiting, bucket_of, gathered
+from pyoco_server.domain.execution.snapshot import RUN_STATUSES
+from pyoco_server.domain.queries.histograms import HistogramDelta, Tallies, Waiting, bucket_of, gathered
+from pyoco_server.domain.queries.steps import StepKind
+from pyoco_server.http_api.api.metrics_exposition import METRICS, OTHER_TAGS, exposition
+from pyoco_server.http_api.middleware.timing import HttpTimes
+from pyoco_server.services.projections.metrics import FleetMetrics, Metrics, ProcessMetrics, RunMetrics
 
-PROCESS = ProcessFigures(
+PROCESS = ProcessMetrics(
     nats_connected=True,
     append_conflicts=3,
     index_caught_up=True,
@@ -33,10 +33,10 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def figures(
     *, waiting: tuple[Waiting, ...] = (), tallies: Tallies | None = None, confined: bool = False, **counts: int
-) -> Figures:
-    runs = RunFigures(counts=counts, waiting=waiting, tallies=tallies or {}, taken_at=1000.0)
-    fleet = FleetFigures(workers_alive=2, dead_letters=0)
-    return Figures(runs=runs, fleet=fleet, process=None if confined else PROCESS)
+) -> Metrics:
+    runs = RunMetrics(counts=counts, waiting=waiting, tallies=tallies or {}, taken_at=1000.0)
+    fleet = FleetMetrics(workers_alive=2, dead_letters=0)
+    return Metrics(runs=runs, fleet=fleet, process=None if confined else PROCESS)
 
 
 def samples(text: bytes) -> Samples:
@@ -91,7 +91,9 @@ def test_a_histogram_adds_up_and_ends_with_everything() -> None:
 
 
 def test_counters_of_runs_come_from_the_tallies() -> None:
-    tallies = gathered([(Tally.SUBMITTED.value, "", 0, 7, 0.0), (Tally.FINISHED.value, "FAILED", 0, 2, 0.0)])
+    tallies = gathered(
+        [(HistogramDelta.SUBMITTED.value, "", 0, 7, 0.0), (HistogramDelta.FINISHED.value, "FAILED", 0, 2, 0.0)]
+    )
 
     found = samples(exposition(figures(tallies=tallies), HttpTimes()))
 

@@ -10,12 +10,13 @@ from fastapi import FastAPI
 from starlette.routing import Mount, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
-from pyoco_server.access.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken
-from pyoco_server.http_api import create_app, guard
-from pyoco_server.http_api.dialects.runs import routes as runs
-from pyoco_server.http_api.refusals import MOST_LINES, WINDOW_SEC, RefusalLog
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.api.runs import routes as runs
+from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.rejection_log import MOST_LINES, WINDOW_SEC, RefusalLog
 from support.clocks import ManualClock
 
 OFF, KEYS = NatsBackendConfig(), NatsBackendConfig(http_auth_mode="api_key")
@@ -26,7 +27,7 @@ def test_every_route_of_the_app_has_a_decision() -> None:
     for config in (OFF, KEYS):
         app = create_app(config)
 
-        decided = {route.path: guard.decision_of(route) for route in app.router.routes}  # type: ignore[attr-defined]
+        decided = {route.path: authentication.decision_of(route) for route in app.router.routes}  # type: ignore[attr-defined]
 
         assert [path for path, scopes in decided.items() if scopes is None] == ["/health"]
         # Pages without a scope are for everybody who is known.
@@ -38,15 +39,17 @@ def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:
     app = create_app(KEYS)
 
     for route in app.router.routes:
-        is_guarded = isinstance(getattr(route, "app", None), guard.Guard)
-        assert is_guarded == (guard.decision_of(route) is not None)
+        is_guarded = isinstance(getattr(route, "app", None), authentication.Guard)
+        assert is_guarded == (authentication.decision_of(route) is not None)
 
 
 def test_an_app_with_access_control_leaves_the_routes_of_others_as_they_are() -> None:
     create_app(KEYS)
 
-    assert not any(isinstance(getattr(route, "app", None), guard.Guard) for route in runs.router.routes)
-    assert not any(isinstance(getattr(route, "app", None), guard.Guard) for route in create_app(OFF).router.routes)
+    assert not any(isinstance(getattr(route, "app", None), authentication.Guard) for route in runs.router.routes)
+    assert not any(
+        isinstance(getattr(route, "app", None), authentication.Guard) for route in create_app(OFF).router.routes
+    )
 
 
 @pytest.mark.parametrize("config", [OFF, KEYS])
@@ -57,21 +60,21 @@ def test_an_app_with_an_undecided_route_does_not_start(config: NatsBackendConfig
     async def forgotten() -> None: ...
 
     with pytest.raises(LookupError, match="/forgotten"):
-        guard.install(app, config)
+        authentication.install(app, config)
 
 
 def test_a_mounted_app_needs_a_decision_too(tmp_path: Path) -> None:
     files = StaticFiles(directory=tmp_path)
     mounts = {scopes: FastAPI(docs_url=None, redoc_url=None, openapi_url=None) for scopes in (None, Scope.ADMIN)}
     for scopes, app in mounts.items():
-        decide = guard.open_to_all if scopes is None else guard.needs(scopes)
+        decide = authentication.public_route if scopes is None else authentication.requires_scope(scopes)
         app.router.routes.append(Mount("/static", decide(StaticFiles(directory=tmp_path))))
-        guard.install(app, KEYS)
+        authentication.install(app, KEYS)
         (mount,) = app.router.routes
-        assert guard.decision_of(mount) == (None if scopes is None else {scopes})
+        assert authentication.decision_of(mount) == (None if scopes is None else {scopes})
 
     with pytest.raises(LookupError):
-        guard.decision_of(Mount("/static", files))
+        authentication.decision_of(Mount("/static", files))
 
 
 def test_a_websocket_needs_a_decision_too_and_has_a_guard_of_its_own() -> None:
@@ -80,20 +83,20 @@ def test_a_websocket_needs_a_decision_too_and_has_a_guard_of_its_own() -> None:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.router.routes.append(WebSocketRoute("/talk", talk))
     with pytest.raises(LookupError, match="/talk"):
-        guard.install(app, KEYS)
+        authentication.install(app, KEYS)
 
-    guard.needs(Scope.RUNS_READ)(talk)
-    guard.install(app, KEYS)
+    authentication.requires_scope(Scope.RUNS_READ)(talk)
+    authentication.install(app, KEYS)
 
     (route,) = app.router.routes
-    assert isinstance(getattr(route, "app", None), guard.SocketGuard)
+    assert isinstance(getattr(route, "app", None), authentication.SocketGuard)
 
 
 def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None:
     headers = [(b"host", b"h"), (b"x-api-key", b"k"), (b"authorization", b"bEaReR  t ")]
 
-    both = guard.Reader(BOTH)(headers)
-    keys = guard.Reader(KEYS)(headers)
+    both = authentication.Reader(BOTH)(headers)
+    keys = authentication.Reader(KEYS)(headers)
 
     assert (both.api_key, both.token) == ("k", "t")
     assert (keys.api_key, keys.token) == ("k", None)
@@ -101,24 +104,24 @@ def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None
 
 def test_other_words_than_bearer_and_empty_headers_are_nothing() -> None:
     for value in (b"Basic dTpw", b"Bearer", b"Bearertoken", b""):
-        shown = guard.Reader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
+        shown = authentication.Reader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
 
         assert (shown.api_key, shown.token) == (None, None)
 
 
 def test_two_of_the_same_are_refused() -> None:
     with pytest.raises(InvalidApiKey):
-        guard.Reader(KEYS)([(b"x-api-key", b"k"), (b"x-api-key", b"k")])
+        authentication.Reader(KEYS)([(b"x-api-key", b"k"), (b"x-api-key", b"k")])
     with pytest.raises(InvalidToken):
-        guard.Reader(BOTH)([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")])
+        authentication.Reader(BOTH)([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")])
 
 
 def test_the_header_of_the_key_may_have_another_name() -> None:
     config = NatsBackendConfig(http_auth_mode="api_key", http_api_key_header="X-Team-Key")
 
-    assert guard.Reader(config)([(b"x-team-key", b"k"), (b"x-api-key", b"other")]).api_key == "k"
-    assert "X-Team-Key" in guard.challenge(config)
-    assert guard.challenge(BOTH).endswith('Bearer realm="pyoco-server"')
+    assert authentication.Reader(config)([(b"x-team-key", b"k"), (b"x-api-key", b"other")]).api_key == "k"
+    assert "X-Team-Key" in authentication.challenge(config)
+    assert authentication.challenge(BOTH).endswith('Bearer realm="pyoco-server"')
 
 
 def test_a_flood_of_refusals_leaves_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.access.api_keys import Pepper
-from pyoco_server.adapters.memory.key_store import MemoryKeyStore
-from pyoco_server.application.door import Credentials, Door
-from pyoco_server.application.keyring import Keyring
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidToken
-from pyoco_server.http_api.guard import Guard, Reader
-from pyoco_server.http_api.refusals import RefusalLog
+from pyoco_server.http_api.middleware.authentication import Guard, Reader
+from pyoco_server.http_api.middleware.rejection_log import RefusalLog
+from pyoco_server.services.auth.api_key_cache import ApiKeyCache
+from pyoco_server.services.auth.authenticator import Authenticator, Credentials
+from pyoco_server.testing.key_store import MemoryKeyStore
 from support.callers import KEY, KEY_ID, key_record
 from support.clocks import ManualClock
 
@@ -27,11 +27,11 @@ CONFIG = NatsBackendConfig(http_auth_mode="api_key")
 class Request:
     """A request as an ASGI server hands it over: a body of two parts, then silence until the reader hangs up."""
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: ApiKeyCache) -> None:
         self._messages = [{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request"}]
         self.hung_up = asyncio.Event()
         self.silent = asyncio.Event()
-        app = SimpleNamespace(state=SimpleNamespace(gateway=SimpleNamespace(door=Door(keyring=keyring))))
+        app = SimpleNamespace(state=SimpleNamespace(gateway=SimpleNamespace(door=Authenticator(keyring=keyring))))
         self.scope = {"type": "http", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
 
     async def receive(self) -> Any:
@@ -50,7 +50,7 @@ def store() -> MemoryKeyStore:
 @pytest_asyncio.fixture
 async def request_(store: MemoryKeyStore) -> AsyncIterator[Request]:
     await store.create(key_record())
-    keyring = Keyring(store, ManualClock(), Pepper(""))
+    keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
     task = asyncio.create_task(keyring.run())
     yield Request(keyring)
     task.cancel()
@@ -110,7 +110,7 @@ async def test_a_stream_whose_token_expires_ends() -> None:
         if looks > 2:
             raise InvalidToken("the token has expired")
 
-    refusal = await Door(read_token=read).until_out(Credentials(token="t"), again_sec=0.001)
+    refusal = await Authenticator(read_token=read).until_out(Credentials(token="t"), again_sec=0.001)
 
     assert isinstance(refusal, InvalidToken)
     assert looks == 3

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.access.caller import ANYONE
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import ANYONE
+from pyoco_server.domain.execution.commands import CreateExecution
+from pyoco_server.domain.execution.decide import decide_and_fold
+from pyoco_server.domain.execution.snapshot import RUN_STATUSES, to_snapshot
+from pyoco_server.domain.execution.state import Request, empty_execution
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.execution.commands import CreateExecution
-from pyoco_server.execution.decide import decide_and_fold
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import RUN_STATUSES, to_snapshot
-from pyoco_server.execution.state import Request, nothing
-from pyoco_server.http_api.dialects.jobs import translate
-from pyoco_server.http_api.dialects.jobs.schemas import Job, JobStatus
-from pyoco_server.readmodel.query import SnapshotSeen
-from pyoco_server.readmodel.rows import RunRow
+from pyoco_server.http_api.api.jobs import translate
+from pyoco_server.http_api.api.jobs.schemas import Job, JobStatus
 
 CONFIG = NatsBackendConfig(default_tag="somewhere", jobs_default_flow="analyse")
 JOB_ID = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
@@ -171,7 +171,7 @@ def test_what_there_is_to_say_beyond_that_is_said_when_there_is() -> None:
 
 def test_the_summary_in_a_list_shows_the_same_job_without_its_parameters() -> None:
     create = CreateExecution(at=5.0, request=Request(flow_name="main", tag="gpu", input={"a": 1}), labels=("x",))
-    snapshot = to_snapshot(decide_and_fold(nothing(JOB_ID), create)[1])
+    snapshot = to_snapshot(decide_and_fold(empty_execution(JOB_ID), create)[1])
     row = RunRow.of(SnapshotSeen(run_id=JOB_ID, sequence=1, plain=orjson.loads(orjson.dumps(snapshot))))
 
     listed = translate.job_out(orjson.loads(row.summary), parameters=False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.json_body import MAX_DEPTH, parse
+from pyoco_server.http_api.protocol.json_body import MAX_DEPTH, parse
 
 WORDS = st.text(alphabet='aZ0"\\/\n\x00é夜😀', max_size=6)
 VALUES = st.recursive(

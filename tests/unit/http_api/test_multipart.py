@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from pyoco_server.errors import InvalidRequest, PyocoError, WorkflowTooLarge
-from pyoco_server.http_api.multipart import Limit, declared_bytes, read_form
+from pyoco_server.http_api.protocol.multipart import Limit, declared_bytes, read_form
 
 LIMITS: Mapping[str, Limit] = {
     "workflow": Limit(100, WorkflowTooLarge),

@@ -11,9 +11,9 @@ import pytest
 from fastapi import FastAPI, HTTPException, Query, Request
 from starlette.types import Message
 
-from pyoco_server.errors import Kind, NatsUnavailable, PyocoError, RunNotFound, catalogue
-from pyoco_server.http_api import problems
-from pyoco_server.http_api.edge import RequestId
+from pyoco_server.errors import BrokerUnavailable, Kind, PyocoError, RunNotFound, catalogue
+from pyoco_server.http_api.middleware.requests import RequestId
+from pyoco_server.http_api.responses import problems
 
 SECRET = "postgres://user:secret@host"
 
@@ -33,7 +33,7 @@ def make_app() -> FastAPI:
 
     @app.get("/away")
     async def away() -> None:
-        raise NatsUnavailable
+        raise BrokerUnavailable
 
     @app.get("/broken")
     async def broken() -> None:

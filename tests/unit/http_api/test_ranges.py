@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import RangeNotSatisfiable
-from pyoco_server.http_api.ranges import MAX_CHARS, Span, chosen, is_asked
+from pyoco_server.http_api.protocol.ranges import MAX_CHARS, Span, chosen, is_asked
 
 sizes = st.integers(0, 12)
 numbers = st.integers(0, 15)

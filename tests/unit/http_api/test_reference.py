@@ -6,7 +6,7 @@ import re
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.reference import page
+from pyoco_server.http_api.openapi.docs_page import page
 
 DOCUMENT = create_app(NatsBackendConfig()).openapi()
 

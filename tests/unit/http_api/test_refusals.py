@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pyoco_server.http_api.refusals import MOST_LINES, WINDOW_SEC, FewWarnings
-from pyoco_server.http_api.wire import BoundedHttp
+from pyoco_server.http_api.middleware.rejection_log import MOST_LINES, WINDOW_SEC, FewWarnings
+from pyoco_server.http_api.protocol.http_limits import BoundedHttp
 from support.clocks import ManualClock
 
 

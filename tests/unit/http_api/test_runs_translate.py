@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from pyoco_server.access.caller import ANYONE
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import ANYONE
+from pyoco_server.domain.execution.snapshot import to_snapshot
+from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC, Execution, Request
+from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import to_snapshot
-from pyoco_server.execution.state import MAX_TIMEOUT_SEC, Execution, Request
-from pyoco_server.http_api.dialects.runs import translate
+from pyoco_server.http_api.api.runs import translate
 
 CONFIG = NatsBackendConfig(default_tag="somewhere")
 RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), created_at=1.0, updated_at=2.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.errors import InvalidRequest, UploadNotKept
-from pyoco_server.http_api import spool
-from pyoco_server.http_api.spool import Spool
+from pyoco_server.http_api.protocol import spool
+from pyoco_server.http_api.protocol.spool import Spool
 
 
 async def anything_goes(_name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.http_api import sse
+from pyoco_server.http_api.responses import sse
 
 Message = MutableMapping[str, Any]
 SCOPE: Message = {"type": "http"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from pyoco_server.http_api.stopping import called_when_stopping
+from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 
 
 class Server(uvicorn.Server):
@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 async def test_a_signal_is_told_to_us_and_to_uvicorn(server: Server) -> None:
     stopping = asyncio.Event()
 
-    with called_when_stopping(stopping.set):
+    with on_shutdown_signal(stopping.set):
         signal.raise_signal(signal.SIGTERM)
         async with asyncio.timeout(10):
             await stopping.wait()
@@ -49,12 +49,12 @@ async def test_a_signal_is_told_to_us_and_to_uvicorn(server: Server) -> None:
 async def test_a_handler_of_somebody_else_stays_as_it_is(server: Server) -> None:
     theirs = signal.getsignal(signal.SIGINT)
 
-    with called_when_stopping(lambda: None):
+    with on_shutdown_signal(lambda: None):
         assert signal.getsignal(signal.SIGINT) is theirs
 
 
 async def test_a_handler_that_was_not_set_from_python_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda number: None)
 
-    with called_when_stopping(lambda: None):
+    with on_shutdown_signal(lambda: None):
         pass

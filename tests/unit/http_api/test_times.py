@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.times import FIRST, LAST, moment, rfc3339
+from pyoco_server.http_api.protocol.times import FIRST, LAST, moment, rfc3339
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
-from pyoco_server.http_api.timing import BOUNDS, NO_ROUTE, OTHER_METHOD, HttpTimes, Timing
+from pyoco_server.http_api.middleware.timing import BOUNDS, NO_ROUTE, OTHER_METHOD, HttpTimes, Timing
 
 
 class Stopwatch:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.problems import STATUS, execution_body, job_body, run_body
+from pyoco_server.http_api.responses.problems import STATUS, execution_body, job_body, run_body
 from pyoco_server.http_client import answers, calls, errors
 from pyoco_server.http_client.retry import Trouble
 

@@ -10,12 +10,12 @@ import pytest
 from simulation import bare
 from simulation.bare import NOT_ONCE, OVERTAKEN, play_bare
 
-from pyoco_server.application.handle import commit
-from pyoco_server.application.stores import Origin
-from pyoco_server.execution import decide, decide_nodes
-from pyoco_server.execution.graph import Graph
-from pyoco_server.execution.refusal import Refused, finished
-from pyoco_server.execution.state import Execution
+from pyoco_server.domain.execution import decide, decide_nodes
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.rejection import Rejection, finished
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.services.context import CommandContext
+from pyoco_server.services.executions.command_handler import commit
 
 MOST_SEEDS = 1_000
 
@@ -23,7 +23,7 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 
 def nothing_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def anew(stores: Any, known: Execution, command: Any, origin: Origin) -> Any:
+    async def anew(stores: Any, known: Execution, command: Any, origin: CommandContext) -> Any:
         return await commit(stores, known, command, replace(origin, resumed=False, hold=None))
 
     monkeypatch.setattr(bare, "commit", anew)
@@ -43,7 +43,7 @@ def joins_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cancel_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_the_end_counts(execution: Execution, command: object) -> Refused | None:
+    def only_the_end_counts(execution: Execution, command: object) -> Rejection | None:
         return finished(execution) if execution.status.is_terminal else None
 
     monkeypatch.setattr(decide, "no_progress", only_the_end_counts)

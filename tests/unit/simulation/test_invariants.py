@@ -12,9 +12,7 @@ from simulation.evidence import Evidence, IndexSeen
 from simulation.invariants import INVARIANTS, violations
 from simulation.requests import Request, Told
 
-from pyoco_server.application.claiming import Claim
-from pyoco_server.application.claims import Wanted
-from pyoco_server.execution.events import (
+from pyoco_server.domain.execution.events import (
     Actor,
     Commit,
     Event,
@@ -28,16 +26,18 @@ from pyoco_server.execution.events import (
     NodeSucceeded,
     StoredCommit,
 )
-from pyoco_server.execution.evolve import fold_commits
-from pyoco_server.execution.graph import Graph, GraphNode
-from pyoco_server.execution.ids import CommitId, NodeId, RunId, WorkerId
-from pyoco_server.execution.snapshot import run_status
-from pyoco_server.execution.state import Request as ExecutionRequest
-from pyoco_server.execution.state import StopHow, Work, nothing
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Request as ExecutionRequest
+from pyoco_server.domain.execution.state import StopHow, Work, empty_execution
+from pyoco_server.domain.ids import CommitId, NodeId, RunId, WorkerId
+from pyoco_server.services.claims.claim_node import Claim
+from pyoco_server.services.claims.claim_queue import ClaimFilter
 
 RUN = RunId("00000000-0000-7000-8000-000000000001")
 A, B = NodeId("a"), NodeId("b")
-CLAIM = Claim(wanted=Wanted(graph_ids=("g",), tenant_id=None), worker_id=WorkerId("w1"), lease_sec=1.0)
+CLAIM = Claim(wanted=ClaimFilter(graph_ids=("g",), tenant_id=None), worker_id=WorkerId("w1"), lease_sec=1.0)
 
 Step = tuple[str | None, str | None, str, tuple[Event, ...]]
 
@@ -104,7 +104,7 @@ def evidence(steps: Iterable[Step] = LAWFUL, told: tuple[Told, ...] = ANSWERS) -
         )
         for place, (key, actor, command, events) in enumerate(steps, start=1)
     )
-    end = fold_commits(log, nothing(RUN))
+    end = fold_commits(log, empty_execution(RUN))
     index = IndexSeen(
         gateway="gateway-1",
         claimable=frozenset(),

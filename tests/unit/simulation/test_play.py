@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from simulation.play import play, without_small_talk
 
-from pyoco_server.adapters.memory.idempotency import MemoryIdempotency
-from pyoco_server.adapters.memory.index import MemoryRunIndex
-from pyoco_server.application import cancel, caretaker, claiming, desk
-from pyoco_server.execution import decide, decide_nodes
-from pyoco_server.execution.graph import Graph
-from pyoco_server.execution.refusal import Refused, finished
-from pyoco_server.execution.state import Execution
+from pyoco_server.domain.execution import decide, decide_nodes
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.rejection import Rejection, finished
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.services.claims import claim_node
+from pyoco_server.services.executions import cancel, execution_cache
+from pyoco_server.services.maintenance import periodic
+from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.testing.index import MemoryRunIndex
 
 # Each is found by one of the first few dozen; where it takes so many, something has become blind.
 MOST_SEEDS = 400
@@ -47,7 +49,7 @@ def followers_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cancel_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_the_end_counts(execution: Execution, command: object) -> Refused | None:
+    def only_the_end_counts(execution: Execution, command: object) -> Rejection | None:
         return finished(execution) if execution.status.is_terminal else None
 
     monkeypatch.setattr(decide, "no_progress", only_the_end_counts)
@@ -58,7 +60,7 @@ def cancels_not_seen_through(monkeypatch: pytest.MonkeyPatch) -> None:
         return
 
     monkeypatch.setattr(cancel, "see_through", see_nothing_through)
-    monkeypatch.setattr(caretaker, "see_through", see_nothing_through)
+    monkeypatch.setattr(periodic, "see_through", see_nothing_through)
 
 
 def records_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +83,12 @@ def snapshots_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     async def write_nothing(*args: object) -> None:
         return
 
-    monkeypatch.setattr(desk.Desk, "_write", write_nothing)
-    monkeypatch.setattr(caretaker.Caretaker, "_mend", write_nothing)
+    monkeypatch.setattr(execution_cache.ExecutionCache, "_write", write_nothing)
+    monkeypatch.setattr(periodic.Maintenance, "_mend", write_nothing)
 
 
 def snapshots_without_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.execution.snapshot._node_state", lambda node: [0, 0])
+    monkeypatch.setattr("pyoco_server.domain.execution.snapshot._node_state", lambda node: [0, 0])
 
 
 def waits_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def a_claim_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def break_down(*args: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(claiming, "_start", break_down)
+    monkeypatch.setattr(claim_node, "_start", break_down)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.execution.state import MAX_NODES
-from pyoco_server.fleet.flows import MAX_FLOWS, AnnouncedFlow
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.fleet.flows import MAX_FLOWS, AnnouncedFlow
 from pyoco_server.worker.announce import announce, names_in
 from pyoco_server.worker.flow_shape import edges_of, names_in_order
 

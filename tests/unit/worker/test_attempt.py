@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.application.cancel import cancel
+from pyoco_server.domain.execution.commands import CancelExecution
+from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
+from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
-from pyoco_server.execution.commands import CancelExecution
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import NodeStatus, StopHow, WheelUsed
+from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
 from unit.worker.conftest import working
@@ -64,7 +64,7 @@ async def test_all_that_is_written_of_a_run_is_found_by_what_its_submit_is_found
         runner.end("failed", message="no such file")
         await world.until(run_id, "FAILED")
 
-    commits = [stored.commit for stored in await world.truth.log.read(run_id)]
+    commits = [stored.commit for stored in await world.truth.events.read(run_id)]
     assert {commit.actor.kind for commit in commits} == {"user", "worker"}
     assert {commit.correlation_id for commit in commits} == {USER.correlation_id}
     about = [record for record in caplog.records if getattr(record, "run_id", None) == run_id]
@@ -78,7 +78,7 @@ async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation
     async with working(world):
         await world.until(run_id, "CANCELLED")
 
-    last = (await world.truth.log.read(run_id))[-1].commit
+    last = (await world.truth.events.read(run_id))[-1].commit
     assert (last.actor.kind, last.correlation_id) == ("worker", USER.correlation_id)
 
 

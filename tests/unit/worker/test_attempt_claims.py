@@ -5,12 +5,12 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
-from pyoco_server.application.handle import commit
-from pyoco_server.application.ports import Job
-from pyoco_server.execution.commands import CancelExecution, Command, StartExecution
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import Status
+from pyoco_server.domain.execution.commands import CancelExecution, Command, StartExecution
+from pyoco_server.domain.execution.state import Status
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import Job
+from pyoco_server.services.executions.command_handler import commit
+from pyoco_server.testing.job_queue import MemoryJobQueue
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import THEIRS, USER, WORKER, World
@@ -197,13 +197,13 @@ async def test_a_job_of_a_foreign_producer_is_adopted(world: World) -> None:
 
 async def test_a_job_of_ours_whose_run_is_gone_is_dropped_and_not_revived(world: World) -> None:
     run_id = await world.submit()
-    await world.truth.log.purge(run_id)
+    await world.truth.events.purge(run_id)
     await world.truth.snapshots.remove(run_id)
     async with working(world) as at_work:
         await world.faults.done("delivery.ack")
         assert at_work.executor.runs == 0
 
-    assert await world.truth.log.read(run_id) == []
+    assert await world.truth.events.read(run_id) == []
 
 
 @pytest.mark.parametrize("payload", [b"\xff", b"[]", b'{"flow_name": "etl"}'])

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyoco.schemas.config import PyocoConfig
 
-from pyoco_server.flowfile.document import read_flow_file
+from pyoco_server.domain.flow_yaml.document import read_flow_file
 from pyoco_server.trace import NodeSucceeded, Step
 from pyoco_server.worker.file_flow import config_of
 from pyoco_server.worker.flow_run import CancelSwitch, run_job
 from pyoco_server.worker.resolver import no_flows
 from pyoco_server.worker.steps import Ended, RunJob
-from unit.flowfile.test_document import WHOLE
+from unit.domain.flow_yaml.test_document import WHOLE
 
 TASKS = """\
 from pyoco import task

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.application.ports import Job
+from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
+from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidJob
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC
+from pyoco_server.ports import Job
 from pyoco_server.worker.intake import MAX_CORRELATION_ID_CHARS, parse_job
 
 RUN_ID = "0190a5b2-7c4e-7abc-8def-0123456789ab"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.runlog.lines import LogLine, size_of
+from pyoco_server.domain.run_logs.lines import LogLine, size_of
 from pyoco_server.worker.log_buffer import LogBuffer
 
 PLENTY = 1_000_000

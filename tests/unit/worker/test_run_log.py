@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.adapters.system import SystemClock
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import LogLine, chunk_of
 from pyoco_server.errors import RequestTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog.lines import LogLine, chunk_of
 from pyoco_server.worker import run_log
 from pyoco_server.worker.output_lines import FIRST_TASK
 from support.runners import began, declared, succeeded
@@ -22,7 +22,7 @@ async def stored(world: World, run_id: RunId) -> list[tuple[int, LogLine]]:
     """Every stored line with its attempt; numbers and offsets must be without gaps."""
     found: list[tuple[int, LogLine]] = []
     line, byte, after = 1, 0, 0
-    while (one := await world.truth.logs.next(run_id, after=after)) is not None:
+    while (one := await world.truth.run_logs.next(run_id, after=after)) is not None:
         assert (one.chunk.first_line, one.chunk.first_byte, one.chunk.previous) == (line, byte, after)
         line, byte, after = one.chunk.next_line, one.chunk.next_byte, one.sequence
         found += [(one.chunk.attempt, each) for each in one.chunk.lines]
@@ -142,7 +142,7 @@ async def test_a_later_attempt_writes_behind_its_forerunner(world: World) -> Non
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
-    await world.truth.logs.append(run_id, first, after=0)
+    await world.truth.run_logs.append(run_id, first, after=0)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.write("second")
@@ -158,7 +158,7 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         await world.faults.done("logs.append")
-        zombie = run_log.RunLog(world.truth.logs, run_id, 1, 10_000, asyncio.ensure_future)
+        zombie = run_log.RunLog(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
         zombie.hear([LogLine(1.0, None, "stdout", "INFO", "of a zombie")])
         await zombie.settle()
         zombie.hear([LogLine(1.0, None, "stdout", "INFO", "once more")])
@@ -173,7 +173,7 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
 async def test_a_forerunner_that_was_faster_is_written_behind(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    forerunner = run_log.RunLog(world.truth.logs, run_id, 1, 10_000, asyncio.ensure_future)
+    forerunner = run_log.RunLog(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
 
     async def meanwhile() -> None:
         forerunner.hear([LogLine(1.0, None, "stdout", "INFO", "just in time")])
@@ -220,7 +220,9 @@ async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.01)
     monkeypatch.setattr(run_log, "GIVE_UP_AFTER_SEC", 0.0)
     run_id, writing = await world.submit(), []
-    log = run_log.RunLog(world.stores.logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work)))
+    log = run_log.RunLog(
+        world.stores.run_logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work))
+    )
     world.faults.away = True
 
     log.hear([LogLine(1.0, None, "stdout", "INFO", "never")])
@@ -258,7 +260,7 @@ async def test_retention_takes_the_log_with_the_run() -> None:
     run_id = await world.submit()
     await world.start(run_id)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
-    await world.truth.logs.append(run_id, first, after=0)
+    await world.truth.run_logs.append(run_id, first, after=0)
     await world.complete(run_id)
     world.clock.pass_time(61.0)
     await world.catch_up()
@@ -266,4 +268,4 @@ async def test_retention_takes_the_log_with_the_run() -> None:
     await world.caretaker.remove_old()
 
     assert await world.shown(run_id) is None
-    assert await world.truth.logs.last(run_id) is None
+    assert await world.truth.run_logs.last(run_id) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.runlog.lines import LogLine
+from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import NodeBegan, NodeSucceeded
 from pyoco_server.worker.output_lines import OutputLines
 from pyoco_server.worker.runner_voice import Voice, VoiceStream

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from pyoco_server.application.ports import DeadLetter
+from pyoco_server.ports import DeadLetter
 from pyoco_server.worker.settle import (
     Ack,
     AlreadyFinished,

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from pyoco_server.application.cancel import cancel
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.start_line import SHORT_SEC, StartLine
 from support.runners import ScriptedRunner
 from support.workers import Working

@@ -10,11 +10,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.fleet.records import WorkerState
+from pyoco_server.domain.fleet.records import WorkerState
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
+from pyoco_server.testing.job_queue import MemoryJobQueue
 from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id, worker
 from support.workers import Working
@@ -357,7 +357,7 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
 # --- what must not stop it --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", [NatsUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
+@pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
 async def test_a_letter_that_cannot_be_written_is_logged_and_the_job_settled_all_the_same(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:

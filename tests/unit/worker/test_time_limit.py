@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from pyoco_server.application.cancel import cancel
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.execution.state import NodeStatus, StopHow, TimeoutReceipt
+from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.steps import Ended, How
 from pyoco_server.worker.time_limit import TimeLimit, timed_out
 from support.runners import began, declared, succeeded

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyoco_server.execution.commands import DeclareNodes, FailNode, ReportNodeProgress, StartNode, SucceedNode
-from pyoco_server.execution.ids import NodeId, WorkerId
-from pyoco_server.execution.state import Failure
+from pyoco_server.domain.execution.commands import DeclareNodes, FailNode, ReportNodeProgress, StartNode, SucceedNode
+from pyoco_server.domain.execution.state import Failure
+from pyoco_server.domain.ids import NodeId, WorkerId
 from pyoco_server.worker.steps import (
     EXIT_CUT_OFF,
     Died,

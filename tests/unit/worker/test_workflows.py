@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pyoco_server.adapters.memory.job_queue import MemoryJobQueue
-from pyoco_server.adapters.payloads import encode_job
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.application.submit import job_of
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.state import Execution, Request
+from pyoco_server.domain.execution.state import Execution, Request
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.executions.submit import job_of
+from pyoco_server.stores.job_codec import encode_job
+from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.worker.intake import parse_job
 from pyoco_server.worker.steps import RunJob, job_from_wire, job_to_wire
 from support.flow_files import TWO_TASKS, workflow

@@ -21,7 +21,7 @@ from pyoco_server.adapters.jetstream.failures import ConnectionLost, answer
 from pyoco_server.adapters.jetstream.messages import Message
 from pyoco_server.adapters.jetstream.replies import Replies
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage, NatsUnavailable, RequestTooLarge
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Connection:
         except (TimeoutError, NatsError, OSError) as error:
             await connection.close()
             cause = connection._last_error or error
-            raise NatsUnavailable(f"cannot connect to {config.nats_url_without_secrets}: {cause}") from cause
+            raise BrokerUnavailable(f"cannot connect to {config.nats_url_without_secrets}: {cause}") from cause
         except ModuleNotFoundError as error:
             await connection.close()
             raise InvalidUsage("PYOCO_NATS_CREDS_FILE needs the package nkeys: pip install nkeys") from error
@@ -136,14 +136,14 @@ class Connection:
         if self._client.is_connected:
             return
         if self._client.is_closed:
-            raise NatsUnavailable("the connection to nats is closed")
+            raise BrokerUnavailable("the connection to nats is closed")
         self._back.clear()
         away_sec = asyncio.get_running_loop().time() - self._lost_at
         try:
             async with asyncio.timeout(max(RECONNECT_WAIT_SEC - away_sec, STILL_AWAY_WAIT_SEC)):
                 await self._back.wait()
         except TimeoutError as error:
-            raise NatsUnavailable("not connected to nats") from error
+            raise BrokerUnavailable("not connected to nats") from error
 
     async def request(
         self,

@@ -10,7 +10,7 @@ from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage, NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ async def delete_reader(connection: Connection, stream: str, name: str) -> None:
         return
     try:
         await connection.request(subjects.consumer_delete(stream, name))
-    except NatsUnavailable as error:
+    except BrokerUnavailable as error:
         logger.debug("reader left behind", extra={"stream": stream, "error": error.detail})
 
 

@@ -11,9 +11,9 @@ from pyoco_server.adapters.jetstream.failures import acknowledged
 from pyoco_server.adapters.jetstream.follower import read_present
 from pyoco_server.adapters.jetstream.reads import StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
-from pyoco_server.adapters.payloads import decode_letter, encode_letter
-from pyoco_server.application.ports import DeadLetter, FiledLetter, LetterStretch
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports import DeadLetter, DeadLetterBatch, StoredDeadLetter
+from pyoco_server.stores.job_codec import decode_letter, encode_letter
 
 # How many letters one look goes back; they are read forwards, because the broker knows no other way.
 STRETCH = 500
@@ -41,20 +41,20 @@ class JetStreamDeadLetters:
         letters = [decode_letter(item.message.data) for item in reversed(found)]
         return [letter for letter in letters if letter is not None][:limit]
 
-    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> LetterStretch:
+    async def stretch(self, *, before: int | None = None, tag: str | None = None) -> DeadLetterBatch:
         state = await self._state()
         first, last = state["first_seq"], state["last_seq"]
         upto = last if before is None else min(before - 1, last)
         if not state["messages"] or upto < first:
-            return LetterStretch(letters=(), before=None)
+            return DeadLetterBatch(letters=(), before=None)
         begin = max(first, upto - STRETCH + 1)
         wanted = self._subjects.dead_letter(tag or ">")
         found = await read_present(
             self._connection, self._stream, after=begin - 1, upto=upto, filter_subject=wanted, most=STRETCH
         )
         filed = [(item.sequence, decode_letter(item.message.data)) for item in reversed(found)]
-        letters = tuple(FiledLetter(seq=seq, letter=letter) for seq, letter in filed if letter is not None)
-        return LetterStretch(letters=letters, before=begin if begin > first else None)
+        letters = tuple(StoredDeadLetter(seq=seq, letter=letter) for seq, letter in filed if letter is not None)
+        return DeadLetterBatch(letters=letters, before=begin if begin > first else None)
 
     async def get(self, seq: int) -> DeadLetter | None:
         message = await StreamReader(self._connection, self._stream, direct=False).at(seq)

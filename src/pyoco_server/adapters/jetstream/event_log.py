@@ -12,12 +12,12 @@ from pyoco_server.adapters.jetstream.messages import headers
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import Conflict, Stored
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InternalError, NatsUnavailable, Unanswered
-from pyoco_server.execution import wire
-from pyoco_server.execution.events import Commit, StoredCommit
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.execution import codec
+from pyoco_server.domain.execution.events import Commit, StoredCommit
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import BrokerUnavailable, InternalError, Unanswered
+from pyoco_server.ports import Conflict, Stored
 
 MAX_TRIES = 3
 # No further try after this: a caller waits, and wants to be told within two seconds.
@@ -35,7 +35,7 @@ class JetStreamEventLog:
 
     async def append(self, run_id: RunId, commit: Commit, *, after: int) -> Stored | Conflict:
         subject = self._subjects.event(run_id)
-        payload = wire.encode(run_id, commit)
+        payload = codec.encode(run_id, commit)
         expected = headers((subjects.EXPECTED_LAST, after))
         clock = asyncio.get_running_loop().time
         give_up_at = clock() + TRY_FOR_SEC
@@ -69,7 +69,7 @@ class JetStreamEventLog:
         """Whether it was done in spite of the missing answer; when that cannot be told, it stays unanswered."""
         try:
             return await self.read(run_id, after=after)
-        except NatsUnavailable:
+        except BrokerUnavailable:
             raise unanswered from None
 
     async def _settle(self, run_id: RunId, commit: Commit, after: int) -> Stored | Conflict:
@@ -90,6 +90,6 @@ def _find(newer: Sequence[StoredCommit], commit: Commit) -> Stored | Conflict:
 
 def _decode(message: StoredMessage) -> StoredCommit:
     try:
-        return StoredCommit(sequence=message.sequence, commit=wire.decode(message.data))
-    except wire.UnreadableCommit as error:
+        return StoredCommit(sequence=message.sequence, commit=codec.decode(message.data))
+    except codec.UnreadableCommit as error:
         raise InternalError(f"{message.subject}, sequence {message.sequence}: {error}") from error

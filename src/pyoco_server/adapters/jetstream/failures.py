@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
-from pyoco_server.errors import NatsUnavailable, Unanswered
+from pyoco_server.errors import BrokerUnavailable, Unanswered
 
 # nats-server: server/errors.json
 WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -22,7 +22,7 @@ CONSUMER_EXISTS = (10105, 10148)
 CONSUMER_NOT_UNIQUE = 10100
 
 
-class Refused(NatsUnavailable):
+class Refused(BrokerUnavailable):
     """The broker's own answer is no; callers look at the number, and what they do not know goes up as unavailable."""
 
     def __init__(self, number: int, description: str, stream: str = "") -> None:
@@ -39,18 +39,18 @@ class NoAnswer(Unanswered):
     """We are connected, but no reply came in time."""
 
 
-class StreamReplaced(NatsUnavailable):
+class StreamReplaced(BrokerUnavailable):
     """The stream that was followed is not the one that is there now: positions in it mean nothing any more."""
 
 
 def answer(message: Message) -> dict[str, Any]:
     """The JSON of a JetStream reply, or the error in it."""
     if message.status == NO_RESPONDERS:
-        raise NatsUnavailable("nats answers, but JetStream or the stream does not")
+        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
     try:
         reply: dict[str, Any] = orjson.loads(message.data)
     except orjson.JSONDecodeError as error:
-        raise NatsUnavailable("nats answered something that is not JSON") from error
+        raise BrokerUnavailable("nats answered something that is not JSON") from error
     error_part = reply.get("error")
     if error_part is not None:
         raise Refused(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))

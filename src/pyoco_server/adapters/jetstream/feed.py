@@ -16,9 +16,9 @@ from pyoco_server.adapters.jetstream.messages import Message
 from pyoco_server.adapters.jetstream.reads import StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import LogSeen, SnapshotSeen
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import LogSeen, SnapshotSeen
 
 logger = logging.getLogger(__name__)
 

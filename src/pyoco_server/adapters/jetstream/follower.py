@@ -21,7 +21,7 @@ from pyoco_server.adapters.jetstream.consumers import create_reader, delete_read
 from pyoco_server.adapters.jetstream.failures import StreamReplaced
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Follower:
                         await pull.wait(1)
                 except StreamReplaced:
                     raise
-                except NatsUnavailable as error:
+                except BrokerUnavailable as error:
                     logger.debug("follower waits", extra={"stream": self._stream, "error": error.detail})
                     pull.stale = True
                     await asyncio.sleep(PAUSE_SEC)
@@ -134,7 +134,7 @@ async def read_present(
             while pending:
                 await pull.wait(min(pending, most))
                 if pull.stale:
-                    raise NatsUnavailable(f"reading {stream} was interrupted")
+                    raise BrokerUnavailable(f"reading {stream} was interrupted")
                 for message in pull.take():
                     at = delivered_at(message.reply)
                     if upto is not None and at.sequence > upto:
@@ -142,7 +142,7 @@ async def read_present(
                     found.append(Followed(at.sequence, message))
                     pending = 0 if at.sequence == upto else at.pending
     except TimeoutError as error:
-        raise NatsUnavailable(f"reading {stream} took more than {API_SEC} s") from error
+        raise BrokerUnavailable(f"reading {stream} took more than {API_SEC} s") from error
     finally:
         pull.close()
         await delete_reader(connection, stream, consumer)

@@ -13,9 +13,9 @@ from pyoco_server.adapters.jetstream.follower import Followed, read_present
 from pyoco_server.adapters.jetstream.reads import StoredMessage
 from pyoco_server.adapters.jetstream.subjects import Subjects, graph_id_in
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import StoredGraph
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.graphfile.stored import UnreadableGraph, decode, encode
+from pyoco_server.domain.graphs.codec import UnreadableGraph, decode, encode
+from pyoco_server.ports import StoredGraph
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.reads import StoredMessage
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import StoredRecord
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.idempotency.keys import RecordKey
+from pyoco_server.domain.idempotency.record import Record, from_plain, to_plain
 from pyoco_server.errors import InternalError
-from pyoco_server.idempotency.keys import RecordKey
-from pyoco_server.idempotency.record import Record, from_plain, to_plain
+from pyoco_server.ports import StoredRecord
 
 
 class JetStreamIdempotency:

@@ -17,11 +17,11 @@ from pyoco_server.adapters.jetstream.messages import Message, delivered_at, head
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
-from pyoco_server.adapters.payloads import encode_job
-from pyoco_server.application.ports import Job, QueueState, StoredJob
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.ids import is_tag
+from pyoco_server.domain.ids import is_tag
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import Job, QueueState, StoredJob
+from pyoco_server.stores.job_codec import encode_job
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class JetStreamTagQueue:
                     await self._look_after_consumer()
                 # Half of it is topped up at once: many requests for one job each would all send heartbeats.
                 await self._pull.wait(credit, low=credit // 2)
-            except NatsUnavailable as error:
+            except BrokerUnavailable as error:
                 logger.warning("jobs cannot be pulled", extra={"tag": self._tag, "error": error.detail})
                 await asyncio.sleep(PAUSE_SEC)
 
@@ -223,7 +223,7 @@ class JetStreamTagQueue:
             await self._connection.api(subjects.consumer_info(self._config.work_stream, self._consumer["name"]))
             for message in self._pull.take():
                 await self._connection.publish(message.reply.decode(), b"-NAK")
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             # The broker hands them out again after AckWait.
             logger.warning("jobs could not be given back", extra={"tag": self._tag, "error": error.detail})
         finally:

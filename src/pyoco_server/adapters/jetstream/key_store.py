@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import orjson
 
-from pyoco_server.access.api_keys import ApiKey, KeyId, from_plain, to_plain
 from pyoco_server.adapters.jetstream import subjects
 from pyoco_server.adapters.jetstream.bucket import Bucket, is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
@@ -17,9 +16,10 @@ from pyoco_server.adapters.jetstream.follower import read_present
 from pyoco_server.adapters.jetstream.reads import StoredMessage
 from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import KeysPosition
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, from_plain, to_plain
 from pyoco_server.errors import AppendConflict
+from pyoco_server.ports import KeysPosition
 
 logger = logging.getLogger(__name__)
 

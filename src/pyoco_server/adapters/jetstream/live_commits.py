@@ -12,10 +12,10 @@ from pyoco_server.adapters.jetstream import subjects
 from pyoco_server.adapters.jetstream.connect import Connection, Subscription
 from pyoco_server.adapters.jetstream.messages import Message
 from pyoco_server.adapters.jetstream.subjects import Subjects
-from pyoco_server.application.ports import CommitHeard
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution import wire
-from pyoco_server.execution.ids import RunId
+from pyoco_server.domain.execution import codec
+from pyoco_server.domain.ids import RunId
+from pyoco_server.ports import CommitHeard
 
 Heard = Callable[[CommitHeard], None]
 
@@ -31,7 +31,7 @@ class JetStreamLiveCommits:
 
     async def listen(self, run_id: RunId, heard: Heard) -> Callable[[], None]:
         def on_message(message: Message) -> None:
-            heard(CommitHeard(sequence=message.number(subjects.SEQUENCE), may_end=wire.may_end(message.data)))
+            heard(CommitHeard(sequence=message.number(subjects.SEQUENCE), may_end=codec.may_end(message.data)))
 
         subscription = await self._connection.subscribe(self._subjects.stored(run_id), on_message)
         self._listeners[subscription] = heard

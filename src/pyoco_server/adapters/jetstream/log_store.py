@@ -12,12 +12,12 @@ from pyoco_server.adapters.jetstream.messages import headers
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import Conflict, Stored, StoredChunk
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs import codec
+from pyoco_server.domain.run_logs.lines import LogChunk
 from pyoco_server.errors import InternalError, Unanswered
-from pyoco_server.execution.ids import RunId
-from pyoco_server.runlog import wire
-from pyoco_server.runlog.lines import LogChunk
+from pyoco_server.ports import Conflict, Stored, StoredChunk
 
 # Chunks that are read at a time. They may be large: with hundreds on their way the gateway would come to its other
 # answers from the broker too late, and to so many that the broker hangs up on it.
@@ -39,7 +39,7 @@ class JetStreamLogStore:
     async def append(self, run_id: RunId, chunk: LogChunk, *, after: int) -> Stored | Conflict:
         expected = headers((subjects.EXPECTED_LAST, after))
         try:
-            message = await self._connection.request(self._subjects.log(run_id), wire.encode(chunk), headers=expected)
+            message = await self._connection.request(self._subjects.log(run_id), codec.encode(chunk), headers=expected)
             return Stored(version=acknowledged(message))
         except Refused as refused:
             if refused.number not in failures.WRONG_LAST_SEQUENCE:
@@ -96,6 +96,6 @@ def _decoded(message: StoredMessage | None) -> StoredChunk | None:
     if message is None:
         return None
     try:
-        return StoredChunk(sequence=message.sequence, chunk=wire.decode(message.data))
-    except wire.NotAChunk as error:
+        return StoredChunk(sequence=message.sequence, chunk=codec.decode(message.data))
+    except codec.NotAChunk as error:
         raise InternalError(f"the log has an unreadable chunk at {message.sequence}: {error}") from error

@@ -19,7 +19,7 @@ from pyoco_server.adapters.jetstream.consumers import create_reader, delete_read
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import delivered_at
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Pieces:
                 raise PiecesMissing
             restarts = restarts + 1 if done == before else 0
             if restarts > MOST_RESTARTS:
-                raise NatsUnavailable(f"reading {self._stream} does not get on")
+                raise BrokerUnavailable(f"reading {self._stream} does not get on")
             if restarts:
                 await asyncio.sleep(PAUSE_SEC)
 

@@ -14,7 +14,7 @@ from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused, answer
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable
 
 NOT_FOUND = 404
 BATCH = 1000
@@ -90,7 +90,7 @@ class StreamReader:
         _check_answered(end)
         stored = [_direct(message) for message in messages]
         if stored and end.number(subjects.LAST_SEQUENCE) != stored[-1].sequence:
-            raise NatsUnavailable("a part of nats' answer is missing")
+            raise BrokerUnavailable("a part of nats' answer is missing")
         return stored, end.number(subjects.NUM_PENDING) > 0
 
     async def _get(self, body: dict[str, Any]) -> StoredMessage | None:
@@ -129,6 +129,6 @@ def _direct(message: Message) -> StoredMessage:
 
 def _check_answered(message: Message) -> None:
     if message.status == NO_RESPONDERS:
-        raise NatsUnavailable("nats answers, but JetStream or the stream does not")
+        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
     if message.status >= 400:
-        raise NatsUnavailable(f"nats answered {message.status} {message.status_text}")
+        raise BrokerUnavailable(f"nats answered {message.status} {message.status_text}")

@@ -19,11 +19,11 @@ from pyoco_server.adapters.jetstream.messages import delivered_at, stored_at
 from pyoco_server.adapters.jetstream.reads import StoredMessage
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import WorkerSeen
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.fleet.records import WorkerRecord, from_plain, to_plain
+from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import AppendConflict
-from pyoco_server.execution.ids import WorkerId
-from pyoco_server.fleet.records import WorkerRecord, from_plain, to_plain
+from pyoco_server.ports import WorkerSeen
 
 MAX_RACES = 20
 ASIDE_SEC = 0.005

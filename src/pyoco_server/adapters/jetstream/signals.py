@@ -8,7 +8,7 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import NoAnswer
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.subjects import told
-from pyoco_server.execution.ids import InstanceId, RunId
+from pyoco_server.domain.ids import InstanceId, RunId
 
 _YES, _NO = b"+", b"-"
 

@@ -11,12 +11,12 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.reads import StoredMessage
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import LoadedSnapshot
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.snapshot import encode_snapshot
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import AppendConflict, RequestTooLarge, SnapshotTooLarge
-from pyoco_server.execution.ids import RunId
-from pyoco_server.execution.snapshot import encode_snapshot
-from pyoco_server.execution.state import Execution
+from pyoco_server.ports import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from pyoco_server.access.api_keys import KeyId
-from pyoco_server.access.tickets import TicketKey
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.execution.ids import InstanceId, RunId, WorkerId
-from pyoco_server.idempotency.keys import RecordKey
+from pyoco_server.domain.auth.api_keys import KeyId
+from pyoco_server.domain.auth.tickets import TicketKey
+from pyoco_server.domain.idempotency.keys import RecordKey
+from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 
 API = "$JS.API"
 

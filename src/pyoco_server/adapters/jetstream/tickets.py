@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import orjson
 
-from pyoco_server.access.tickets import Ticket, TicketKey, from_plain, to_plain
 from pyoco_server.adapters.jetstream.bucket import Bucket, is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.tickets import Ticket, TicketKey, from_plain, to_plain
 from pyoco_server.errors import InternalError
 
 

@@ -21,9 +21,9 @@ from pyoco_server.adapters.jetstream.subjects import (
     stream_create,
     stream_info,
 )
-from pyoco_server.application.ports import Durability
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.ports import Durability
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from pyoco_server.adapters.jetstream.follower import Followed, read_present
 from pyoco_server.adapters.jetstream.subjects import Subjects
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.wheelhouse.history import WheelAction, WheelEvent, from_plain, to_plain
+from pyoco_server.domain.wheels.history import WheelAction, WheelEvent, from_plain, to_plain
 
 logger = logging.getLogger(__name__)
 

@@ -36,10 +36,10 @@ from pyoco_server.adapters.jetstream.messages import headers, stored_at
 from pyoco_server.adapters.jetstream.pieces import PIECE_BYTES, Pieces, PiecesMissing, Written
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
 from pyoco_server.adapters.jetstream.topology import Facts
-from pyoco_server.application.ports import Clock
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import AppendConflict, NatsUnavailable, Unanswered, WheelCorrupt, WheelNotFound
-from pyoco_server.wheelhouse.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.errors import AppendConflict, BrokerUnavailable, Unanswered, WheelCorrupt, WheelNotFound
+from pyoco_server.ports import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class JetStreamWheelStore:
     async def _check_whole(self, nuid: str, written: Written) -> None:
         """A gateway that slept for long may have been taken for dead, and its pieces for nobody's."""
         if await self._pieces.count(nuid) != written.pieces:
-            raise NatsUnavailable("pieces of the upload are missing; upload it again")
+            raise BrokerUnavailable("pieces of the upload are missing; upload it again")
 
     async def _store(self, name: str, value: bytes, pairs: list[tuple[str, object]]) -> bool:
         """Replace what is said under a name, if the condition in the headers holds."""
@@ -208,7 +208,7 @@ class JetStreamWheelStore:
         """Remove the pieces of an upload that nobody refers to; what cannot be removed now is removed later."""
         try:
             await self._pieces.purge(nuid)
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             logger.warning("pieces of an upload left behind", extra={"nuid": nuid, "error": error.detail})
 
     async def _sweep(self) -> None:
@@ -218,7 +218,7 @@ class JetStreamWheelStore:
             uploads = await self._pieces.strangers()
             known = {wheel.nuid for wheel in _wheels(await self._metas())}
             await self._pieces.purge_old(uploads - known, quiet_sec=self._quiet_sec)
-        except NatsUnavailable as error:
+        except BrokerUnavailable as error:
             logger.warning("unfinished uploads were not looked for", extra={"error": error.detail})
 
     async def _metas(self) -> dict[str, _Meta]:
@@ -239,7 +239,7 @@ class JetStreamWheelStore:
         for _ in range(MOST_INTERRUPTIONS):
             try:
                 return await read_present(self._connection, self._stream, filter_subject=subject)
-            except NatsUnavailable as interrupted:
+            except BrokerUnavailable as interrupted:
                 # In a cluster a consumer may be asked before its own server knows of it; it is there in a moment.
                 if isinstance(interrupted, Refused | Unanswered) or not self._connection.connected:
                     raise

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import orjson
 
-from pyoco_server.readmodel.rows import RunRow
+from pyoco_server.domain.queries.rows import RunRow
 
 Cell = tuple[int, int]
 """A family and a shelf."""

@@ -21,8 +21,8 @@ import orjson
 
 from pyoco_server.adapters.sqlite.drawers_writing import of_shelf
 from pyoco_server.adapters.sqlite.listing import Param, Statement, all_of, equal, merged
-from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of, run_id_of
-from pyoco_server.readmodel.query import Listed
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of, run_id_of
+from pyoco_server.domain.queries.query import Listed
 
 # How often another drawer is asked about a run for one page: some milliseconds.
 MAX_LOOKS = 4096

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import orjson
 
 from pyoco_server.adapters.sqlite.cells import inserted_id
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.jobs import order_of
-from pyoco_server.readmodel.query import labels_of
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.jobs import order_of
+from pyoco_server.domain.queries.query import labels_of
 
 _DRAWER = "SELECT drawer FROM drawers WHERE tenant_id = ? AND label = ?"
 _NEW_DRAWER = "INSERT INTO drawers (tenant_id, label) VALUES (?, ?)"

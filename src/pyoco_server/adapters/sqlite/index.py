@@ -20,13 +20,13 @@ import orjson
 from pyoco_server.adapters.sqlite import drawers_listing, listing, steps_listing, sums
 from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
-from pyoco_server.errors import NatsUnavailable
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.jobs import JobPage, JobQuery, LabelCount, LabelQuery
-from pyoco_server.readmodel.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
-from pyoco_server.readmodel.rows import fresh, newest
-from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
-from pyoco_server.readmodel.tallies import Tallies, Waiting
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.histograms import Tallies, Waiting
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
+from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.rows import fresh, newest
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.errors import BrokerUnavailable
 
 # A mark of our own: what the bucket held up to here was there before the file.
 _LIVED_AFTER = "lived after"
@@ -57,7 +57,7 @@ class SqliteRunIndex:
         return self._claim.path
 
     def close(self) -> None:
-        with suppress(NatsUnavailable), self._writing() as writer:
+        with suppress(BrokerUnavailable), self._writing() as writer:
             self._store_marks(writer)
         with self._write_lock, self._read_lock:
             self._reader.close()
@@ -68,7 +68,7 @@ class SqliteRunIndex:
         try:
             with self._writing() as writer:
                 return _position(writer)
-        except NatsUnavailable:
+        except BrokerUnavailable:
             return None
 
     def reset(self, *, lived_after: int = 0) -> None:
@@ -227,7 +227,7 @@ class SqliteRunIndex:
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         if self._damaged:
-            raise NatsUnavailable("the index of runs is being built again")
+            raise BrokerUnavailable("the index of runs is being built again")
         try:
             connection.execute(begin)
             try:
@@ -239,7 +239,7 @@ class SqliteRunIndex:
             connection.execute("COMMIT")
         except sqlite3.DatabaseError as broken:
             self._damaged = True
-            raise NatsUnavailable(f"the index of runs cannot be used ({broken}) and will be built again") from broken
+            raise BrokerUnavailable(f"the index of runs cannot be used ({broken}) and will be built again") from broken
 
 
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import orjson
 
 from pyoco_server.adapters.sqlite.cells import Cell
-from pyoco_server.readmodel.query import RunQuery
+from pyoco_server.domain.queries.query import RunQuery
 
 Param = str | int | float | bytes
 Condition = tuple[str, tuple[Param, ...]]

@@ -15,8 +15,8 @@ from typing import Any
 
 from pyoco_server.adapters.sqlite.listing import Condition, Statement, all_of, equal, merged, numbers
 from pyoco_server.adapters.sqlite.steps_writing import READY_AT
-from pyoco_server.execution.ids import NodeId, RunId
-from pyoco_server.readmodel.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
 _OLDEST_RUN_FIRST = "run_id, place"
 _LONGEST_WAIT_FIRST = "at, run_id, place"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server.adapters.sqlite.cells import inserted_id
-from pyoco_server.readmodel.rows import RunRow
-from pyoco_server.readmodel.steps import StepKind
+from pyoco_server.domain.queries.rows import RunRow
+from pyoco_server.domain.queries.steps import StepKind
 
 # Ready steps have no time of their own; with the same one for all they are in the order of the ids.
 READY_AT = 0.0

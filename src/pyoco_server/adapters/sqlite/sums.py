@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pyoco_server.readmodel.rows import RunRow
-from pyoco_server.readmodel.tallies import Tallies, Waiting, bucket_of, gathered, news
+from pyoco_server.domain.queries.histograms import Tallies, Waiting, bucket_of, gathered, news
+from pyoco_server.domain.queries.rows import RunRow
 
 WAITS = "PENDING"
 

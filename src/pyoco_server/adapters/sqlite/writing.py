@@ -16,8 +16,8 @@ from pyoco_server.adapters.sqlite.cells import Cell, Cells, count
 from pyoco_server.adapters.sqlite.drawers_writing import DrawerChanges, Filing
 from pyoco_server.adapters.sqlite.steps_writing import StepChanges
 from pyoco_server.adapters.sqlite.sums import Sums
-from pyoco_server.execution.ids import RunId
-from pyoco_server.readmodel.rows import Position, RunRow
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.rows import Position, RunRow
 
 _STORED = """
     SELECT run_id, id, version, revision, status, tenant_id, archived, steps,

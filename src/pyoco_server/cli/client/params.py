@@ -99,7 +99,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _parse_yaml(text: str) -> Any:
-    from pyoco_server.strict_yaml import read_yaml  # here: most commands do not need it
+    from pyoco_server.domain.strict_yaml import read_yaml  # here: most commands do not need it
 
     if not any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines()):
         return {}

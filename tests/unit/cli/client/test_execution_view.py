@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.cli.client import execution_view as view
 from pyoco_server.cli.client.run_view import summary
-from pyoco_server.execution.events import EVENT_NAMES
+from pyoco_server.domain.execution.events import EVENT_NAMES
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

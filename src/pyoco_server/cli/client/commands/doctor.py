@@ -17,7 +17,7 @@ from pyoco_server.cli.client.options import TextOutput
 from pyoco_server.cli.output import localized
 from pyoco_server.cli.stdout import draw, is_terminal, write, write_json
 from pyoco_server.cli.terminal_escape import escape_line
-from pyoco_server.errors import CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken, NatsUnavailable
+from pyoco_server.errors import BrokerUnavailable, CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -152,9 +152,9 @@ def broker(health: Mapping[str, Any]) -> Finding:
     if health.get("nats") == "connected":
         reached = localized("the gateway is connected to NATS", "Gateway は NATS に接続しています")
         return Finding(check="nats", verdict="ok", detail=reached)
-    todo = localized(NatsUnavailable.hint, NatsUnavailable.hint_ja)
+    todo = localized(BrokerUnavailable.hint, BrokerUnavailable.hint_ja)
     detail = localized("the gateway is not connected to NATS", "Gateway が NATS に接続できません")
-    detail = f"{detail} [{NatsUnavailable.err_id}]"
+    detail = f"{detail} [{BrokerUnavailable.err_id}]"
     return Finding(check="nats", verdict="wrong", detail=detail, todo=todo)
 
 

@@ -1,1 +1,0 @@
-"""Who may do what: scopes, callers, keys. Pure: it reads no clock and stores nothing."""

@@ -1,0 +1,1 @@
+"""Verification of JSON Web Tokens: keys and claims."""

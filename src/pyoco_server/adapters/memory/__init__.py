@@ -1,1 +1,0 @@
-"""Ports kept in memory: the reference for each contract suite, never a store for production."""

@@ -1,0 +1,1 @@
+"""The pure core: rules, records and queries without I/O, clocks or generated ids."""

@@ -1,0 +1,1 @@
+"""Callers, scopes, API keys, token claims and WebSocket tickets."""

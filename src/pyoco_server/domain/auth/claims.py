@@ -1,0 +1,89 @@
+"""The claims of a token whose signature was checked → a caller. It reads no clock and checks no signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from pyoco_server.domain.auth.caller import TENANT_WORDS, Caller, is_tenant_id
+from pyoco_server.domain.auth.scopes import Scope, known_scopes
+from pyoco_server.errors import InvalidToken
+
+MAX_SUBJECT_CHARS = 256
+
+Claims = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRules:
+    """What a token has to say to be for us."""
+
+    issuer: str
+    audience: str
+    leeway_sec: float = 30.0
+    tenant_claim: str = "tenant"
+    scope_claim: str = "scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """Who the token speaks for, and until when it may be believed."""
+
+    caller: Caller
+    until: float
+
+
+def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
+    """Whom these claims speak for, or `InvalidToken` with what is wrong with them."""
+    _for_us(claims, rules)
+    until = _time(claims, "exp", required=True) + rules.leeway_sec
+    begins = max(_time(claims, "nbf"), _time(claims, "iat")) - rules.leeway_sec
+    if now >= until:
+        raise InvalidToken("the token has expired", reason="expired")
+    if now < begins:
+        raise InvalidToken("the token is not valid yet; compare the clocks", reason="not yet valid")
+    caller = Caller(
+        name=_subject(claims), tenant_id=_tenant(claims, rules.tenant_claim), scopes=_scopes(claims, rules.scope_claim)
+    )
+    return Admitted(caller=caller, until=until)
+
+
+def _for_us(claims: Claims, rules: TokenRules) -> None:
+    if claims.get("iss") != rules.issuer:
+        raise InvalidToken("the token's iss is not the issuer that is trusted here", reason="issuer")
+    audience = claims.get("aud")
+    if rules.audience not in (audience if isinstance(audience, list) else [audience]):
+        raise InvalidToken("the token's aud does not name this service", reason="audience")
+
+
+def _time(claims: Claims, name: str, *, required: bool = False) -> float:
+    value = claims.get(name)
+    if value is None and not required:
+        return 0.0
+    # Of the numbers of JSON, some are not finite and some are too large for a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e15 or not isfinite(value):
+        raise InvalidToken(f"the token needs {name} as a time in seconds", reason=name)
+    return float(value)
+
+
+def _subject(claims: Claims) -> str:
+    value = claims.get("sub")
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_SUBJECT_CHARS or not value.isprintable():
+        raise InvalidToken(f"the token needs sub, 1 to {MAX_SUBJECT_CHARS} printable characters", reason="sub")
+    return value
+
+
+def _tenant(claims: Claims, name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not is_tenant_id(value):
+        raise InvalidToken(f"the token needs the claim {name!r}: {TENANT_WORDS}", reason="tenant")
+    return value
+
+
+def _scopes(claims: Claims, name: str) -> frozenset[Scope]:
+    value = claims.get(name)
+    words = value.split(" ") if isinstance(value, str) else value
+    if not isinstance(words, list):
+        return frozenset()  # somebody known who may do nothing: told by name which scope is missing
+    return known_scopes(word for word in words if isinstance(word, str))

@@ -1,0 +1,289 @@
+"""The rules: what comes of a command on an execution as it is now — events, nothing (it is so already), or a refusal.
+
+One small function per command; those for nodes are in `decide_nodes.py`. Who reads them in order reads a life:
+
+    CreateExecution ─▶ StartExecution ─▶ node commands … ─▶ CompleteExecution | FailExecution ─▶ ArchiveExecution
+                              └── CancelExecution ─▶ ConfirmCanceled      (from the moment of creation until the end)
+
+Cancel wins: once it is requested, commands that would make progress are refused, and a worker's verdict — success or
+failure — becomes EXECUTION_CANCELED. With a graph, `decide` is the process manager too: what a finished node sets off
+is part of the same commit, so no step can be lost or doubled between two processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyoco_server.domain.execution.commands import (
+    AddTag,
+    ArchiveExecution,
+    AttemptStep,
+    CancelExecution,
+    Command,
+    CompleteExecution,
+    ConfirmCanceled,
+    CreateExecution,
+    DeclareNodes,
+    FailExecution,
+    RecordAttempt,
+    RemoveTag,
+    StartExecution,
+    StopNode,
+)
+from pyoco_server.domain.execution.decide_nodes import decide_node, failed, ready, stop_node
+from pyoco_server.domain.execution.events import (
+    Event,
+    ExecutionArchived,
+    ExecutionCanceled,
+    ExecutionCancelRequested,
+    ExecutionCompleted,
+    ExecutionCreated,
+    ExecutionQueued,
+    ExecutionStarted,
+    ExecutionTagAdded,
+    ExecutionTagRemoved,
+    NodeCanceled,
+    NodeCreated,
+)
+from pyoco_server.domain.execution.evolve import fold
+from pyoco_server.domain.execution.graph import problems
+from pyoco_server.domain.execution.rejection import (
+    Rejection,
+    RejectionReason,
+    Verdict,
+    fenced,
+    finished,
+    no_progress,
+    not_current,
+)
+from pyoco_server.domain.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow, Work
+
+__all__ = ["Rejection", "RejectionReason", "Verdict", "decide", "decide_and_fold"]
+
+_FOR_EVERYBODY = (StartExecution, CancelExecution, ArchiveExecution, AddTag, RemoveTag)
+
+
+def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Execution]:
+    """The verdict, and the execution after its events: a report of many steps is folded while it is decided."""
+    if isinstance(command, RecordAttempt) and execution.exists and not command.from_outside:
+        return _record_attempt(execution, command)
+    verdict = decide(execution, command)
+    return verdict, execution if isinstance(verdict, Rejection) else fold(verdict, execution)
+
+
+def decide(execution: Execution, command: Command) -> Verdict:
+    """What comes of `command`: events, `()` when it is so already, or the guard it ran into."""
+    if refused := _not_taken(execution, command):
+        return refused
+    match command:
+        case CreateExecution():
+            return _create(execution, command)
+        case StartExecution():
+            return _start(execution, command)
+        case CancelExecution():
+            return _cancel(execution, command)
+        case ConfirmCanceled():
+            return _confirm_canceled(execution, command)
+        case CompleteExecution():
+            return _complete(execution, command)
+        case FailExecution():
+            return _fail(execution, command)
+        case ArchiveExecution():
+            return _archive(execution, command)
+        case AddTag() | RemoveTag():
+            return _label(execution, command)
+        case RecordAttempt():
+            return _record_attempt(execution, command)[0]
+        case StopNode():
+            return stop_node(execution, command)
+        case _:
+            refused = no_progress(execution, command)
+            return refused or decide_node(execution, command)
+
+
+# --- the execution as a whole -----------------------------------------------------------------------------------------
+
+
+def _create(execution: Execution, command: CreateExecution) -> Verdict:
+    if execution.exists:
+        return ()
+    if len(set(command.labels)) > MAX_LABELS:
+        return Rejection(why=RejectionReason.TOO_MANY_TAGS, detail=RejectionReason.TOO_MANY_TAGS.value)
+    labels = tuple(dict.fromkeys(command.labels))
+    created = ExecutionCreated(
+        at=command.at,
+        request=command.request,
+        labels=labels,
+        graph=command.graph,
+        workflow_yaml=command.workflow_yaml,
+    )
+    if command.graph is None:
+        return _with_nodes(execution, command, created) if command.node_ids else (created,)
+    if len(command.graph.nodes) > MAX_NODES:
+        return Rejection(why=RejectionReason.TOO_MANY_NODES, detail=RejectionReason.TOO_MANY_NODES.value)
+    if found := problems(command.graph):
+        return Rejection(why=RejectionReason.INVALID_GRAPH, detail="; ".join(found[:10]))
+    return (created, *(NodeCreated(at=command.at, node_id=node.node_id) for node in command.graph.nodes))
+
+
+def _with_nodes(execution: Execution, command: CreateExecution, created: ExecutionCreated) -> Verdict:
+    """The nodes that an engine will tell of later, too: declaring one twice is declaring it once."""
+    declared = decide_node(fold((created,), execution), DeclareNodes(at=command.at, node_ids=command.node_ids))
+    return declared if isinstance(declared, Rejection) else (created, *declared)
+
+
+def _not_taken(execution: Execution, command: Command) -> Rejection | None:
+    """What does not exist takes no command but its creation. What a worker runs, others may start, cancel, archive and
+    label, and nothing else."""
+    if isinstance(command, CreateExecution):
+        return None
+    if not execution.exists:
+        return Rejection(why=RejectionReason.NOT_FOUND, detail=RejectionReason.NOT_FOUND.value)
+    if not command.from_outside or execution.request.work is Work.NODES or isinstance(command, _FOR_EVERYBODY):
+        return None
+    if execution.status.is_terminal:
+        return finished(execution)
+    return Rejection(why=RejectionReason.A_WORKER_RUNS_IT, detail=RejectionReason.A_WORKER_RUNS_IT.value)
+
+
+def _start(execution: Execution, command: StartExecution) -> Verdict:
+    if refused := no_progress(execution, command):
+        return refused
+    if command.instance_id is not None and execution.request.work is Work.NODES:
+        return Rejection(why=RejectionReason.NOT_FOR_WORKERS, detail=RejectionReason.NOT_FOR_WORKERS.value)
+    if command.from_outside and execution.request.work is not Work.NODES:
+        return () if execution.is_queued else (ExecutionQueued(at=command.at),)
+    if not execution.is_queued and execution.request.work is Work.ON_START:
+        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+    attempt = command.attempt
+    if attempt is None:
+        if execution.holder is not None:
+            return ()
+        attempt = 1
+    if attempt < 1:
+        return Rejection(why=RejectionReason.INVALID_VALUE, detail="attempt counts from 1")
+    if execution.holder is not None and attempt == execution.attempt:
+        same = execution.holder.instance_id == command.instance_id
+        return () if same else fenced(execution, attempt)
+    if attempt < execution.attempt:
+        return fenced(execution, attempt)
+    started = ExecutionStarted(
+        at=command.at,
+        attempt=attempt,
+        worker_id=command.worker_id,
+        instance_id=command.instance_id,
+        return_to=command.return_to,
+        wheels=command.wheels,
+    )
+    if execution.graph is None or execution.holder is not None:
+        return (started,)
+    return (started, *(event for root in execution.graph.roots() for event in ready(root, command.at)))
+
+
+def _cancel(execution: Execution, command: CancelExecution) -> Verdict:
+    if execution.status is Status.CANCELED or (execution.cancel is not None and not execution.status.is_terminal):
+        return ()
+    if execution.status.is_terminal:
+        return finished(execution)
+    return (ExecutionCancelRequested(at=command.at, reason=command.reason, requested_by=command.requested_by),)
+
+
+def _confirm_canceled(execution: Execution, command: ConfirmCanceled) -> Verdict:
+    if execution.status is Status.CANCELED:
+        return ()
+    if execution.status.is_terminal:
+        return finished(execution)
+    by_nobody = command.how in (StopHow.BEFORE_START, StopHow.IDLE, StopHow.SUBMIT_FAILED)
+    taken_back_too_late = command.how is StopHow.SUBMIT_FAILED and execution.started_at is not None
+    if taken_back_too_late or (by_nobody and execution.is_worked_on(command.at)):
+        return Rejection(why=RejectionReason.HELD, detail=RejectionReason.HELD.value)
+    if execution.cancel is None and command.how is not StopHow.SUBMIT_FAILED:
+        return Rejection(why=RejectionReason.NO_CANCEL_REQUESTED, detail=RejectionReason.NO_CANCEL_REQUESTED.value)
+    if refused := not_current(execution, command.attempt, None):
+        return refused
+    return (
+        ExecutionCanceled(
+            at=command.at, how=command.how, delivered_at=command.delivered_at, stopped_at=command.stopped_at
+        ),
+    )
+
+
+def _complete(execution: Execution, command: CompleteExecution) -> Verdict:
+    if execution.status is Status.COMPLETED:
+        return ()
+    if refused := _no_verdict(execution, command):
+        return refused
+    if execution.cancel is not None:
+        return (ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at),)
+    if execution.started_at is None:
+        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+    if execution.graph is not None:
+        return Rejection(why=RejectionReason.GRAPH_DECIDES, detail=RejectionReason.GRAPH_DECIDES.value)
+    # Left over from an attempt that was lost, or simply never ended: they must not say RUNNING for ever.
+    left = (NodeCanceled(at=command.at, node_id=n.node_id) for n in execution.nodes.values() if n.status.is_held)
+    return (*left, ExecutionCompleted(at=command.at))
+
+
+def _fail(execution: Execution, command: FailExecution) -> Verdict:
+    if execution.status is Status.FAILED:
+        return ()
+    if refused := _no_verdict(execution, command):
+        return refused
+    if execution.cancel is not None:
+        return (ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at),)
+    *left, end = failed(execution, command.error, command.at)
+    return (*left, replace(end, timeout=command.timeout, last_lines=command.last_lines))
+
+
+def _archive(execution: Execution, command: ArchiveExecution) -> Verdict:
+    if not execution.status.is_terminal:
+        return Rejection(
+            why=RejectionReason.NOT_FINISHED, detail="only a finished execution can be archived; cancel it first"
+        )
+    return () if execution.archived_at is not None else (ExecutionArchived(at=command.at),)
+
+
+def _label(execution: Execution, command: AddTag | RemoveTag) -> Verdict:
+    if isinstance(command, RemoveTag):
+        return (ExecutionTagRemoved(at=command.at, tag=command.tag),) if command.tag in execution.labels else ()
+    if command.tag in execution.labels:
+        return ()
+    if len(execution.labels) >= MAX_LABELS:
+        return Rejection(why=RejectionReason.TOO_MANY_TAGS, detail=RejectionReason.TOO_MANY_TAGS.value)
+    return (ExecutionTagAdded(at=command.at, tag=command.tag),)
+
+
+def _record_attempt(execution: Execution, command: RecordAttempt) -> tuple[Verdict, Execution]:
+    if execution.status.is_terminal:
+        return finished(execution), execution
+    if refused := not_current(execution, command.attempt, command.instance_id):
+        return refused, execution
+    events: list[Event] = []
+    now = execution
+    for step in command.steps:
+        verdict = decide(now, _by_holder(step, command))
+        if isinstance(verdict, Rejection):
+            continue  # too late: something stronger ended the node, or a cancel stops all progress
+        events += verdict
+        now = fold(verdict, now)
+    return tuple(events), now
+
+
+def _by_holder(step: AttemptStep, command: RecordAttempt) -> AttemptStep:
+    """A verdict inside a report is the holder's: a requested cancel must turn it into CANCELED, not refuse it."""
+    if isinstance(step, CompleteExecution | FailExecution):
+        return replace(step, attempt=command.attempt, instance_id=command.instance_id)
+    return step
+
+
+def _no_verdict(execution: Execution, command: CompleteExecution | FailExecution) -> Rejection | None:
+    if execution.status.is_terminal:
+        return finished(execution)
+    if refused := not_current(execution, command.attempt, command.instance_id):
+        return refused
+    if execution.cancel is not None and command.instance_id is None:
+        name = type(command).__name__
+        return Rejection(
+            why=RejectionReason.CANCEL_REQUESTED, detail=f"{name} rejected because execution is cancel-requested"
+        )
+    return None

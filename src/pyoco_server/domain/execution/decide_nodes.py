@@ -1,0 +1,408 @@
+"""The rules for nodes, and the process manager: what a node's end sets off in a graph, in the same commit."""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+import orjson
+
+from pyoco_server.domain.execution.commands import (
+    DeclareNodes,
+    ExpireNode,
+    FailNode,
+    MarkNodeReady,
+    PutNodeWaiting,
+    ReportNodeProgress,
+    ResumeNode,
+    StartNode,
+    StopNode,
+    SucceedNode,
+)
+from pyoco_server.domain.execution.events import (
+    Event,
+    Events,
+    ExecutionCanceled,
+    ExecutionCompleted,
+    ExecutionFailed,
+    NodeCanceled,
+    NodeCreated,
+    NodeFailed,
+    NodeProgressReported,
+    NodeReady,
+    NodeResumed,
+    NodeStarted,
+    NodeSucceeded,
+    NodeWaiting,
+)
+from pyoco_server.domain.execution.evolve import evolve
+from pyoco_server.domain.execution.graph import GraphNode
+from pyoco_server.domain.execution.rejection import Rejection, RejectionReason, Verdict
+from pyoco_server.domain.execution.state import (
+    MAX_NAMES_BYTES,
+    MAX_NODE_ATTEMPTS,
+    MAX_NODES,
+    Execution,
+    Failure,
+    Node,
+    NodeStatus,
+    StopHow,
+    Work,
+)
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
+
+NodeCommand = (
+    DeclareNodes
+    | MarkNodeReady
+    | StartNode
+    | ReportNodeProgress
+    | PutNodeWaiting
+    | ResumeNode
+    | SucceedNode
+    | FailNode
+    | ExpireNode
+)
+
+# Why a node was given up when nobody said so: stable words, as the codes of all failures.
+WAIT_TIMED_OUT = "WAIT_TIMED_OUT"
+LEASE_EXPIRED = "LEASE_EXPIRED"
+
+
+def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
+    """What comes of a command to one node, given that the execution may make progress at all."""
+    match command:
+        case DeclareNodes():
+            return _declare_nodes(execution, command)
+        case MarkNodeReady():
+            return _mark_ready(execution, command)
+        case StartNode():
+            return _start_node(execution, command)
+        case ReportNodeProgress():
+            return _report_progress(execution, command)
+        case PutNodeWaiting():
+            return _put_waiting(execution, command)
+        case ResumeNode():
+            return _resume(execution, command)
+        case SucceedNode():
+            return _succeed(execution, command)
+        case FailNode():
+            return _fail_node(execution, command)
+        case ExpireNode():
+            return _expire(execution, command)
+        case _:
+            assert_never(command)
+
+
+def _declare_nodes(execution: Execution, command: DeclareNodes) -> Verdict:
+    fresh = [node_id for node_id in dict.fromkeys(command.node_ids) if node_id not in execution.nodes]
+    if not fresh:
+        return ()
+    for node_id in fresh:
+        if refused := _cannot_add(execution, node_id, adding=len(fresh)):
+            return refused
+    return tuple(NodeCreated(at=command.at, node_id=node_id) for node_id in fresh)
+
+
+def _mark_ready(execution: Execution, command: MarkNodeReady) -> Verdict:
+    node = execution.nodes.get(command.node_id)
+    ready = NodeReady(at=command.at, node_id=command.node_id)
+    if node is None:
+        refused = _cannot_add(execution, command.node_id)
+        return refused or (NodeCreated(at=command.at, node_id=command.node_id), ready)
+    if node.status is not NodeStatus.IDLE:
+        return ()
+    if execution.graph is not None:
+        return Rejection(why=RejectionReason.NODE_NOT_READY, detail=RejectionReason.NODE_NOT_READY.value)
+    return (ready,)
+
+
+def _start_node(execution: Execution, command: StartNode) -> Verdict:
+    if execution.started_at is None:
+        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        if refused := _cannot_add(execution, command.node_id) or _too_long(execution, command.node_id):
+            return refused
+        node = Node(node_id=command.node_id)
+    if execution.graph is not None and (refused := _graph_forbids_start(node)):
+        return refused
+    attempt = command.attempt
+    if attempt is None:
+        attempt = node.attempt if node.status.is_held else node.attempt + 1
+    if attempt < 1:
+        return Rejection(why=RejectionReason.INVALID_VALUE, detail="attempt counts from 1")
+    if attempt < node.attempt:
+        return _fenced_node(node, attempt)
+    if attempt == node.attempt:
+        return _start_again(node, command, attempt)
+    if command.from_outside and attempt > node.attempt + 1:
+        return Rejection(
+            why=RejectionReason.INVALID_ATTEMPT, detail=f"the next attempt of the node is {node.attempt + 1}"
+        )
+    if node.status.is_held and _lease_protects(node, command):
+        return Rejection(why=RejectionReason.NODE_HELD, detail=RejectionReason.NODE_HELD.value)
+    if execution.graph is not None and node.attempt >= max_attempts(execution, node):
+        return Rejection(
+            why=RejectionReason.NO_MORE_ATTEMPTS, detail=f"the node was begun {node.attempt} times, which is its limit"
+        )
+    started = NodeStarted(
+        at=command.at,
+        node_id=command.node_id,
+        attempt=attempt,
+        worker_id=command.worker_id,
+        lease_until=command.lease_until,
+    )
+    known = command.node_id in execution.nodes
+    return (started,) if known else (NodeCreated(at=command.at, node_id=command.node_id), started)
+
+
+def _start_again(node: Node, command: StartNode, attempt: int) -> Verdict:
+    if not node.status.is_held:
+        return Rejection(
+            why=RejectionReason.NODE_FINISHED, detail=f"attempt {attempt} of the node has ended {node.status.value}"
+        )
+    if node.worker_id != command.worker_id:
+        return Rejection(why=RejectionReason.NODE_HELD, detail=RejectionReason.NODE_HELD.value)
+    return ()
+
+
+def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdict:
+    if command.progress is not None and not (math.isfinite(command.progress) and 0 <= command.progress <= 100):
+        return Rejection(why=RejectionReason.INVALID_VALUE, detail="progress must be from 0 to 100")
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Rejection):
+        return node
+    return (
+        NodeProgressReported(
+            at=command.at,
+            node_id=command.node_id,
+            attempt=node.attempt,
+            progress=command.progress,
+            message=command.message,
+            lease_until=_renewed(node, command.at) if command.lease_until is None else command.lease_until,
+        ),
+    )
+
+
+def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    waiting = known is not None and known.status is NodeStatus.WAITING and command.attempt in (None, known.attempt)
+    if waiting and known is not None and known.wait_key == command.wait_key:
+        return ()
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Rejection):
+        return node
+    if refused := _too_long(execution, command.wait_key):
+        return refused
+    return (
+        NodeWaiting(
+            at=command.at,
+            node_id=command.node_id,
+            attempt=node.attempt,
+            wait_key=command.wait_key,
+            prompt=command.prompt,
+            deadline_at=command.deadline_at,
+        ),
+    )
+
+
+def _resume(execution: Execution, command: ResumeNode) -> Verdict:
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+    if node.status is not NodeStatus.WAITING:
+        return Rejection(why=RejectionReason.NODE_NOT_WAITING, detail=f"the node is {node.status.value}, not WAITING")
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    if node.wait_key != command.resume_key:
+        return Rejection(why=RejectionReason.WRONG_RESUME_KEY, detail=RejectionReason.WRONG_RESUME_KEY.value)
+    resumed = NodeResumed(
+        at=command.at,
+        node_id=command.node_id,
+        attempt=node.attempt,
+        lease_until=_renewed(node, command.at),
+        answer=command.answer,
+    )
+    drawn = execution.graph.node(command.node_id) if execution.graph else None
+    if drawn is None or not drawn.is_wait:
+        return (resumed,)
+    return (resumed, *_succeeded(evolve(execution, resumed), node, command.answer, command.at))
+
+
+def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    if known is not None and known.status is NodeStatus.SUCCEEDED and command.attempt in (None, known.attempt):
+        return ()
+    node = _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Rejection):
+        return node
+    return _succeeded(execution, node, command.output, command.at)
+
+
+def _fail_node(execution: Execution, command: FailNode) -> Verdict:
+    known = execution.nodes.get(command.node_id)
+    if known is not None and known.status is NodeStatus.FAILED and command.attempt in (None, known.attempt):
+        return ()
+    waiting = known is not None and known.status is NodeStatus.WAITING
+    node = known if waiting and known is not None else _running(execution, command.node_id, command.attempt)
+    if isinstance(node, Rejection):
+        return node
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    return _given_up(execution, node, command.error, command.at)
+
+
+def _expire(execution: Execution, command: ExpireNode) -> Verdict:
+    """Whoever saw that the time is over may have looked at an older state: what is not so any more comes to nothing."""
+    node = execution.nodes.get(command.node_id)
+    if node is None or node.attempt != command.attempt:
+        return ()
+    if node.status is NodeStatus.WAITING and node.deadline_at is not None and node.deadline_at <= command.at:
+        words = f"nobody resumed it within {node.deadline_at - (node.waiting_since or node.deadline_at):g} s"
+        return _given_up(execution, node, Failure(code=WAIT_TIMED_OUT, message=words), command.at)
+    silent = node.status is NodeStatus.RUNNING and node.lease_until is not None and node.lease_until <= command.at
+    if silent and execution.graph is not None and node.attempt >= max_attempts(execution, node):
+        words = f"begun {node.attempt} times, and each time its holder was silent for longer than its lease"
+        return _given_up(execution, node, Failure(code=LEASE_EXPIRED, message=words), command.at)
+    return ()
+
+
+def stop_node(execution: Execution, command: StopNode) -> Verdict:
+    """The holder has stopped because of the cancel; with the last of them the execution is over."""
+    if execution.status.is_terminal:
+        return ()
+    if execution.cancel is None:
+        return Rejection(why=RejectionReason.NO_CANCEL_REQUESTED, detail=RejectionReason.NO_CANCEL_REQUESTED.value)
+    node = execution.nodes.get(command.node_id)
+    if node is None:
+        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+    if command.attempt is not None and command.attempt != node.attempt:
+        return _fenced_node(node, command.attempt)
+    if node.status is not NodeStatus.RUNNING:
+        return ()
+    stopped = NodeCanceled(at=command.at, node_id=command.node_id)
+    if evolve(execution, stopped).is_worked_on(command.at):
+        return (stopped,)
+    return (stopped, ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at))
+
+
+def max_attempts(execution: Execution, node: Node) -> int:
+    """How often the node may be begun."""
+    drawn = execution.graph.node(node.node_id) if execution.graph else None
+    return MAX_NODE_ATTEMPTS if drawn is None or drawn.max_attempts is None else drawn.max_attempts
+
+
+# --- what a step sets off ---------------------------------------------------------------------------------------------
+
+
+def ready(node: GraphNode, at: float) -> Events:
+    """It is the node's turn; a wait node begins to wait by itself."""
+    ready = NodeReady(at=at, node_id=node.node_id)
+    if node.wait_key is None:
+        return (ready,)
+    waiting = NodeWaiting(
+        at=at,
+        node_id=node.node_id,
+        attempt=1,
+        wait_key=node.wait_key,
+        prompt=node.prompt,
+        deadline_at=None if node.timeout_sec is None else at + node.timeout_sec,
+    )
+    return (ready, waiting)
+
+
+def _succeeded(execution: Execution, node: Node, output: object, at: float) -> Events:
+    """NODE_SUCCEEDED and, in a graph, everything that follows from it: one commit, so nothing falls in between."""
+    succeeded = NodeSucceeded(at=at, node_id=node.node_id, attempt=node.attempt, output=output)
+    if execution.graph is None:
+        return (succeeded,)
+
+    def has_succeeded(node_id: NodeId) -> bool:
+        known = execution.nodes.get(node_id)
+        return known is not None and known.status is NodeStatus.SUCCEEDED
+
+    if execution.graph.is_done_with(node.node_id, has_succeeded):
+        return (succeeded, ExecutionCompleted(at=at))
+    follow = execution.graph.ready_after(node.node_id, has_succeeded)
+    return (succeeded, *(event for successor in follow for event in ready(successor, at)))
+
+
+def _given_up(execution: Execution, node: Node, error: Failure, at: float) -> Events:
+    """NODE_FAILED and, in a graph, the end of the execution."""
+    gave_up = NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error)
+    if execution.graph is None:
+        return (gave_up,)
+    why = Failure(code=error.code, message=f"node {node.node_id} failed: {error.message}")
+    return (gave_up, *failed(evolve(execution, gave_up), why, at))
+
+
+def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Event, ...], ExecutionFailed]:
+    """EXECUTION_FAILED, with an end for whatever was still going on."""
+    held = [node for node in execution.nodes.values() if node.status.is_held]
+    if execution.graph is not None:
+        left: Events = tuple(NodeCanceled(at=at, node_id=node.node_id) for node in held)
+    else:
+        left = tuple(NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error) for node in held)
+    return (*left, ExecutionFailed(at=at, error=error))
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def _running(execution: Execution, node_id: NodeId, attempt: int | None) -> Node | Rejection:
+    node = execution.nodes.get(node_id)
+    if node is None:
+        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+    if attempt is not None and attempt != node.attempt:
+        return _fenced_node(node, attempt)
+    if node.status is not NodeStatus.RUNNING:
+        return Rejection(why=RejectionReason.NODE_NOT_RUNNING, detail=f"the node is {node.status.value}, not RUNNING")
+    return node
+
+
+def _graph_forbids_start(node: Node) -> Rejection | None:
+    if node.status is NodeStatus.IDLE:
+        return Rejection(why=RejectionReason.NODE_NOT_READY, detail=RejectionReason.NODE_NOT_READY.value)
+    if node.status is NodeStatus.WAITING:
+        return Rejection(why=RejectionReason.NODE_NOT_RUNNING, detail="the node is WAITING: resume it")
+    if node.status.is_terminal:
+        return Rejection(why=RejectionReason.NODE_FINISHED, detail=f"the node is {node.status.value}")
+    return None
+
+
+def _renewed(node: Node, at: float) -> float | None:
+    return None if node.lease_sec is None else at + node.lease_sec
+
+
+def _lease_protects(node: Node, command: StartNode) -> bool:
+    """A held node with a lease is its holder's until the lease ends."""
+    return node.lease_until is not None and command.at < node.lease_until and node.worker_id != command.worker_id
+
+
+def _cannot_add(execution: Execution, node_id: NodeId, adding: int = 1) -> Rejection | None:
+    if execution.graph is not None:
+        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+    if not 1 <= len(node_id) <= MAX_NODE_ID_CHARS:
+        return Rejection(why=RejectionReason.INVALID_VALUE, detail=f"a node id has 1 to {MAX_NODE_ID_CHARS} characters")
+    if len(execution.nodes) + adding > MAX_NODES:
+        return Rejection(why=RejectionReason.TOO_MANY_NODES, detail=RejectionReason.TOO_MANY_NODES.value)
+    return None
+
+
+def _too_long(execution: Execution, name: str) -> Rejection | None:
+    """Whether a snapshot could not hold this name too. What a worker runs, and what a graph names, is bounded there."""
+    if execution.request.work is not Work.NODES:
+        return None
+    graph, nodes = execution.graph, execution.nodes
+    known = {node.node_id for node in graph.nodes if node.wait_key is not None} if graph else ()
+    keys = (node.wait_key for node in nodes.values() if node.wait_key is not None and node.node_id not in known)
+    names = [name, *keys, *(nodes if graph is None else ())]
+    if len(orjson.dumps(names)) > MAX_NAMES_BYTES:
+        return Rejection(why=RejectionReason.NAMES_TOO_LONG, detail=RejectionReason.NAMES_TOO_LONG.value)
+    return None
+
+
+def _fenced_node(node: Node, attempt: int) -> Rejection:
+    return Rejection(
+        why=RejectionReason.FENCED, detail=f"attempt {attempt} of the node is not the current one ({node.attempt})"
+    )

@@ -1,0 +1,86 @@
+"""What a refused command is told: the guard it ran into. And the guards that all commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pyoco_server.domain.execution.events import Events
+from pyoco_server.domain.execution.state import MAX_LABELS, MAX_NAMES_BYTES, MAX_NODES, Execution
+from pyoco_server.domain.ids import InstanceId
+
+
+class RejectionReason(Enum):
+    """The guard that a refused command ran into."""
+
+    NOT_FOUND = "there is no such execution"
+    FINISHED = "the execution is finished"
+    NOT_FINISHED = "the execution is not finished"
+    NOT_STARTED = "the execution is not started"
+    CANCEL_REQUESTED = "a cancel was requested"
+    NO_CANCEL_REQUESTED = "no cancel was requested"
+    HELD = "somebody may still be working on it"
+    A_WORKER_RUNS_IT = "a worker runs all of it; it can only be cancelled"
+    NOT_FOR_WORKERS = "its nodes are taken one by one; no worker runs all of it"
+    FENCED = "another attempt has taken over"
+    GRAPH_DECIDES = "the graph decides when it is complete"
+    INVALID_GRAPH = "the graph cannot be run"
+    UNKNOWN_NODE = "there is no such node in the graph"
+    NODE_NOT_READY = "it is not the node's turn yet"
+    NODE_NOT_RUNNING = "the node is not running"
+    NODE_NOT_WAITING = "the node is not waiting"
+    NODE_FINISHED = "the node is finished"
+    NODE_HELD = "another worker holds the node"
+    INVALID_ATTEMPT = "it is not the next attempt of the node"
+    NO_MORE_ATTEMPTS = "the node was begun as often as it may be"
+    WRONG_RESUME_KEY = "the resume key does not fit"
+    INVALID_VALUE = "a value is out of range"
+    TOO_MANY_NODES = f"an execution has at most {MAX_NODES} nodes"
+    NAMES_TOO_LONG = f"node ids and wait keys that a graph does not name have at most {MAX_NAMES_BYTES} bytes together"
+    TOO_MANY_TAGS = f"an execution has at most {MAX_LABELS} tags"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """The command does not fit the state; `detail` says what is so."""
+
+    why: RejectionReason
+    detail: str
+
+
+Verdict = Events | Rejection
+
+
+def no_progress(execution: Execution, command: object) -> Rejection | None:
+    """Once it is finished, or a cancel is requested, nothing goes on."""
+    if execution.status.is_terminal:
+        return finished(execution)
+    if execution.cancel is not None:
+        name = type(command).__name__
+        return Rejection(
+            why=RejectionReason.CANCEL_REQUESTED, detail=f"{name} rejected because execution is cancel-requested"
+        )
+    return None
+
+
+def not_current(execution: Execution, attempt: int | None, instance_id: InstanceId | None) -> Rejection | None:
+    """The fence: whoever was overtaken must not write."""
+    if attempt is not None and attempt != execution.attempt:
+        return fenced(execution, attempt)
+    if instance_id is not None and (execution.holder is None or execution.holder.instance_id != instance_id):
+        return fenced(execution, execution.attempt if attempt is None else attempt)
+    return None
+
+
+def finished(execution: Execution) -> Rejection:
+    """A finished execution takes no further command but archiving and labels."""
+    return Rejection(why=RejectionReason.FINISHED, detail=f"the execution is {execution.status.value}")
+
+
+def fenced(execution: Execution, attempt: int) -> Rejection:
+    """Another attempt is the current one."""
+    if attempt == execution.attempt:
+        return Rejection(why=RejectionReason.FENCED, detail=f"attempt {attempt} belongs to another worker instance")
+    return Rejection(
+        why=RejectionReason.FENCED, detail=f"attempt {attempt} is not the current one ({execution.attempt})"
+    )

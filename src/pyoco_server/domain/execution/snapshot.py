@@ -1,0 +1,344 @@
+"""Execution ⇄ the stored snapshot: the public view of a run (contract, appendix F) plus `state`, what `decide` needs.
+
+Only the public view is bounded: `task_records` go first (`task_records_truncated: true`), `tasks` never. `state` is
+whole, because a decision on half a state would be a wrong one; the limits on nodes, edges and labels bound it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import orjson
+
+from pyoco_server.domain.execution.codec import graph_from_wire, graph_to_wire, wheels_from_wire, wheels_to_wire
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.state import (
+    CancelReceipt,
+    Execution,
+    Failure,
+    Holder,
+    Node,
+    NodeStatus,
+    Request,
+    Status,
+    StopHow,
+    TimeoutReceipt,
+    Work,
+)
+from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
+
+Snapshot = dict[str, Any]
+
+_NODE_STATUSES = tuple(NodeStatus)
+_NODE_CODES = {status: code for code, status in enumerate(_NODE_STATUSES)}
+_TASK_STATUS = {
+    NodeStatus.IDLE: "PENDING",
+    NodeStatus.READY: "PENDING",
+    NodeStatus.RUNNING: "RUNNING",
+    NodeStatus.WAITING: "RUNNING",
+    NodeStatus.SUCCEEDED: "SUCCEEDED",
+    NodeStatus.FAILED: "FAILED",
+    NodeStatus.CANCELED: "CANCELLED",
+}
+# What a record can do without when the snapshot is too large; the times and states stay as long as they can.
+_BULKY = ("output", "traceback", "prompt", "answer")
+
+# What most nodes have nothing of; asked for all at once, because a snapshot of a wide graph asks a thousand nodes.
+_SHOWN = ("output", "progress", "message", "prompt", "answer")
+_read_shown = attrgetter(*_SHOWN)
+_NOTHING_SHOWN = (None,) * len(_SHOWN)
+_SELDOM = {
+    "w": "worker_id",
+    "l": "lease_until",
+    "L": "lease_sec",
+    "k": "wait_key",
+    "d": "deadline_at",
+    "s": "waiting_since",
+    "c": "canceled_by_execution",
+}
+_read_seldom = attrgetter(*_SELDOM.values())
+_NOTHING_SELDOM = (*(None,) * (len(_SELDOM) - 1), False)
+
+# In the stored bytes of a snapshot that had to give up records.
+TRUNCATED = b'"task_records_truncated":true'
+
+TERMINAL_RUN_STATUSES = ("COMPLETED", "FAILED", "CANCELLED")
+RUN_STATUSES = ("PENDING", "RUNNING", "CANCELLING", *TERMINAL_RUN_STATUSES)
+
+
+def run_status(execution: Execution) -> str:
+    """The status in the words of `/runs`."""
+    if execution.status is Status.CANCELED:
+        return "CANCELLED"
+    if execution.status is not Status.ACTIVE:
+        return str(execution.status.value)
+    if execution.cancel is not None:
+        return "CANCELLING"
+    return "PENDING" if execution.started_at is None else "RUNNING"
+
+
+def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> Snapshot:
+    """The whole snapshot, unbounded. A commit is a sign of life, so it renews `heartbeat_at` when none is given."""
+    request = execution.request
+    snapshot: Snapshot = {
+        "run_id": execution.execution_id,
+        "flow_name": request.flow_name,
+        "status": run_status(execution),
+        "params": request.input,
+        "tag": request.tag,
+        "tags": execution.labels,
+        "tasks": {node_id: _TASK_STATUS[node.status] for node_id, node in execution.nodes.items()},
+        "task_records": {node_id: _record(node) for node_id, node in execution.nodes.items()},
+        "task_records_truncated": execution.records_truncated,
+        "submitted_at": execution.created_at,
+        "start_time": execution.started_at,
+        "end_time": execution.ended_at,
+        "updated_at": execution.updated_at,
+        "heartbeat_at": execution.updated_at if heartbeat_at is None else max(heartbeat_at, execution.updated_at),
+        "worker_id": execution.holder.worker_id if execution.holder else None,
+        "attempt": execution.attempt,
+        "error": execution.error.message if execution.error else None,
+        "version": execution.version,
+    }
+    _put_known(snapshot, execution)
+    snapshot["state"] = _state(execution)
+    return snapshot
+
+
+def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> bytes:
+    """The stored bytes, the public part within `max_public_bytes` as far as dropping records can bring it."""
+    snapshot = to_snapshot(execution, heartbeat_at=heartbeat_at)
+    if execution.graph is not None:
+        snapshot["state"]["graph"] = execution.graph.once(_written)
+    whole = orjson.dumps(snapshot)
+    if len(whole) <= max_public_bytes:
+        return whole
+    state = snapshot.pop("state")
+    return orjson.dumps(compact_run_snapshot(snapshot, max_public_bytes) | {"state": state})
+
+
+def _written(graph: Graph) -> orjson.Fragment:
+    return orjson.Fragment(orjson.dumps(graph_to_wire(graph)))
+
+
+def bounded_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> Snapshot:
+    """The snapshot that would be stored, for those who want to show it before its writer has stored it."""
+    snapshot: Snapshot = orjson.loads(encode_snapshot(execution, max_public_bytes, heartbeat_at=heartbeat_at))
+    return snapshot
+
+
+def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
+    """The public snapshot within `max_bytes`, giving up outputs first, then whole records, never `tasks`."""
+    records = snapshot.get("task_records", {})
+    if not records or len(orjson.dumps(snapshot)) <= max_bytes:
+        return snapshot
+    slim = {
+        name: {key: value for key, value in record.items() if key not in _BULKY} for name, record in records.items()
+    }
+    smaller = snapshot | {"task_records": slim, "task_records_truncated": True}
+    if len(orjson.dumps(smaller)) <= max_bytes:
+        return smaller
+    return snapshot | {"task_records": {}, "task_records_truncated": True}
+
+
+def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
+    """The execution that a snapshot shows; equal to the folded one except for records that were given up."""
+    state = snapshot["state"]
+    holder, cancel = state.get("holder"), snapshot.get("cancel")
+    return Execution(
+        execution_id=RunId(snapshot["run_id"]),
+        version=snapshot["version"],
+        status=Status(state["status"]),
+        request=_request(snapshot),
+        labels=tuple(snapshot["tags"]),
+        graph=graph_from_wire(state["graph"]) if "graph" in state else None,
+        nodes=_nodes(snapshot, state["nodes"]),
+        created_at=snapshot["submitted_at"],
+        queued_at=snapshot.get("queued_at"),
+        started_at=snapshot["start_time"],
+        ended_at=snapshot["end_time"],
+        updated_at=snapshot["updated_at"],
+        archived_at=snapshot.get("archived_at"),
+        holder=_holder(holder, state.get("return_to"), snapshot.get("wheels", ())) if holder else None,
+        cancel=_receipt(cancel) if cancel else None,
+        error=Failure(**state["error"]) if "error" in state else None,
+        timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
+        last_lines=tuple(snapshot.get("last_lines", ())),
+        records_truncated=snapshot["task_records_truncated"],
+    )
+
+
+def public_view(snapshot: Mapping[str, Any], *, records: bool) -> Snapshot:
+    """What a user sees of a stored snapshot."""
+    hidden = ("state",) if records else ("state", "task_records")
+    return {key: value for key, value in snapshot.items() if key not in hidden}
+
+
+def _put_known(snapshot: Snapshot, execution: Execution) -> None:
+    request = execution.request
+    optional = {
+        "tenant_id": request.tenant_id,
+        "api_key_id": request.api_key_id,
+        "timeout_sec": request.timeout_sec,
+        "workflow_yaml_sha256": request.workflow_yaml_sha256,
+        "workflow_yaml_bytes": request.workflow_yaml_bytes,
+        "replay_of": request.replay_of,
+        "graph_version": request.graph_version,
+        "queued_at": execution.queued_at,
+        "archived_at": execution.archived_at,
+    }
+    snapshot.update((key, value) for key, value in optional.items() if value is not None)
+    # Small, and shown to those who did not ask for records: how far what runs now has come.
+    progress = {n.node_id: n.progress for n in execution.nodes.values() if n.progress is not None and n.status.is_held}
+    if progress:
+        snapshot["progress"] = progress
+    _put_failure(snapshot, execution)
+    if execution.holder is not None and execution.holder.wheels:
+        snapshot["wheels"] = wheels_to_wire(execution.holder.wheels)
+    if execution.cancel is not None:
+        receipt = execution.cancel
+        snapshot["cancel_requested_at"] = receipt.requested_at
+        snapshot["cancel"] = {
+            "requested_at": receipt.requested_at,
+            "requested_by": receipt.requested_by,
+            "reason": receipt.reason,
+            "delivered_at": receipt.delivered_at,
+            "stopped_at": receipt.stopped_at,
+            "how": receipt.how.value if receipt.how else None,
+        }
+
+
+def _put_failure(snapshot: Snapshot, execution: Execution) -> None:
+    if execution.error is not None:
+        snapshot["error_code"] = execution.error.code
+    if execution.last_lines:
+        snapshot["last_lines"] = execution.last_lines
+    if execution.timeout is not None:
+        receipt = execution.timeout
+        snapshot["timeout"] = {
+            "limit_sec": receipt.limit_sec,
+            "reached_at": receipt.reached_at,
+            "stopped_at": receipt.stopped_at,
+            "how": receipt.how.value,
+        }
+
+
+def _record(node: Node) -> Snapshot:
+    record: Snapshot = {"state": _TASK_STATUS[node.status], "attempt": node.attempt}
+    if node.started_at is not None:
+        record["started_at"] = node.started_at
+    if node.ended_at is not None:
+        record["ended_at"] = node.ended_at
+        if node.started_at is not None:
+            record["duration_ms"] = round((node.ended_at - node.started_at) * 1000, 3)
+    if node.error is not None:
+        record["error"] = node.error.message
+        record["error_code"] = node.error.code
+        if node.error.traceback is not None:
+            record["traceback"] = node.error.traceback
+    shown = _read_shown(node)
+    if shown != _NOTHING_SHOWN:
+        record.update((key, value) for key, value in zip(_SHOWN, shown, strict=True) if value is not None)
+    return record
+
+
+def _state(execution: Execution) -> Snapshot:
+    state: Snapshot = {
+        "status": execution.status.value,
+        "nodes": [_node_state(node) for node in execution.nodes.values()],
+    }
+    if execution.holder is not None:
+        state["holder"] = (execution.holder.attempt, execution.holder.worker_id, execution.holder.instance_id)
+        if execution.holder.return_to is not None:
+            state["return_to"] = execution.holder.return_to
+    if execution.request.work is not Work.QUEUED:
+        state["work"] = execution.request.work.value
+    if execution.graph is not None:
+        state["graph"] = execution.graph.once(graph_to_wire)
+    if execution.error is not None:
+        error = execution.error
+        state["error"] = {"code": error.code, "message": error.message, "traceback": error.traceback}
+    return state
+
+
+def _node_state(node: Node) -> list[Any]:
+    """[status, attempt, then what is seldom set], in the order of `tasks`: names are not repeated."""
+    head: list[Any] = [_NODE_CODES[node.status], node.attempt]
+    seldom = _read_seldom(node)
+    if seldom == _NOTHING_SELDOM:
+        return head
+    known = {key: value for key, value in zip(_SELDOM, seldom, strict=True) if value is not None and value is not False}
+    return [*head, known]
+
+
+def _nodes(snapshot: Mapping[str, Any], states: list[Any]) -> dict[NodeId, Node]:
+    records, progress = snapshot["task_records"], snapshot.get("progress", {})
+    return {
+        NodeId(name): _node(NodeId(name), state, records.get(name, {}), progress.get(name))
+        for name, state in zip(snapshot["tasks"], states, strict=True)
+    }
+
+
+def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress: float | None) -> Node:
+    known = state[2] if len(state) > 2 else {}
+    failure = None
+    if "error" in record:
+        failure = Failure(code=record.get("error_code", ""), message=record["error"], traceback=record.get("traceback"))
+    return Node(
+        node_id=node_id,
+        status=_NODE_STATUSES[state[0]],
+        attempt=state[1],
+        worker_id=known.get("w"),
+        started_at=record.get("started_at"),
+        ended_at=record.get("ended_at"),
+        progress=record.get("progress", progress),
+        message=record.get("message"),
+        wait_key=known.get("k"),
+        prompt=record.get("prompt"),
+        answer=record.get("answer"),
+        deadline_at=known.get("d"),
+        waiting_since=known.get("s"),
+        lease_until=known.get("l"),
+        lease_sec=known.get("L"),
+        output=record.get("output"),
+        error=failure,
+        canceled_by_execution=known.get("c", False),
+    )
+
+
+def _request(snapshot: Mapping[str, Any]) -> Request:
+    return Request(
+        flow_name=snapshot["flow_name"],
+        tag=snapshot["tag"],
+        input=snapshot["params"],
+        tenant_id=snapshot.get("tenant_id"),
+        api_key_id=snapshot.get("api_key_id"),
+        timeout_sec=snapshot.get("timeout_sec"),
+        workflow_yaml_sha256=snapshot.get("workflow_yaml_sha256"),
+        workflow_yaml_bytes=snapshot.get("workflow_yaml_bytes"),
+        replay_of=snapshot.get("replay_of"),
+        work=Work(snapshot["state"].get("work", Work.QUEUED.value)),
+        graph_version=snapshot.get("graph_version"),
+    )
+
+
+def _holder(parts: list[Any], return_to: str | None, wheels: Sequence[Mapping[str, str]]) -> Holder:
+    attempt, worker_id, instance_id = parts
+    return Holder(
+        attempt=attempt,
+        worker_id=WorkerId(worker_id) if worker_id is not None else None,
+        instance_id=InstanceId(instance_id) if instance_id is not None else None,
+        return_to=return_to,
+        wheels=wheels_from_wire(wheels),
+    )
+
+
+def _timeout(plain: Mapping[str, Any]) -> TimeoutReceipt:
+    return TimeoutReceipt(**{**plain, "how": StopHow(plain["how"])})
+
+
+def _receipt(plain: Mapping[str, Any]) -> CancelReceipt:
+    how = plain["how"]
+    return CancelReceipt(**{**plain, "how": StopHow(how) if how is not None else None})

@@ -1,0 +1,1 @@
+"""Worker records, announced flows and the states derived from them."""

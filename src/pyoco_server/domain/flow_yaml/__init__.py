@@ -1,0 +1,1 @@
+"""flow.yaml documents: strict reading, the graph language and allowed callables."""

@@ -1,0 +1,1 @@
+"""Graphs as documents: parsing, validation and the stored form."""

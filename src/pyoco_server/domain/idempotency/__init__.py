@@ -1,0 +1,1 @@
+"""Idempotency keys, canonical request digests and records."""

@@ -1,0 +1,83 @@
+"""The words spoken with an index of runs: what was seen of the bucket, how far, and what is asked for and found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyoco_server.domain.ids import RunId
+
+# The statuses in which somebody may be working on a run.
+AT_WORK = ("RUNNING", "CANCELLING")
+_LABEL = "label:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Which runs to list; None means any. Archived runs have a list of their own; of `labels` a run has all.
+
+    Of `statuses` a run has one (none given: any); where `status` is given too, both apply.
+
+    `updated_after` and `before` leave out what is equal: with the last run of a page as `before` the next page follows.
+    """
+
+    limit: int = 50
+    status: str | None = None
+    statuses: tuple[str, ...] = ()
+    flow: str | None = None
+    tag: str | None = None
+    tenant_id: str | None = None
+    archived: bool = False
+    labels: tuple[str, ...] = ()
+    workflow_yaml_sha256: str | None = None
+    updated_after: float | None = None
+    before: tuple[float, str] | None = None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return terms_of(self.labels, self.workflow_yaml_sha256)
+
+
+class Listed(NamedTuple):
+    """One run in a list; lists are in the order of the first two, the greatest first."""
+
+    updated_at: float
+    run_id: RunId
+    summary: bytes
+
+    @property
+    def key(self) -> tuple[float, str]:
+        return (self.updated_at, self.run_id)
+
+
+def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[str, ...]:
+    """What a run can be found by beside its columns: labels and the YAML it was made from, each once, in order.
+
+    The prefix keeps them apart: nobody may find another's YAML by a label that looks like a digest.
+    """
+    yaml = [f"yaml:{workflow_yaml_sha256}"] if workflow_yaml_sha256 else []
+    return tuple(sorted({*(f"{_LABEL}{label}" for label in labels), *yaml}))
+
+
+def labels_of(terms: Iterable[str]) -> list[str]:
+    """The labels among the terms."""
+    return [term.removeprefix(_LABEL) for term in terms if term.startswith(_LABEL)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPosition:
+    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
+
+    stream_created: str
+    sequence: int
+    last_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSeen:
+    """One change of the snapshot bucket; `plain` is None when the key was removed."""
+
+    sequence: int
+    run_id: RunId
+    plain: Mapping[str, Any] | None

@@ -1,0 +1,1 @@
+"""Lines and chunks of run logs, and positions in them."""

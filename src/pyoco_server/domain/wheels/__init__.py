@@ -1,0 +1,1 @@
+"""Wheel files: names, versions, contents, history and sync state."""

@@ -1,0 +1,122 @@
+"""Which wheels of the registry a worker needs, and why it does without the others. It installs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, NormalizedName, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from pyoco_server.domain.wheels.names import parse_wheel_name
+from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A wheel that this worker could install; the lower its `place`, the closer it was built to this interpreter."""
+
+    wheel: Wheel
+    package: NormalizedName
+    version: Version
+    build: tuple[()] | tuple[int, str]
+    place: int
+    sha256_hex: str
+
+    @property
+    def name(self) -> str:
+        return self.wheel.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A wheel that is meant for this worker and is not installed, and why."""
+
+    wheel_name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Per package its candidates, the best first: what comes behind it is only for the case that it cannot be had."""
+
+    packages: Mapping[NormalizedName, Sequence[Candidate]]
+    skipped: tuple[LeftOut, ...]
+
+
+def needed(
+    wheels: Iterable[Wheel], *, tags: AbstractSet[str], supported: Sequence[Tag], own: Mapping[str, str]
+) -> Need:
+    """What a worker with these tags should install; `supported` are the tags of its interpreter, the best first.
+
+    `own` are the packages that the worker's runners stand on, with their versions: no wheel takes their place.
+    """
+    rank = {tag: place for place, tag in enumerate(supported)}
+    runs_on = {canonicalize_name(name): version for name, version in own.items()}
+    found: dict[NormalizedName, list[Candidate]] = {}
+    skipped = []
+    for wheel in sorted(wheels, key=lambda wheel: wheel.name):
+        if not wheel.is_for(frozenset(tags)):
+            continue
+        verdict = _judge(wheel, rank, runs_on)
+        if isinstance(verdict, LeftOut):
+            skipped.append(verdict)
+        else:
+            found.setdefault(verdict.package, []).append(verdict)
+    packages = {package: _best_first(candidates) for package, candidates in sorted(found.items())}
+    return Need(packages=packages, skipped=tuple(skipped))
+
+
+def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """As pip prefers them: by version, then by how close they are to the interpreter, then by build number."""
+    return tuple(sorted(candidates, key=lambda one: (one.version, -one.place, one.build), reverse=True))
+
+
+def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | Candidate:
+    try:
+        parse_wheel_name(wheel.name)  # stricter: the name becomes that of a file
+        package, version, build, built_for = parse_wheel_filename(wheel.name)
+    except (InvalidRequest, InvalidWheelFilename):
+        return LeftOut(wheel_name=wheel.name, reason="not the name of a wheel")
+    if package in own:
+        reason = f"workers run on {package} {own[package]} of their own; upgrade the worker instead"
+        return LeftOut(wheel_name=wheel.name, reason=reason)
+    if wheel.sha256_hex is None:
+        return LeftOut(wheel_name=wheel.name, reason="the registry has no sha256 to check it against; upload it again")
+    places = [rank[tag] for tag in built_for if tag in rank]
+    if not places:
+        built = ", ".join(sorted(map(str, built_for)))
+        best = next(iter(rank), None)
+        reason = f"built for {built}, which this worker cannot run (its own is {best})"
+        return LeftOut(wheel_name=wheel.name, reason=reason)
+    return Candidate(
+        wheel=wheel,
+        package=package,
+        version=version,
+        build=build,
+        place=min(places),
+        sha256_hex=wheel.sha256_hex,
+    )
+
+
+def in_order_of_need(candidates: Sequence[Candidate], requires: Mapping[str, Sequence[str]]) -> tuple[Candidate, ...]:
+    """The same candidates, each behind those it requires; `requires` are the packages that a wheel names, by wheel."""
+    by_package = {candidate.package: candidate for candidate in candidates}
+    placed: dict[str, Candidate] = {}
+    begun: set[str] = set()
+
+    def place(candidate: Candidate) -> None:
+        if candidate.name in begun:
+            return  # placed already, or a circle: then one of them has to come first
+        begun.add(candidate.name)
+        for required in requires.get(candidate.name, ()):
+            if (other := by_package.get(canonicalize_name(required))) is not None:
+                place(other)
+        placed[candidate.name] = candidate
+
+    for candidate in candidates:
+        place(candidate)
+    return tuple(placed.values())

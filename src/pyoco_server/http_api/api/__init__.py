@@ -1,0 +1,1 @@
+"""The HTTP APIs, one package or module per resource."""

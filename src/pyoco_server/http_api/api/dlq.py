@@ -1,0 +1,146 @@
+"""`/dlq`: jobs that went wrong, to look at and to run again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import parse_tag
+from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.idempotency import of_json, run_once
+from pyoco_server.http_api.responses.problems import answers
+from pyoco_server.ports import StoredDeadLetter
+from pyoco_server.services.dead_letters import DeadLetterPage, DeadLetterQuery, dead_letter_page, replay
+from pyoco_server.services.idempotency import IdempotentAttempt
+
+router = APIRouter(prefix="/dlq", tags=["dlq"])
+
+MAX_SEQ_DIGITS = 18
+
+
+class DeadLetterOut(BaseModel):
+    """A job that went wrong. What the letter does not say is null."""
+
+    seq: int = Field(description="Its number, for a replay.", examples=[42])
+    timestamp: float = Field(description="Unix seconds.", examples=[1767225600.0])
+    reason: str = Field(
+        description="`invalid_job`, `flow_not_found`, `execution_error`, `max_deliver`.", examples=["execution_error"]
+    )
+    error: str | None
+    run_id: str | None
+    flow_name: str | None
+    tag: str | None
+    tags: list[str] | None
+    worker_id: str | None
+    num_delivered: int | None
+    subject: str | None
+
+
+class DeadLetterList(BaseModel):
+    """One page, newest first. It may be short, or empty, and not be the last: the last one has no `next_cursor`."""
+
+    items: list[DeadLetterOut]
+    next_cursor: str | None
+
+
+class LettersQuery(BaseModel):
+    """Which letters. A name that is not here is refused: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reason: str | None = Field(default=None, max_length=64, description="Only letters of this reason.")
+    tag: str | None = Field(default=None, max_length=128, description="Only jobs with this routing tag.")
+    flow: str | None = Field(default=None, max_length=256, description="Only jobs of this flow.")
+    limit: int = Field(default=50, ge=1, le=200)
+    cursor: str | None = Field(default=None, max_length=64, description="The `next_cursor` of the page before.")
+
+
+class ReplayOf(BaseModel):
+    """What is run again."""
+
+    seq: int
+    run_id: str
+
+
+class Replayed(BaseModel):
+    """The new run. Its snapshot has the old one's id as `replay_of`."""
+
+    run_id: str
+    status: str = Field(examples=["PENDING"])
+    durability: str
+    replay_of: ReplayOf
+
+
+@router.get("", responses=answers(DeadLetterList, 422, 503), dependencies=[given_once(InvalidRequest)])
+@requires_scope(Scope.DLQ_READ)
+async def list_dead_letters(
+    gateway: GatewayDep, caller: CallerDep, query: Annotated[LettersQuery, Query()]
+) -> Response:
+    """The dead letters, newest first; of the runs that the caller may see."""
+    tag = None if query.tag is None else parse_tag(query.tag)
+    asked = DeadLetterQuery(
+        limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
+    )
+    return _json(_page_out(await dead_letter_page(gateway, asked, _before(query.cursor))))
+
+
+@router.post("/{seq}/replay", responses=answers(Replayed, 404, 409, 413, 422, 503))
+@requires_scope(Scope.DLQ_WRITE)
+async def replay_dead_letter(
+    seq: Annotated[str, Path(description="The letter's number.", examples=["42"])],
+    request: Request,
+    gateway: GatewayDep,
+    caller: CallerDep,
+) -> Response:
+    """Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is."""
+    number = _seq(seq)
+
+    async def work(turn: IdempotentAttempt) -> Response:
+        again = await replay(gateway, number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id)
+        told: dict[str, Any] = {
+            "run_id": again.execution.execution_id,
+            "status": "PENDING",
+            "durability": gateway.stores.durability,
+            "replay_of": {"seq": number, "run_id": again.original},
+        }
+        return _json(told)
+
+    return await run_once(request, gateway, of_json(), work)
+
+
+def _seq(text: str) -> int:
+    if not _is_number(text):
+        raise DeadLetterNotFound(f"{text[:40]!r} is not the number of a letter")
+    return int(text)
+
+
+def _before(cursor: str | None) -> int | None:
+    if cursor is None or cursor == "":
+        return None
+    if not _is_number(cursor):
+        raise InvalidRequest("cursor: it is not the next_cursor of a page of dead letters")
+    return int(cursor)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MAX_SEQ_DIGITS and int(text) > 0
+
+
+def _page_out(page: DeadLetterPage) -> dict[str, Any]:
+    cursor = None if page.before is None else str(page.before)
+    return {"items": [_letter_out(filed) for filed in page.items], "next_cursor": cursor}
+
+
+def _letter_out(filed: StoredDeadLetter) -> dict[str, Any]:
+    return {"seq": filed.seq, **asdict(filed.letter)}
+
+
+def _json(told: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(told), media_type="application/json")

@@ -1,0 +1,1 @@
+"""`/executions` and `/waits`: commands, events and nodes (RFC 3339)."""

@@ -1,0 +1,179 @@
+"""`/graphs`: what an execution's nodes are and what follows what; as JSON or YAML, by name and version."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.graphs.document import GraphDocument, to_plain
+from pyoco_server.domain.graphs.parser import MAX_DOCUMENT_BYTES, check_graph_id, read_document, read_yaml_document
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, is_path_name
+from pyoco_server.errors import GraphNotFound, InvalidGraph, InvalidRequest
+from pyoco_server.http_api.api.graph_models import (
+    GRAPH_BODY,
+    MAX_CURSOR_CHARS,
+    YAML_TYPES,
+    GraphList,
+    GraphOut,
+    GraphPutOut,
+    graph_out,
+    page_out,
+)
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.protocol.conditional import is_known
+from pyoco_server.http_api.protocol.idempotency import no_id, of_value, run_once
+from pyoco_server.http_api.responses.problems import ExecutionProblem, failures
+from pyoco_server.services.graphs import GraphQuery, ShownGraph
+from pyoco_server.services.idempotency import IdempotentAttempt
+
+router = APIRouter(prefix="/graphs", tags=["graphs"])
+
+_VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
+
+
+def _answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}, **failures(*statuses, model=ExecutionProblem)}
+
+
+GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name.", examples=["release"])]
+
+
+class PutQuery(BaseModel):
+    """What a put may depend on. A name that is not here is refused: a misspelled condition would not hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    expected_version: int | None = Field(
+        default=None,
+        alias="expectedVersion",
+        ge=0,
+        le=2**53,
+        description="Refuse (409) unless this is the present version; 0: unless there is none yet.",
+    )
+
+
+class GraphsQuery(BaseModel):
+    """Which graphs. A name that is not here is refused: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    q: str = Field(default="", max_length=MAX_NODE_ID_CHARS, description="Only graphs whose id begins so.")
+    limit: int = Field(default=50, ge=1, le=200)
+    cursor: str = Field(
+        default="", max_length=MAX_CURSOR_CHARS, description="The `nextCursor` of the page before, with the same q."
+    )
+
+
+@router.put(
+    "/{graphId}",
+    responses=_answers(GraphPutOut, 409, 413, 422, 503) | {201: {"model": GraphPutOut, "description": "It is new"}},
+    openapi_extra=GRAPH_BODY,
+    dependencies=[given_once(InvalidRequest)],
+)
+@requires_scope(Scope.GRAPHS_WRITE)
+async def put_graph(
+    graph_id: GraphIdPath,
+    request: Request,
+    gateway: GatewayDep,
+    caller: CallerDep,
+    query: Annotated[PutQuery, Query()],
+    if_match: Annotated[str | None, Header(description='The present version in quotes: `"3"`.')] = None,
+) -> Response:
+    """Keep a graph under this name. A change is a new version; the same graph again changes nothing.
+
+    Executions keep the version that they were made from, whatever is put afterwards.
+    """
+    check_graph_id(graph_id)
+    expected = _expected_version(query.expected_version, if_match)
+    document = await _read(await request.body(), request.headers)
+
+    async def work(turn: IdempotentAttempt) -> Response:
+        put = await gateway.graphs.put(
+            caller.tenant_id,
+            graph_id,
+            document,
+            by=caller.name,
+            expected_version=expected,
+            resumed=turn.origin.resumed,
+        )
+        return _json(graph_out(put.graph) | {"created": put.created}, 201 if put.created else 200, put.graph)
+
+    # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
+    digest = of_value({"document": to_plain(document), "expectedVersion": expected})
+    return await run_once(request, gateway, digest, work, resource_id=no_id)
+
+
+@router.get("", responses=_answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
+@requires_scope(Scope.RUNS_READ)
+async def list_graphs(gateway: GatewayDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
+    """The graphs by id: those that were put, and the flows that workers announce."""
+    asked = GraphQuery(limit=query.limit, prefix=query.q, cursor=query.cursor)
+    return _json(page_out(await gateway.graphs.page(caller.tenant_id, asked)))
+
+
+@router.get(
+    "/{graphId}",
+    responses=_answers(GraphOut, 404, 422, 503) | {304: {"description": "It has the version of If-None-Match"}},
+)
+@requires_scope(Scope.RUNS_READ)
+async def get_graph(
+    graph_id: GraphIdPath,
+    gateway: GatewayDep,
+    caller: CallerDep,
+    if_none_match: Annotated[str | None, Header(description="ETags of versions that the caller has.")] = None,
+) -> Response:
+    """A graph in its present version."""
+    if not is_path_name(graph_id):
+        raise GraphNotFound(graph_id=graph_id[:MAX_NODE_ID_CHARS])
+    shown = await gateway.graphs.get(caller.tenant_id, graph_id)
+    headers = _headers(shown)
+    if "ETag" in headers and is_known(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return _json(graph_out(shown), 200, shown)
+
+
+async def _read(body: bytes, headers: Mapping[str, str]) -> GraphDocument:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    # The largest one takes tenths of a second, for which all other requests would wait.
+    return await asyncio.to_thread(read_yaml_document if kind in YAML_TYPES else _read_json, body)
+
+
+def _read_json(body: bytes) -> GraphDocument:
+    try:
+        # Each mark is a byte of what would be stored: with more of them it could not be kept, whatever it says.
+        value = json_body.parse(body, MAX_DOCUMENT_BYTES)
+    except InvalidRequest as error:
+        # What comes without a type was often meant as YAML: `curl --data-binary @graph.yaml` names another one.
+        raise InvalidGraph(f"{error.detail}; for YAML send Content-Type: {YAML_TYPES[0]}") from error
+    return read_document(value)
+
+
+def _expected_version(asked: int | None, if_match: str | None) -> int | None:
+    """The version that must be the present one, said in either way."""
+    if if_match is None:
+        return asked
+    tag = _VERSION_TAG.fullmatch(if_match.strip())
+    if tag is None:
+        raise InvalidRequest('If-Match must be one version in quotes, as the ETag of a graph has it: "3"')
+    version = int(tag[1])
+    if asked not in (None, version):
+        raise InvalidRequest("If-Match and expectedVersion name different versions")
+    return version
+
+
+def _headers(shown: ShownGraph) -> dict[str, str]:
+    return {} if shown.version is None else {"ETag": f'"{shown.version}"'}
+
+
+def _json(told: dict[str, Any], status: int = 200, shown: ShownGraph | None = None) -> Response:
+    headers = {} if shown is None else _headers(shown)
+    return Response(orjson.dumps(told), status_code=status, headers=headers, media_type="application/json")

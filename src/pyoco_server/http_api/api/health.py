@@ -1,0 +1,29 @@
+"""Is the gateway alive, and does it reach its broker? The one question that is answered without the broker."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from pyoco_server import __version__
+from pyoco_server.http_api.dependencies import GatewayDep
+from pyoco_server.http_api.middleware.authentication import public_route
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """`status` is about this process; `nats` says whether runs can be accepted right now."""
+
+    status: Literal["ok"] = "ok"
+    nats: Literal["connected", "away"]
+    version: str = __version__
+
+
+@router.get("/health")
+@public_route
+async def health(gateway: GatewayDep) -> Health:
+    """The gateway answers; `nats` says whether its broker does."""
+    return Health(nats="connected" if gateway.stores.broker.connected else "away")

@@ -1,0 +1,1 @@
+"""`/jobs` and `/tags`: jobs with logs and tags (RFC 3339)."""

@@ -1,0 +1,157 @@
+"""`GET /jobs/{id}/logs`: what a job has written, as JSON or as plain text; from a token on, by range, or not again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.run_logs import tokens
+from pyoco_server.domain.run_logs.lines import text_of
+from pyoco_server.errors import InvalidLogQuery, PreconditionFailed
+from pyoco_server.http_api.api.jobs.log_schemas import ANSWERS, HEADERS, LogsQuery, entry_out
+from pyoco_server.http_api.api.jobs.routes import JobIdPath
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol import conditional, ranges
+from pyoco_server.http_api.responses.downloads import Download
+from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
+from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, look_at_end, read_page
+from pyoco_server.services.run_logs.text import text_between
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+# Another number when the same log is told in other bytes: what was kept under the tags of before is old then.
+FORM = 1
+# So many lines are made into bytes within a few milliseconds; what takes longer must not keep all others waiting.
+QUICK_LINES = 1000
+CACHED = {"Cache-Control": "private, no-cache", "Vary": "Accept"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the headers of a request ask for."""
+
+    is_head: bool
+    as_text: bool
+    if_match: str | None
+    if_none_match: str | None
+    range: str | None
+    if_range: str | None
+
+    @classmethod
+    def by(cls, request: Request) -> _Asked:
+        def said(name: str) -> str | None:
+            # Of a header that is given twice RFC 9110 makes one, whose values are a list.
+            return ", ".join(request.headers.getlist(name)) if name in request.headers else None
+
+        is_head = request.method == "HEAD"
+        return cls(
+            is_head=is_head,
+            as_text=wants_text(request.headers.get("accept", "")),
+            if_match=said("if-match"),
+            if_none_match=said("if-none-match"),
+            range=None if is_head else said("range"),
+            if_range=said("if-range"),
+        )
+
+    def has(self, tag: str) -> bool:
+        """Whether the caller has this already; `PreconditionFailed` where something else is wanted."""
+        if not conditional.is_expected(self.if_match, tag):
+            raise PreconditionFailed("the log is not what If-Match names; it may have grown since")
+        return conditional.is_known(self.if_none_match, tag)
+
+
+@router.head("/{id}/logs", response_class=Response, include_in_schema=False, dependencies=[given_once(InvalidLogQuery)])
+@router.get(
+    "/{id}/logs",
+    response_class=Response,
+    responses=ANSWERS,
+    openapi_extra={"parameters": HEADERS},
+    dependencies=[given_once(InvalidLogQuery)],
+)
+@requires_scope(Scope.RUNS_READ)
+async def get_job_logs(
+    job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep, query: Annotated[LogsQuery, Query()]
+) -> Response:
+    """What a job has written so far, over all its attempts. Tokens and ranges stay good while the log grows."""
+    run_id, asked = parse_run_id(job_id), _Asked.by(request)
+    wanted = query.asked(run_id)
+    is_whole = asked.as_text and not request.query_params
+    if asked.as_text and not is_whole and ranges.is_asked(asked.range):
+        raise InvalidLogQuery("Range counts the bytes of the whole log: leave out the query, or the Range")
+    end = await look_at_end(gateway, run_id, tenant_filter=caller.tenant_filter)
+    if is_whole:
+        return await _whole(gateway, run_id, end, asked)
+    if not wanted.wait_sec and asked.has(tag := _tag(run_id, wanted, end, asked)):
+        return _not_modified(tag)
+    # Ten thousand lines are some megabytes until they are bytes: a few such pages at a time, but for those who wait.
+    is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
+    async with gateway.heavy if is_large else nullcontext():
+        page, end = await read_page(gateway, run_id, wanted, end, tenant_filter=caller.tenant_filter)
+        if asked.has(tag := _tag(run_id, wanted, end, asked)):
+            return _not_modified(tag)
+        if len(page.lines) <= QUICK_LINES:
+            return _lines(page, run_id, tag, asked)
+        return await asyncio.to_thread(_lines, page, run_id, tag, asked)
+
+
+def _tag(run_id: RunId, query: LogQuery, end: LogEnd, asked: _Asked) -> str:
+    """From what one look at the end of the log tells: whatever a query gives is settled by it."""
+    which = (*query.place, query.limit, query.tail, query.only.task, query.only.level)
+    return conditional.strong_tag(FORM, run_id, asked.as_text, *which, *end.place, end.size_bytes, end.is_over)
+
+
+async def _whole(gateway: Gateway, run_id: RunId, end: LogEnd, asked: _Asked) -> Response:
+    # Lines only come to the end of a log, so its length says which bytes it has.
+    size, tag = end.size_bytes, conditional.strong_tag(FORM, run_id, "whole", end.size_bytes)
+    if asked.has(tag):
+        return _not_modified(tag)
+    wished = asked.range if conditional.may_be_partial(asked.if_range, tag) else None
+    part = ranges.chosen(wished, size)
+    span = part or ranges.Span(0, size)
+    headers = text_headers(run_id, end.place, complete=end.is_over) | {
+        "Content-Type": MEDIA_TYPE,
+        "Content-Length": str(span.stop - span.start),
+        "Accept-Ranges": ranges.UNIT,
+        **_cached(tag),
+    }
+    if part is not None:
+        headers["Content-Range"] = part.content_range(size)
+    if asked.is_head or end.last is None:
+        return Response(headers=headers)
+    pieces = text_between(gateway.stores.run_logs, run_id, *span, last=end.last)
+    return await Download.begun(pieces, headers, 200 if part is None else 206)
+
+
+def _lines(page: LogPage, run_id: RunId, tag: str, asked: _Asked) -> Response:
+    headers = _cached(tag)
+    if asked.as_text:
+        headers |= text_headers(run_id, page.following, complete=page.complete) | {"Content-Type": MEDIA_TYPE}
+        return _bounded(text_of([line for _, _, line in page.lines]), headers, asked)
+    told = {
+        "entries": [entry_out(line) for line in page.lines],
+        "nextToken": tokens.encode(page.following, run_id),
+        "complete": page.complete,
+    }
+    return _bounded(orjson.dumps(told), headers | {"Content-Type": "application/json"}, asked)
+
+
+def _bounded(body: bytes, headers: Mapping[str, str], asked: _Asked) -> Response:
+    return Response(b"" if asked.is_head else body, headers={**headers, "Content-Length": str(len(body))})
+
+
+def _not_modified(tag: str) -> Response:
+    return Response(status_code=304, headers=_cached(tag))
+
+
+def _cached(tag: str) -> dict[str, str]:
+    return {"ETag": tag, **CACHED}

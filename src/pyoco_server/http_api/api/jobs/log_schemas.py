@@ -1,0 +1,160 @@
+"""The shapes of a job's log: what may be asked, what is told, and both for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, RunId
+from pyoco_server.domain.run_logs import tokens
+from pyoco_server.domain.run_logs.lines import Level, LineFilter, Stream
+from pyoco_server.domain.run_logs.tokens import START, LogPosition
+from pyoco_server.errors import InvalidLogQuery
+from pyoco_server.http_api.protocol.times import rfc3339
+from pyoco_server.http_api.responses.log_text import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
+from pyoco_server.http_api.responses.problems import job_failures
+from pyoco_server.services.run_logs.read import LogQuery, NumberedLine
+
+
+class PlaceQuery(BaseModel):
+    """Where in a log. A name that is not here is refused: a misspelled filter would give a wrong log."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    since_token: str | None = Field(
+        default=None, alias="sinceToken", description="Go on here: a `nextToken` of this log. Absent: from the start."
+    )
+    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with the last so many lines instead.")
+
+    def place(self, run_id: RunId) -> LogPosition:
+        """Where to begin, if not so many lines before the end."""
+        if self.tail is not None and self.since_token is not None:
+            raise InvalidLogQuery("tail and sinceToken: one of them; a tail's own nextToken goes on behind it")
+        return tokens.decode(self.since_token, run_id) if self.since_token else START
+
+
+class LinesQuery(PlaceQuery):
+    """Which lines, from a place on."""
+
+    task: str | None = Field(
+        default=None, min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task."
+    )
+    level: Level | None = Field(default=None, description="Only lines of this level or a more severe one.")
+
+    @property
+    def only(self) -> LineFilter:
+        return LineFilter(task=self.task, level=self.level)
+
+
+class LogsQuery(LinesQuery):
+    """Which lines, and how many of them at once."""
+
+    limit: int = Field(default=1000, ge=1, le=10_000, description="At most so many lines.")
+    wait_sec: float = Field(
+        default=0.0,
+        alias="waitSec",
+        ge=0,
+        le=30,
+        allow_inf_nan=False,
+        description="Wait so long for lines, or for the job's end.",
+    )
+
+    def asked(self, run_id: RunId) -> LogQuery:
+        """The same in the words of the core."""
+        return LogQuery(
+            place=self.place(run_id),
+            limit=self.limit,
+            tail=self.tail,
+            only=self.only,
+            wait_sec=self.wait_sec,
+        )
+
+
+class JobLogEntry(BaseModel):
+    """One line: when it was written, what it says, its number in the log, by which task, and how."""
+
+    model_config = ConfigDict(extra="allow")
+
+    timestamp: str = Field(
+        description="RFC 3339, UTC, by the clock of the worker.", examples=["2026-02-18T12:00:01.250Z"]
+    )
+    message: str = Field(examples=["Start analysis."])
+    n: int = Field(ge=1)
+    task: str | None = Field(description="null where nobody can tell.", examples=["load"])
+    level: Level = Field(examples=["INFO"])
+    stream: Stream = Field(
+        description="`output` was written past Python, by C code or a program; `pyoco` by this server, about the job.",
+        examples=["stdout"],
+    )
+    attempt: int = Field(ge=1)
+
+
+class JobLogs(BaseModel):
+    """Some lines in order. `nextToken` goes on behind them; `complete`: the job is over and these are the last.
+
+    With `task` or `level` there may be fewer lines than asked for, even none, before the end: go on with `nextToken`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    entries: list[JobLogEntry]
+    next_token: str = Field(alias="nextToken", examples=["3kRb0-Y1WzEsMF0"])
+    complete: bool
+
+
+def entry_out(numbered: NumberedLine) -> dict[str, Any]:
+    """A line in the words of this dialect."""
+    line = numbered.line
+    return {
+        "timestamp": rfc3339(line.at),
+        "message": line.text,
+        "n": numbered.number,
+        "task": line.task,
+        "level": line.level,
+        "stream": line.stream,
+        "attempt": numbered.attempt,
+    }
+
+
+def _text(description: str, example: str | None = None) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": description} | ({"example": example} if example else {})
+
+
+_CACHED: dict[str, Any] = {
+    "ETag": _text("Strong. Another one when there is more in the log.", '"gT3qf0Zb1kXw9s2L"'),
+    "Cache-Control": _text("Ask each time; a 304 is cheap.", "private, no-cache"),
+    "Vary": _text("JSON and text are two things under one address.", "Accept"),
+}
+_RANGES = {"Accept-Ranges": _text("With text/plain and without a query only.", "bytes")}
+HEADERS: list[dict[str, Any]] = [
+    {"name": name, "in": "header", "required": False, **_text(description, example)}
+    for name, description, example in (
+        ("If-None-Match", "ETags of what the caller has, or `*`: 304 where it is one of them.", '"gT3qf0Zb1kXw9s2L"'),
+        ("If-Match", "ETags, or `*`: 412 where it is none of them.", "*"),
+        ("Range", "With text/plain and without a query: which bytes. Several ranges get the whole.", "bytes=-500"),
+        ("If-Range", "The ETag of which a part is wanted; the whole of any other.", '"gT3qf0Zb1kXw9s2L"'),
+    )
+]
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": JobLogs,
+        "description": (
+            "JSON, or with `Accept: text/plain` the lines as they were written, each with its newline: without a query "
+            f"the whole log, else those asked for. Where to go on is then in `{NEXT_TOKEN}` and `{COMPLETE}`."
+        ),
+        "content": DESCRIBED_CONTENT,
+        "headers": _CACHED | _RANGES | DESCRIBED_HEADERS,
+    },
+    206: {
+        "description": "The range of bytes that was asked for.",
+        "content": DESCRIBED_CONTENT,
+        "headers": _CACHED
+        | _RANGES
+        | DESCRIBED_HEADERS
+        | {"Content-Range": _text("Which bytes, of how many.", "bytes 0-499/48213")},
+    },
+    304: {"description": "The caller has what there is.", "headers": _CACHED},
+    **job_failures(404, 412, 416, 422, 503),
+}
+ANSWERS[416]["headers"] = {"Content-Range": _text("How many bytes there are.", "bytes */48213")}

@@ -1,0 +1,95 @@
+"""The shapes of `/jobs` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from pyoco_server.domain.execution.state import MAX_LABELS
+from pyoco_server.http_api.protocol.fields import FlowName, Label, Tag, TimeoutSec
+
+JobStatus = Literal["pending", "running", "completed", "failed", "canceled"]
+DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-02-18T12:00:00.000Z"])]
+
+JOB_ID = "123e4567-e89b-12d3-a456-426614174000"
+
+
+class _Body(BaseModel):
+    # A misspelled field would be left out without a word.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Shape(BaseModel):
+    """What is answered. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
+
+
+class JobSubmitRequest(_Body):
+    """What to analyse, and under which tags it is found."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "example": {"parameters": {"input": "data.csv", "mode": "fast"}, "tags": ["urgent", "test"]}
+        },
+    )
+
+    parameters: dict[str, Any] = Field(description="What the flow is given.")
+    tags: list[Label] = Field(default_factory=list, max_length=MAX_LABELS, description="To find the job by.")
+    flow: FlowName | None = Field(default=None, description="Absent: the flow in PYOCO_JOBS_DEFAULT_FLOW.")
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    timeout_sec: TimeoutSec = None
+
+
+class TagRequest(_Body):
+    """The tag to put on a job."""
+
+    tag: Label = Field(examples=["analysis"])
+
+
+class JobListed(_Shape):
+    """A job in a list."""
+
+    id: str = Field(examples=[JOB_ID])
+    status: JobStatus
+    created_at: DateTime
+    started_at: DateTime | None = None
+    completed_at: DateTime | None = Field(default=None, description="Its end, whichever it was.")
+    tags: list[str] = Field(default_factory=list, examples=[["urgent", "test"]])
+    flow: str | None = Field(default=None, examples=["main"])
+    tag: str | None = Field(default=None, description="Which workers may run it; null: its nodes are taken by hand.")
+    attempt: int = Field(default=0, description="How often it was begun.")
+    error: str | None = Field(default=None, description="Of a failed job: why.")
+    cancel_requested_at: DateTime | None = None
+    timeout_sec: float | None = None
+
+
+class Job(JobListed):
+    """A job as it is now."""
+
+    parameters: dict[str, Any] = Field(default_factory=dict, examples=[{"input": "data.csv", "mode": "fast"}])
+
+
+class JobList(_Shape):
+    """A page, the newest job first. There are no more when there is no `nextToken`, and not before."""
+
+    jobs: list[JobListed]
+    next_token: str | None = Field(default=None, description="Give it back as `nextToken`, with the same filters.")
+
+
+class TagCount(_Shape):
+    """A tag, and how many jobs have it; archived ones do not count."""
+
+    tag: str = Field(examples=["urgent"])
+    count: int = Field(ge=1, examples=[12])
+
+
+class TagList(_Shape):
+    """A page, in the order of the tags."""
+
+    tags: list[TagCount]
+    next_token: str | None = Field(default=None, description="Give it back as `nextToken`, with the same prefix.")

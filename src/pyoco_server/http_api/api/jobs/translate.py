@@ -1,0 +1,98 @@
+"""The words of `/jobs` ⇄ the words of the core. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.execution.state import Request
+from pyoco_server.domain.queries import job_tokens
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
+from pyoco_server.domain.queries.json_values import integer, number, text
+from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest, TagRequest
+from pyoco_server.http_api.protocol import request_parsing
+from pyoco_server.http_api.protocol.times import moment, rfc3339
+
+# In the words of `/runs`, which is what lists are kept by. What is being cancelled is what it was before.
+RUN_STATUSES: Mapping[JobStatus, tuple[str, ...]] = {
+    "pending": ("PENDING", "CANCELLING"),
+    "running": ("RUNNING", "CANCELLING"),
+    "completed": ("COMPLETED",),
+    "failed": ("FAILED",),
+    "canceled": ("CANCELLED",),
+}
+_ENDS: Mapping[str, JobStatus] = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "canceled"}
+
+
+def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
+    """What was asked for and by whom, and its labels."""
+    asked = request_parsing.read_with_params(JobSubmitRequest, body, config)
+    request = request_parsing.request_of(
+        caller,
+        config,
+        flow_name=config.jobs_default_flow if asked.flow is None else asked.flow,
+        params=request_parsing.checked_params(asked.parameters, config, "parameters"),
+        tag=asked.tag,
+        timeout_sec=asked.timeout_sec,
+    )
+    return request, request_parsing.labels_of(asked.tags)
+
+
+def tag_request(body: bytes) -> str:
+    """The label that is to be put on a job."""
+    return request_parsing.labels_of((request_parsing.read(TagRequest, body).tag,))[0]
+
+
+def status_of(run: Mapping[str, Any]) -> JobStatus:
+    """The status of a snapshot or a summary; what is not finished is running once it was begun."""
+    end = _ENDS.get(text(run.get("status")) or "")
+    return end or ("pending" if number(run.get("start_time")) is None else "running")
+
+
+def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
+    """A job as users see it, of a stored snapshot or of a run's summary in a list, which has no parameters.
+
+    Total: whatever of it is not there, or not what it should be, is shown as nothing.
+    """
+    tags = snapshot.get("tags")
+    told: dict[str, Any] = {
+        "id": snapshot["run_id"],
+        "status": status_of(snapshot),
+        "flow": text(snapshot.get("flow_name")),
+        "tag": text(snapshot.get("tag")) or None,
+        "createdAt": rfc3339(number(snapshot.get("submitted_at")) or number(snapshot.get("updated_at")) or 0.0),
+        "startedAt": moment(number(snapshot.get("start_time"))),
+        "completedAt": moment(number(snapshot.get("end_time"))),
+        "tags": [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else [],
+        "attempt": integer(snapshot.get("attempt")),
+    }
+    optional: dict[str, Any] = {
+        "error": text(snapshot.get("error")),
+        "cancelRequestedAt": moment(number(snapshot.get("cancel_requested_at"))),
+        "timeoutSec": number(snapshot.get("timeout_sec")),
+    }
+    if parameters:
+        params = snapshot.get("params")
+        optional["parameters"] = params if isinstance(params, Mapping) else {}
+    return told | {name: value for name, value in optional.items() if value is not None}
+
+
+def page_out(page: JobPage, query: JobQuery, status: JobStatus | None) -> dict[str, Any]:
+    """A page of a list. What is being cancelled is asked for with two statuses, and shown with the one that it has."""
+    jobs = [job_out(orjson.loads(run.summary), parameters=False) for run in page.runs]
+    shown = [job for job in jobs if status in (None, job["status"])]
+    return {"jobs": shown} | _following(page.following, query)
+
+
+def tags_out(found: Sequence[LabelCount], query: LabelQuery, limit: int) -> dict[str, Any]:
+    """A page of tags, of which there are more where more than the limit were found."""
+    shown = [{"tag": label, "count": runs} for label, runs in found[:limit]]
+    return {"tags": shown} | _following(found[limit - 1].label if len(found) > limit else None, query)
+
+
+def _following(place: str | None, query: JobQuery | LabelQuery) -> dict[str, str]:
+    return {} if place is None else {"nextToken": job_tokens.encode(place, query)}

@@ -1,0 +1,102 @@
+"""`/jobs/{id}/ws`: a job on a WebSocket; and `POST /jobs/{id}/ws-ticket`, for those who can send no header with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import HTTPConnection
+from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Send
+from starlette.types import Scope as Connection
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import parse_run_id
+from pyoco_server.errors import InvalidLogQuery, InvalidRequest, PyocoError
+from pyoco_server.http_api.api.jobs import stream_encoding
+from pyoco_server.http_api.api.jobs.log_schemas import PlaceQuery
+from pyoco_server.http_api.api.jobs.routes import JobIdPath
+from pyoco_server.http_api.api.jobs.websocket_session import Session
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, gateway_of, origin_of
+from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
+from pyoco_server.http_api.protocol.idempotency import answered_anew
+from pyoco_server.http_api.protocol.times import rfc3339
+from pyoco_server.http_api.protocol.websocket import Socket
+from pyoco_server.http_api.responses.problems import describe, job_failures
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+
+class SocketQuery(PlaceQuery):
+    """What is told on a socket; a ticket was taken out of it before."""
+
+    logs: bool = True
+
+    @classmethod
+    def of(cls, connection: HTTPConnection) -> SocketQuery:
+        given = connection.query_params.multi_items()
+        for name, times in Counter(name for name, _ in given).items():
+            if times > 1:
+                raise InvalidLogQuery(f"{name[:100]}: it is given more than once")
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise InvalidLogQuery(describe(list(error.errors()))) from error
+
+
+class JobSocket:
+    """A job on a WebSocket: `status` and `log` frames down, `ping` and `cancel` up, `end` when it is over."""
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        connection, socket = HTTPConnection(scope), Socket(receive, send)
+        await socket.accept()
+        try:
+            query, run_id = SocketQuery.of(connection), parse_run_id(scope["path_params"]["id"])
+            caller, origin = caller_of(connection), origin_of(connection)
+            session = Session(socket, gateway_of(connection), run_id, caller, origin)
+            verdict = await session.run(
+                query.place(run_id), tail=query.tail, logs=query.logs, until_out=scope.get("until_out")
+            )
+        except PyocoError as error:
+            await socket.send(stream_encoding.error_frame(error))
+            await socket.refuse(error)
+        else:
+            if verdict is not None:
+                await socket.close(*verdict)
+
+
+# As it is: the framework's own kind of route would refuse an address before anybody could be told why.
+router.routes.append(WebSocketRoute("/jobs/{id}/ws", requires_scope(Scope.RUNS_READ)(JobSocket()), name="job_socket"))
+
+
+class JobTicket(BaseModel):
+    """A ticket, the address to use it at, and until when. It lets its holder in once."""
+
+    ticket: str = Field(examples=["kq3v…"])
+    expires_at: str = Field(alias="expiresAt", examples=["2026-02-18T12:00:30.000Z"])
+    url: str = Field(examples=["/jobs/0198…/ws?ticket=kq3v…"])
+
+
+ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_failures(404, 422, 503)}
+
+
+@router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS)
+@requires_scope(Scope.RUNS_READ)
+@answered_anew
+async def hand_out_ticket(job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+    """A ticket for the WebSocket of this job: good once, for 30 seconds, at every gateway, with the caller's scopes."""
+    if request.query_params:
+        raise InvalidRequest(f"{next(iter(request.query_params))[:100]}: there is no such parameter")
+    run_id = parse_run_id(job_id)
+    await gateway.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
+    made = await gateway.tickets.hand_out(caller, run_id)
+    body = {
+        "ticket": made.ticket,
+        "expiresAt": rfc3339(made.expires_at),
+        "url": f"/jobs/{run_id}/ws?ticket={made.ticket}",
+    }
+    headers = {"Cache-Control": "no-store"}
+    return Response(orjson.dumps(body), status_code=201, headers=headers, media_type="application/json")

@@ -1,0 +1,1 @@
+"""`/runs`: the run API (run, task, unix seconds)."""

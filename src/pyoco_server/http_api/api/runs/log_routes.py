@@ -1,0 +1,117 @@
+"""`GET /runs/{run_id}/logs`: what a run has written, as JSON or as plain text, from a token on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.run_logs import tokens
+from pyoco_server.domain.run_logs.lines import Level, Stream, text_of
+from pyoco_server.errors import InvalidLogQuery
+from pyoco_server.http_api.api.runs.routes import RunIdPath
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.responses.log_text import (
+    COMPLETE,
+    DESCRIBED_CONTENT,
+    DESCRIBED_HEADERS,
+    NEXT_TOKEN,
+    text_headers,
+    wants_text,
+)
+from pyoco_server.http_api.responses.problems import answers
+from pyoco_server.services.run_logs.read import LogPage, LogQuery, read_log
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+
+class LogEntry(BaseModel):
+    """One line: its number in the log, when it was written, by which task, how, and what it says."""
+
+    model_config = ConfigDict(extra="allow")
+
+    n: int = Field(ge=1)
+    ts: float = Field(description="Unix seconds, by the clock of the worker.")
+    task: str | None = Field(description="null where nobody can tell.")
+    level: Level
+    stream: Stream = Field(
+        description="`output` was written past Python, by C code or a program; `pyoco` by this server, about the run."
+    )
+    message: str
+    attempt: int = Field(ge=1)
+
+
+class RunLogs(BaseModel):
+    """Some lines in order. `next_token` goes on behind them; `complete`: the run is over and these are the last."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    items: list[LogEntry]
+    next_token: str
+    complete: bool
+
+
+ANSWERS: dict[int | str, dict[str, Any]] = answers(RunLogs, 404, 422, 503)
+ANSWERS[200] |= {
+    "description": (
+        "JSON, or with `Accept: text/plain` the lines as they were written, each with its newline; where to go on is "
+        f"then in the headers `{NEXT_TOKEN}` and `{COMPLETE}`."
+    ),
+    "content": DESCRIBED_CONTENT,
+    "headers": DESCRIBED_HEADERS,
+}
+
+
+@router.get("/{run_id}/logs", response_class=Response, responses=ANSWERS, dependencies=[given_once(InvalidLogQuery)])
+@requires_scope(Scope.RUNS_READ)
+async def get_run_logs(
+    run_id: RunIdPath,
+    request: Request,
+    gateway: GatewayDep,
+    caller: CallerDep,
+    since_token: Annotated[
+        str | None, Query(description="Go on here: the `next_token` of an earlier answer. Absent: from the start.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many lines.")] = 1000,
+    tail: Annotated[int | None, Query(ge=1, le=10_000, description="The last so many lines instead.")] = None,
+    wait_sec: Annotated[
+        float, Query(ge=0, le=30, allow_inf_nan=False, description="Wait so long for lines, or for the run's end.")
+    ] = 0.0,
+) -> Response:
+    """What a run has written so far, over all its attempts. A token stays good while the log grows."""
+    parsed = parse_run_id(run_id)
+    if tail is not None and since_token is not None:
+        raise InvalidLogQuery("tail and since_token: one of them; a tail's own next_token goes on behind it")
+    place = tokens.START if not since_token else tokens.decode(since_token, parsed)
+    query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
+    page = await read_log(gateway, parsed, query, tenant_filter=caller.tenant_filter)
+    return _as_text(page, parsed) if wants_text(request.headers.get("accept", "")) else _as_json(page, parsed)
+
+
+def _as_json(page: LogPage, run_id: RunId) -> Response:
+    items = [
+        {
+            "n": number,
+            "ts": line.at,
+            "task": line.task,
+            "level": line.level,
+            "stream": line.stream,
+            "message": line.text,
+            "attempt": attempt,
+        }
+        for number, attempt, line in page.lines
+    ]
+    token = tokens.encode(page.following, run_id)
+    body = {"run_id": run_id, "items": items, "next_token": token, "complete": page.complete}
+    return Response(orjson.dumps(body), media_type="application/json")
+
+
+def _as_text(page: LogPage, run_id: RunId) -> Response:
+    headers = text_headers(run_id, page.following, complete=page.complete)
+    return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)

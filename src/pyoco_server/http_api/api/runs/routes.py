@@ -1,0 +1,119 @@
+"""The routes of `/runs`: authorise, translate, call, translate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.snapshot import to_snapshot
+from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.http_api.api.runs import schemas, translate
+from pyoco_server.http_api.api.runs.list_query import GIVEN_ONCE, ListQueryDep
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, RawRoute, gateway_of
+from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
+from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
+from pyoco_server.http_api.responses.problems import answers, json_request
+from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.idempotency import IdempotentAttempt
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+RunIdPath = Annotated[str, Path(description="The run's id, as given at submit.")]
+Include = Annotated[
+    list[schemas.IncludeWord] | None, Query(description="`records` adds task_records; `full` and `all` add all.")
+]
+
+
+def _shown(gateway: Gateway, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
+    return translate.run_out(snapshot, gateway.fleet.facts_of(snapshot), records=records)
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+@requires_scope(Scope.RUNS_WRITE)
+async def submit_run(request: Request) -> Response:
+    """Store and queue a run. 200 means: no kill of any process can lose it now."""
+    gateway, body = gateway_of(request), await request.body()
+    asked, labels = translate.submit_request(body, gateway.config, caller_of(request))
+
+    async def work(turn: IdempotentAttempt) -> Response:
+        execution = await gateway.submit(asked, labels, turn.origin, run_id=RunId(turn.resource_id))
+        return _json(translate.accepted_out(execution, gateway.stores.durability))
+
+    return await run_once(request, gateway, of_json(body), work)
+
+
+router.add_api_route(
+    "",
+    submit_run,
+    methods=["POST"],
+    route_class_override=RawRoute,
+    responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
+    openapi_extra=json_request(schemas.RunSubmitRequest, required=True),
+)
+
+
+@router.get(
+    "",
+    responses=answers(list[schemas.RunSummary | schemas.RunSnapshot] | schemas.RunListResponse, 422, 503),
+    dependencies=[GIVEN_ONCE],
+)
+@requires_scope(Scope.RUNS_READ)
+async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep) -> Response:
+    """The runs changed last come first; archived ones stay out.
+
+    An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
+    page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
+    and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+    """
+    query, lists = asked.of(caller.tenant_filter), gateway.lists
+    if not asked.wants_page:
+        items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
+        return _json(translate.list_out(items, gateway.fleet.facts_of))
+    read = lists.whole_page if asked.include else lists.page
+    return _json(translate.page_out(await read(query, asked.cursor or ""), gateway.fleet.facts_of))
+
+
+@router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))
+@requires_scope(Scope.RUNS_READ)
+async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, include: Include = None) -> Response:
+    """One run as it is now."""
+    snapshot = await gateway.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
+    return _json(_shown(gateway, snapshot, records=bool(include)))
+
+
+@router.get("/{run_id}/tasks", responses=answers(schemas.RunTasks, 404, 422, 503))
+@requires_scope(Scope.RUNS_READ)
+async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
+    """The tasks of a run with their records."""
+    return _json(
+        translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter))
+    )
+
+
+@router.post(
+    "/{run_id}/cancel",
+    responses=answers(schemas.RunSnapshot, 404, 409, 413, 422, 503),
+    openapi_extra=json_request(schemas.RunCancelRequest, required=False),
+)
+@requires_scope(Scope.RUNS_CANCEL)
+async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+    """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
+    parsed, body = parse_run_id(run_id), await request.body()
+    reason = translate.cancel_reason(body)
+
+    async def work(turn: IdempotentAttempt) -> Response:
+        handled = await gateway.cancel(parsed, reason, turn.origin, tenant_filter=caller.tenant_filter)
+        if handled.refused is not None and handled.refused.why is RejectionReason.FINISHED:
+            return _json(
+                _shown(gateway, await gateway.get_snapshot(parsed, tenant_filter=caller.tenant_filter), records=False)
+            )
+        return _json(_shown(gateway, to_snapshot(handled.accepted()), records=False))
+
+    return await run_once(request, gateway, of_json(body), work, resource_id=no_id)

@@ -1,0 +1,177 @@
+"""The shapes of `/runs` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.http_api.protocol.fields import FlowName, Label, Tag, TimeoutSec
+
+RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
+TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
+IncludeWord = Literal["records", "full", "all"]
+
+
+class RunSubmitRequest(BaseModel):
+    """What to run, with what, and where."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
+
+    flow_name: FlowName
+    params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
+    timeout_sec: TimeoutSec = None
+
+
+class RunSubmitYamlRequest(BaseModel):
+    """A flow as a file, and the name under which its run is shown. Its params are the file's `flow.defaults`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str = Field(
+        description="A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/flow-yaml.md.",
+        json_schema_extra={"format": "binary"},
+        examples=["tasks:\n  greet:\n    callable: tasks:greet\nflow:\n  graph: greet\n"],
+    )
+    flow_name: FlowName
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    timeout_sec: TimeoutSec = None
+
+
+class RunCancelRequest(BaseModel):
+    """Why the run is to stop."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reason: str | None = Field(default=None, max_length=1000)
+
+
+class RunAccepted(BaseModel):
+    """The run is stored and queued; `durability` says how safe that is."""
+
+    run_id: str
+    status: Literal["PENDING"]
+    durability: Literal["fsynced", "replicated", "buffered"]
+
+
+class CancelReceipt(BaseModel):
+    """What is known of a cancel."""
+
+    requested_at: float
+    requested_by: str | None
+    reason: str | None
+    delivered_at: float | None
+    stopped_at: float | None
+    how: str | None
+
+
+class TimeoutReceipt(BaseModel):
+    """What is known of a time limit that was reached."""
+
+    limit_sec: float
+    reached_at: float
+    stopped_at: float
+    how: str
+
+
+class RunSummary(BaseModel):
+    """A run in a list."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    status: RunStatus
+    updated_at: float
+    flow_name: str | None = None
+    tag: str | None = None
+    tags: list[str] | None = None
+    heartbeat_at: float | None = None
+    worker_id: str | None = None
+    error: str | None = None
+    workflow_yaml_sha256: str | None = None
+    replay_of: str | None = None
+
+
+class WheelUsed(BaseModel):
+    """A wheel of the registry that a run had."""
+
+    name: str
+    sha256: str
+
+
+class RunSnapshot(BaseModel):
+    """A run as it is now. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    params: dict[str, Any]
+    tasks: dict[str, TaskStatus]
+    heartbeat_at: float
+    updated_at: float
+    tag: str | None = None
+    tags: list[str] | None = None
+    task_records: dict[str, Any] | None = None
+    task_records_truncated: bool | None = None
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    worker_id: str | None = None
+    attempt: int | None = None
+    error: str | None = None
+    error_code: str | None = None
+    last_lines: list[str] | None = None
+    progress: dict[str, float] | None = None
+    timeout_sec: float | None = None
+    timeout: TimeoutReceipt | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    cancel_requested_at: float | None = None
+    cancel: CancelReceipt | None = None
+    wheels: list[WheelUsed] | None = Field(
+        default=None, description="The wheels of the registry that it ran with; absent when its worker syncs none."
+    )
+    worker_alive: bool = Field(default=False, description="Whether the worker that has or had the run lives.")
+    worker_heartbeat_at: float | None = Field(default=None, description="Its last word; null when it is not known.")
+    worker_tags: list[str] | None = Field(default=None, description="Its tags; null when it is not known.")
+    stale: bool = Field(default=False, description="RUNNING, but without a sign of life for too long; never a failure.")
+
+
+class RunListResponse(BaseModel):
+    """A page of a list; ask again with `next_cursor` and the same filters until it is null."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "items": [
+                    {
+                        "run_id": "0198a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b",
+                        "flow_name": "hello",
+                        "tag": "default",
+                        "tags": ["default"],
+                        "status": "COMPLETED",
+                        "updated_at": 1767225600.25,
+                    }
+                ],
+                "next_cursor": None,
+            }
+        }
+    )
+
+    items: list[RunSummary | RunSnapshot]
+    next_cursor: str | None = None
+
+
+class RunTasks(BaseModel):
+    """The tasks of a run and what is recorded of each."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, Any]
+    task_records_truncated: bool

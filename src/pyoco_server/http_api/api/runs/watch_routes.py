@@ -1,0 +1,113 @@
+"""`GET /runs/{run_id}/watch`: a run as it changes, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import parse_run_id
+from pyoco_server.http_api.api.runs import translate
+from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses.problems import failures
+from pyoco_server.services.streaming.watcher import Watcher
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+EXAMPLE = """\
+retry: 2000
+
+id: 41
+event: snapshot
+data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"RUNNING","tasks":{"a":"RUNNING"}},"ts":1762300000.1}
+
+event: heartbeat
+data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"RUNNING","tasks":{"a":"RUNNING"}},"ts":1762300015.2}
+
+id: 44
+event: snapshot
+data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"COMPLETED","tasks":{"a":"SUCCEEDED"}},"ts":1762300016}
+"""
+
+# Of one event, as those tools want it that know streams.
+EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["snapshot", "heartbeat"]},
+        "id": {"type": "string", "description": "Of snapshots only."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "type": "object",
+                "required": ["run_id", "snapshot", "ts"],
+                "properties": {
+                    "run_id": {"type": "string"},
+                    "snapshot": {"$ref": "#/components/schemas/RunSnapshot"},
+                    "ts": {"type": "number", "description": "When the run was seen so (unix seconds)."},
+                },
+            },
+        },
+    },
+}
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": (
+            "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data "
+            "of each is `{run_id, snapshot, ts}`. The stream ends right after the snapshot of a finished run."
+        ),
+        "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
+    },
+    204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
+    **failures(404, 422, 503),
+}
+
+
+class _Events:
+    """The events of one watcher, in the words of `/runs`."""
+
+    def __init__(self, watcher: Watcher, facts_of: translate.FactsOf, *, records: bool) -> None:
+        self._watcher = watcher
+        self._facts_of = facts_of
+        self._records = records
+        self.end = watcher.end
+        self.close = watcher.close
+
+    async def next(self) -> bytes | None:
+        told = await self._watcher.next()
+        return None if told is None else translate.watch_event(told, self._facts_of, records=self._records)
+
+
+@router.get("/{run_id}/watch", status_code=200, response_class=Response, responses=ANSWERS)
+@requires_scope(Scope.RUNS_READ)
+async def watch_run(
+    run_id: RunIdPath,
+    gateway: GatewayDep,
+    caller: CallerDep,
+    include: Include = None,
+    since: Annotated[
+        float | None, Query(allow_inf_nan=False, description="Unix seconds: tell only of later changes.")
+    ] = None,
+    timeout_sec: Annotated[
+        int | None, Query(ge=1, le=600, description="End the stream after this; absent: with the run.")
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+    ] = None,
+) -> Response:
+    """Follow a run: what it is now, then every change, until it is finished."""
+    watcher = await gateway.watches.open(
+        parse_run_id(run_id),
+        tenant_filter=caller.tenant_filter,
+        after=translate.version_of(last_event_id),
+        since=since,
+        timeout_sec=timeout_sec,
+    )
+    if watcher is None:
+        return Response(status_code=204)
+    return sse.EventStream(_Events(watcher, gateway.fleet.facts_of, records=bool(include)))

@@ -1,0 +1,261 @@
+"""`/wheels`: the packages that workers install. Files come and go in pieces; what is not a wheel does not come in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.idempotency.forms import FormPart
+from pyoco_server.domain.wheels.history import WheelEvent, to_plain
+from pyoco_server.domain.wheels.names import EXAMPLE, WheelName, parse_tags, parse_wheel_name
+from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
+from pyoco_server.http_api.dependencies import GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
+from pyoco_server.http_api.protocol.idempotency import no_id, of_form, of_json, run_once, was_asked_before
+from pyoco_server.http_api.protocol.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
+from pyoco_server.http_api.protocol.spool import Spool
+from pyoco_server.http_api.responses.downloads import Download
+from pyoco_server.http_api.responses.problems import answers, failures
+from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.services.wheels import Trail, Upload, upload_turn
+
+router = APIRouter(prefix="/wheels", tags=["wheels"])
+
+MAX_TAGS_BYTES = 8 * 1024
+MAX_SOURCE_CHARS = 200
+CURL = f"-F wheel=@{EXAMPLE} -F tags=gpu,batch"
+_YES, _NO = (b"true", b"1", b""), (b"false", b"0")
+
+
+class WheelArtifact(BaseModel):
+    """A registered wheel. Without tags it is for every worker."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(examples=[EXAMPLE])
+    size_bytes: int
+    bucket: str = Field(description="The object store that holds it.", examples=["pyoco_wheels"])
+    nuid: str = Field(description="One upload: new with each.")
+    modified: float = Field(description="Unix seconds.", examples=[1767225600.0])
+    sha256_hex: str | None = Field(description="Workers compare it before they install.")
+    tags: list[str] = Field(examples=[["gpu"]])
+
+
+class WheelHistoryEvent(BaseModel):
+    """What was done to a wheel, from where and by whom. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+    event_id: str
+    occurred_at: float = Field(description="Unix seconds.", examples=[1767225600.0])
+    action: Literal["upload", "delete"]
+    wheel_name: str = Field(examples=[EXAMPLE])
+    tags: list[str]
+    source: dict[str, Any] = Field(examples=[{"client": "10.0.0.7", "user_agent": "curl/8.5", "request_id": "r1"}])
+    actor: dict[str, Any] = Field(
+        examples=[{"kind": "api_key", "tenant_id": "team-a", "api_key_id": "0011223344556677"}]
+    )
+
+
+class WheelUploadRequest(BaseModel):
+    """A wheel as a file whose name says package and version; both must be those of its METADATA."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wheel: str = Field(
+        description="The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every registered one.",
+        json_schema_extra={"format": "binary"},
+    )
+    replace: bool = Field(default=True, description="Accepted for older clients; the rule for versions comes first.")
+    tags: str = Field(
+        default="", description="Which workers it is for, joined by commas; none: for all.", examples=["gpu,batch"]
+    )
+
+
+class WheelDeleted(BaseModel):
+    """The wheel is gone."""
+
+    name: str
+    deleted: Literal[True]
+
+
+class HistoryQuery(BaseModel):
+    """Which events are asked for. A name that is not here is refused: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: int = Field(default=100, ge=1, le=500)
+    wheel_name: str | None = Field(default=None, max_length=256, pattern=r"^.+\.whl$", examples=[EXAMPLE])
+    action: Literal["upload", "delete"] | None = None
+
+
+NamePath = Annotated[str, Path(description="The file name of a wheel.", examples=[EXAMPLE])]
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The bytes of the wheel. Its SHA-256 is in ETag (hex) and Repr-Digest (base64).",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        "headers": {
+            "ETag": {"schema": {"type": "string"}},
+            "Repr-Digest": {"schema": {"type": "string"}},
+            "Content-Disposition": {"schema": {"type": "string"}},
+        },
+    },
+    **failures(404, 422, 500, 503),
+}
+
+
+def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
+    """The routes here whose bodies may be larger than others', and how large."""
+    return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES}
+
+
+@router.get("", responses=answers(list[WheelArtifact], 503))
+@requires_scope(Scope.WHEELS_READ)
+async def list_wheels(gateway: GatewayDep) -> list[WheelArtifact]:
+    """Every registered wheel, by name. They are shared by all tenants."""
+    return [_wheel_out(wheel) for wheel in await gateway.wheels.all()]
+
+
+@router.get("/history", responses=answers(list[WheelHistoryEvent], 422, 503), dependencies=[given_once(InvalidRequest)])
+@requires_scope(Scope.WHEELS_READ)
+async def list_wheel_history(gateway: GatewayDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
+    """What was done to wheels, the newest first, as far back as PYOCO_WHEEL_HISTORY_TTL_SEC says."""
+    found = await gateway.wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
+    return [_event_out(event) for event in found]
+
+
+@router.post(
+    "",
+    responses=answers(WheelArtifact, 409, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {"required": True, "content": {FORM: {"schema": WheelUploadRequest.model_json_schema()}}}
+    },
+)
+@requires_scope(Scope.WHEELS_WRITE)
+async def upload_wheel(request: Request, gateway: GatewayDep) -> Response:
+    """Register a wheel. Of each package only a newer version than every registered one is taken (409)."""
+    names: list[WheelName] = []
+
+    async def named(file_name: str) -> None:
+        names.append(parse_wheel_name(file_name))
+        try:
+            await gateway.wheels.check_newer(names[0])
+        except WheelVersionConflict:
+            # It may be in the way of itself: registered by the first try of this very request.
+            if not await was_asked_before(request, gateway):
+                raise
+
+    async with upload_turn(gateway.uploads), Spool("wheel", named) as spool:
+        form = await read_form(request, _limits(gateway.config), sink=spool, example=CURL)
+        if not names:
+            raise InvalidRequest(f"the part 'wheel' is missing: a wheel as a file; with curl: {CURL}")
+        _check_replace(form)
+        tags = parse_tags(form.get("tags", b"").decode(errors="replace"))
+        file, size = await spool.whole()
+        wheel = FormPart(name="wheel", file_name=names[0].file_name, sha256=spool.sha256)
+
+        async def work(turn: IdempotentAttempt) -> Response:
+            upload = Upload(name=names[0], file=file, size=size, tags=tags, sha256_hex=wheel.sha256.hex())
+            return _json(_wheel_out(await gateway.wheels.upload(upload, _trail(request), turn.origin)))
+
+        others = (FormPart.of(name, content) for name, content in form.items() if name != "wheel")
+        return await run_once(request, gateway, of_form([wheel, *others]), work, resource_id=no_id)
+
+
+@router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
+@requires_scope(Scope.WHEELS_READ)
+async def download_wheel(wheel_name: NamePath, gateway: GatewayDep) -> Response:
+    """The bytes of a wheel. A connection that ends before Content-Length bytes came is a failure, not an end."""
+    wheel = await gateway.wheels.get(wheel_name)
+    pieces = gateway.wheels.read(wheel)
+    return await Download.begun(pieces, _headers(wheel))
+
+
+@router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 409, 422, 503))
+@requires_scope(Scope.WHEELS_WRITE)
+async def delete_wheel(wheel_name: NamePath, request: Request, gateway: GatewayDep) -> Response:
+    """Remove a wheel. Its version may be registered again."""
+
+    async def work(turn: IdempotentAttempt) -> Response:
+        await gateway.wheels.delete(wheel_name, _trail(request), turn)
+        return _json(WheelDeleted(name=wheel_name, deleted=True))
+
+    return await run_once(request, gateway, of_json(), work, resource_id=no_id)
+
+
+def _json(told: BaseModel) -> Response:
+    return Response(told.model_dump_json(), media_type="application/json")
+
+
+def _limits(config: NatsBackendConfig) -> dict[str, Limit]:
+    most = config.wheel_max_bytes
+    return {
+        "wheel": Limit(most, lambda: RequestTooLarge(f"the wheel has more than {most} bytes (PYOCO_WHEEL_MAX_BYTES)")),
+        "replace": Limit(16, _bad_replace),
+        "tags": Limit(MAX_TAGS_BYTES, lambda: InvalidRequest(f"tags: more than {MAX_TAGS_BYTES} bytes")),
+    }
+
+
+def _check_replace(form: Mapping[str, bytes]) -> None:
+    """It changes nothing: a file of the same name has the same version, and that is refused either way."""
+    if form.get("replace", b"true").lower() not in (*_YES, *_NO):
+        raise _bad_replace()
+
+
+def _bad_replace() -> InvalidRequest:
+    return InvalidRequest("replace must be true or false")
+
+
+def _trail(request: Request) -> Trail:
+    caller = caller_of(request)
+    kind = "api_key" if caller.api_key_id else "token" if caller.name else "anonymous"
+    subject = None if caller.api_key_id else caller.name
+    known = {"tenant_id": caller.tenant_id, "api_key_id": caller.api_key_id, "sub": subject}
+    return Trail(
+        source={
+            "client": request.client.host if request.client else None,
+            "user_agent": request.headers.get("user-agent", "")[:MAX_SOURCE_CHARS],
+            "request_id": request.scope.get("request_id"),
+        },
+        actor={"kind": kind} | {name: value for name, value in known.items() if value is not None},
+    )
+
+
+def _headers(wheel: Wheel) -> dict[str, str]:
+    headers = {
+        "Content-Length": str(wheel.size_bytes),
+        # A name that another client of the broker chose may hold anything; ours are plain.
+        "Content-Disposition": f'attachment; filename="{_plain(wheel.name)}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    if wheel.sha256_hex is not None:
+        digest = base64.b64encode(bytes.fromhex(wheel.sha256_hex)).decode()
+        headers |= {"ETag": f'"{wheel.sha256_hex}"', "Repr-Digest": f"sha-256=:{digest}:"}
+    return headers
+
+
+def _plain(name: str) -> str:
+    return "".join(sign if sign.isascii() and sign.isprintable() and sign not in '"\\' else "_" for sign in name)
+
+
+def _wheel_out(wheel: Wheel) -> WheelArtifact:
+    return WheelArtifact(
+        name=wheel.name,
+        size_bytes=wheel.size_bytes,
+        bucket=wheel.bucket,
+        nuid=wheel.nuid,
+        modified=wheel.modified,
+        sha256_hex=wheel.sha256_hex,
+        tags=list(wheel.tags),
+    )
+
+
+def _event_out(event: WheelEvent) -> WheelHistoryEvent:
+    return WheelHistoryEvent.model_validate(to_plain(event))

@@ -1,0 +1,168 @@
+"""`/workers`: the fleet as operators see it, and what they may wish of it: to look at fewer of them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.fleet.records import WorkerState, to_plain
+from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus
+from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
+from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
+from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
+from pyoco_server.http_api.responses.problems import answers, describe
+from pyoco_server.services.idempotency import IdempotentAttempt
+
+router = APIRouter(prefix="/workers", tags=["workers"])
+
+StateWord = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
+
+
+class Worker(BaseModel):
+    """A worker, its last word and the state that follows from it. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+    worker_id: str = Field(examples=["gpu-1"])
+    instance_id: str = Field(description="One life of the worker: new with each start.")
+    state: StateWord
+    hidden: bool
+    last_seen_at: float = Field(description="Unix seconds, by the worker's clock.", examples=[1767225600.0])
+    last_heartbeat_at: float
+    heartbeat_at: float
+    silent_sec: float = Field(description="How long this gateway has not heard of it, by its own clock.")
+    tags: list[str] = Field(examples=[["default", "gpu"]])
+    slots: int
+    slots_busy: int
+    current_run_id: str | None = Field(description="The oldest of its runs.")
+    current_run_ids: list[str] = Field(description="Its runs, as far as the caller may see them.")
+    last_run_id: str | None
+    last_run_status: str | None
+    started_at: float | None
+    stopped_at: float | None
+    stop_reason: str | None
+    wheel_sync: dict[str, Any] | None
+    flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
+
+
+class WorkersQuery(BaseModel):
+    """Who is asked for. A name that is not here is refused: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scope: Literal["active", "all"] = Field(default="active", description="`active`: RUNNING and IDLE.")
+    state: StateWord | None = Field(default=None, description="Only these; overrides `scope`.")
+    include_hidden: bool = False
+    limit: int = Field(default=200, ge=1, le=500)
+
+    def asked(self) -> WorkerQuery:
+        return WorkerQuery(
+            everybody=self.scope == "all",
+            state=WorkerState(self.state) if self.state else None,
+            include_hidden=self.include_hidden,
+        )
+
+
+class WorkerPatchRequest(BaseModel):
+    """What an operator wishes."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"hidden": True}})
+
+    hidden: StrictBool = Field(description="Leave it out of the lists; it goes on working.")
+
+
+class WorkerPatched(BaseModel):
+    """What is stored now."""
+
+    worker_id: str
+    hidden: bool
+    updated_at: float
+
+
+_COUNT = {"X-Total-Count": {"description": "How many there are, whatever the limit.", "schema": {"type": "integer"}}}
+_LISTED = answers(list[Worker], 422, 503)
+_LISTED[200]["headers"] = _COUNT
+
+
+@router.get("", responses=_LISTED, dependencies=[given_once(InvalidWorkersRequest)])
+@requires_scope(Scope.WORKERS_READ)
+async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]) -> Response:
+    """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
+    found = await gateway.list_workers(query.asked())
+    shown = found[: query.limit]
+    visible = None if caller.tenant_filter is None else gateway.runs_of(caller.tenant_filter, among=_runs(shown))
+    body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
+    return Response(body, media_type="application/json", headers={"X-Total-Count": str(len(found))})
+
+
+@router.patch(
+    "/{worker_id}",
+    responses=answers(WorkerPatched, 404, 409, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": WorkerPatchRequest.model_json_schema()}},
+        }
+    },
+)
+@requires_scope(Scope.WORKERS_WRITE)
+async def patch_worker(
+    worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, gateway: GatewayDep
+) -> Response:
+    """Hide a worker from the lists, or show it again. Nothing else about it changes."""
+    parsed, body = _worker_id(worker_id), await request.body()
+    hidden = _patch(body).hidden
+
+    async def work(_: IdempotentAttempt) -> Response:
+        updated_at = await gateway.fleet.set_hidden(parsed, hidden)
+        patched = WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
+        return Response(patched.model_dump_json(), media_type="application/json")
+
+    return await run_once(request, gateway, of_json(body), work, resource_id=no_id)
+
+
+def _worker_id(text: str) -> WorkerId:
+    try:
+        return parse_worker_id(text)
+    except InvalidRequest as malformed:
+        raise WorkerNotFound(worker_id=text[:128]) from malformed
+
+
+def _patch(body: bytes) -> WorkerPatchRequest:
+    try:
+        return WorkerPatchRequest.model_validate(json_body.parse(body))
+    except InvalidRequest as refused:
+        raise InvalidWorkersRequest(refused.detail) from refused
+    except ValidationError as error:
+        raise InvalidWorkersRequest(describe(error.errors(include_url=False, include_context=False))) from error
+
+
+def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:
+    last = [seen.record.last_run_id for seen in fleet if seen.record.last_run_id is not None]
+    return [*last, *(run_id for seen in fleet for run_id in seen.record.current_run_ids)]
+
+
+def _worker_out(seen: WorkerStatus, visible: Container[RunId] | None) -> dict[str, Any]:
+    """The record as stored, with the state of now; other tenants' runs are left out, how busy it is stays."""
+    told = to_plain(replace(seen.record, flows=())) | {
+        "flows": [flow.name for flow in seen.record.flows],
+        "state": seen.state.value,
+        "silent_sec": round(seen.silent_sec, 3),
+        "slots_busy": seen.busy,
+    }
+    if visible is None:
+        return told
+    current = [run_id for run_id in seen.record.current_run_ids if run_id in visible]
+    told |= {"current_run_ids": current, "current_run_id": current[0] if current else None}
+    if seen.record.last_run_id not in visible:
+        told |= {"last_run_id": None, "last_run_status": None}
+    return told

@@ -1,1 +1,0 @@
-"""The four vocabularies of the one core; strangers to each other."""

@@ -1,1 +1,0 @@
-"""`/runs`: the contract of pyoco-server (run, task, unix seconds)."""

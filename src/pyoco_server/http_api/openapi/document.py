@@ -1,0 +1,67 @@
+"""The OpenAPI document with what the framework cannot know: the credentials, scopes and keys of each operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from pyoco_server.domain.auth.scopes import Scope, in_words
+from pyoco_server.http_api.middleware.authentication import decision_of
+from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
+from pyoco_server.http_api.responses.problems import JobProblem, problem_content
+
+_REFUSALS = {
+    "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
+    "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
+}
+_CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+_REPLAYED = {
+    "description": "`true`: the request was done before, and this is what was answered then.",
+    "schema": {"type": "string", "enum": ["true"]},
+}
+
+
+class DocumentedApp(FastAPI):
+    """The app, whose document tells of access in every mode: a client is written once, for all of them."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        header = getattr(self.state, "api_key_header", "X-API-Key")
+        document.setdefault("components", {})["securitySchemes"] = {
+            "ApiKey": {"type": "apiKey", "in": "header", "name": header},
+            "Bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+        }
+        # The framework knows the models of JSON bodies only.
+        document["components"].setdefault("schemas", {})[JobProblem.__name__] = JobProblem.model_json_schema()
+        for route in self.router.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                scopes = decision_of(route)
+                for method in route.methods or ():
+                    operation = document["paths"][route.path_format][method.lower()]
+                    _describe(operation, scopes, route.path)
+                    if method in _CHANGING and not is_answered_anew(route.endpoint):
+                        _describe_keys(operation)
+        return document
+
+
+def _describe_keys(operation: dict[str, Any]) -> None:
+    """Whatever changes something can be sent again under a key."""
+    known = operation.setdefault("parameters", [])
+    named = {parameter["name"] for parameter in known}
+    known += [parameter for parameter in parameters() if parameter["name"] not in named]
+    for status, response in operation["responses"].items():
+        if status.startswith("2") or status == "409":
+            response.setdefault("headers", {})[REPLAYED] = _REPLAYED
+
+
+def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:
+    if scopes is None:
+        operation["security"] = []
+        return
+    words = in_words(scopes)
+    operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
+    content = problem_content(path)
+    for status, description in _REFUSALS.items():
+        operation["responses"].setdefault(status, {"description": description, "content": content})

@@ -1,0 +1,1 @@
+"""Parsing of HTTP and WebSocket input: bodies, headers, ranges, forms, limits."""

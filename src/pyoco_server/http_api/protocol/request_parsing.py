@@ -1,0 +1,77 @@
+"""JSON bodies → requests in their shape, and what all dialects hold whatever is submitted to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.execution.state import Request
+from pyoco_server.domain.ids import parse_label, parse_tag
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.responses.problems import describe
+
+B = TypeVar("B", bound=BaseModel)
+
+MAX_FIELDS = 32
+
+
+def read(schema: type[B], body: bytes, *, most_marks: int = json_body.FEW_MARKS) -> B:
+    """The body in its shape; `InvalidRequest` names what does not fit."""
+    plain = json_body.parse(body, most_marks)
+    if isinstance(plain, dict) and len(plain) > MAX_FIELDS:
+        # Each of them would be told of, at a price.
+        known = ", ".join(field.alias or name for name, field in schema.model_fields.items())
+        raise InvalidRequest(f"the body has {len(plain)} fields; known are {known}")
+    try:
+        return schema.model_validate(plain)
+    except ValidationError as error:
+        raise InvalidRequest(describe(error.errors(include_url=False, include_context=False))) from error
+
+
+def read_with_params(schema: type[B], body: bytes, config: NatsBackendConfig) -> B:
+    """The same for a body with as many values in it as params may have."""
+    return read(schema, body, most_marks=largest_params(config) + json_body.FEW_MARKS)
+
+
+def request_of(
+    caller: Caller,
+    config: NatsBackendConfig,
+    *,
+    flow_name: str,
+    params: Mapping[str, Any],
+    tag: str | None,
+    timeout_sec: float | None,
+) -> Request:
+    """What was asked for and by whom; without a tag, at the workers of the default one."""
+    return Request(
+        flow_name=flow_name,
+        tag=parse_tag(tag if tag is not None else config.default_tag),
+        input=params,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.api_key_id,
+        timeout_sec=timeout_sec,
+    )
+
+
+def labels_of(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(parse_label(label) for label in given)
+
+
+def checked_params(params: Mapping[str, Any], config: NatsBackendConfig, name: str = "params") -> Mapping[str, Any]:
+    """The params, if they are not too large."""
+    limit = largest_params(config)
+    size = len(orjson.dumps(params))
+    if size > limit:
+        raise RequestTooLarge(f"{name} have {size} bytes as JSON; at most {limit} are accepted")
+    return params
+
+
+def largest_params(config: NatsBackendConfig) -> int:
+    """Half of what a snapshot may have, so that the run still has room to say what became of it."""
+    return config.max_run_snapshot_bytes // 2

@@ -1,1 +1,0 @@
-"""What is not a run: workers, metrics, and later wheels, graphs, schedules."""

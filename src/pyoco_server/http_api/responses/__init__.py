@@ -1,0 +1,1 @@
+"""Responses shared by all APIs: errors, event streams, downloads."""

@@ -1,0 +1,37 @@
+"""The broker as a whole, time, and names for new things."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from pyoco_server.domain.auth.api_keys import KeyId
+from pyoco_server.domain.ids import CommitId, InstanceId, RunId
+
+Durability = Literal["fsynced", "replicated", "buffered"]
+
+
+class Broker(Protocol):
+    """Whether the stores can be reached at all."""
+
+    @property
+    def connected(self) -> bool: ...
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    def monotonic(self) -> float: ...
+
+
+class Ids(Protocol):
+    """The only source of names for new things."""
+
+    def run_id(self) -> RunId: ...
+    def commit_id(self) -> CommitId: ...
+    def instance_id(self) -> InstanceId: ...
+    def key_id(self) -> KeyId: ...
+    def key_secret(self) -> str:
+        """256 bits that nobody can guess, as 43 characters of base64url."""

@@ -1,0 +1,1 @@
+"""Authenticate callers; issue and cache API keys and tickets."""

@@ -1,0 +1,72 @@
+"""What an administrator does with API keys: hand out, look over, revoke. A key is returned once and never kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, parse_name, write_key
+from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
+from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.errors import AppendConflict, InvalidUsage
+from pyoco_server.ports import Clock, Ids, KeyStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedApiKey:
+    """A new key: its record, and the one copy of it that there is."""
+
+    record: ApiKey
+    api_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeys:
+    """The keys, in the hands of an administrator."""
+
+    store: KeyStore
+    clock: Clock
+    ids: Ids
+    pepper: Pepper
+
+    async def hand_out(
+        self, tenant_id: str, scopes: frozenset[Scope], *, name: str | None = None, expires_at: float | None = None
+    ) -> IssuedApiKey:
+        """Make a key; whoever loses it needs another one."""
+        now = self.clock.now()
+        if not is_tenant_id(tenant_id):
+            raise InvalidUsage(f"a tenant has {TENANT_WORDS} (for example: --tenant team-a)")
+        if expires_at is not None and expires_at <= now:
+            raise InvalidUsage("the key would have expired already (for example: --expires-in 90d)")
+        key_id = self.ids.key_id()
+        api_key = write_key(key_id, self.ids.key_secret())
+        record = ApiKey(
+            key_id=key_id,
+            tenant_id=tenant_id,
+            name=parse_name(name),
+            scopes=scopes,
+            created_at=now,
+            expires_at=expires_at,
+            pepper_id=self.pepper.fingerprint,
+            digest=self.pepper.digest(api_key),
+        )
+        if not await self.store.create(record):
+            raise AppendConflict(key_id=key_id)
+        return IssuedApiKey(record=record, api_key=api_key)
+
+    async def revoke(self, key_id: KeyId) -> ApiKey:
+        """End a key; every gateway refuses it within a second."""
+        record = await self.store.revoke(key_id, self.clock.now())
+        if record is None:
+            raise InvalidUsage(f"there is no API key {key_id}; see: pyoco-server-admin api-key list --all")
+        return record
+
+    async def look_over(self, *, tenant_id: str | None = None, ended_too: bool = False) -> Sequence[ApiKey]:
+        """The keys there are, oldest first; those that have ended only when asked for."""
+        now = self.clock.now()
+        chosen = (
+            record
+            for record in await self.store.all()
+            if tenant_id in (None, record.tenant_id) and (ended_too or record.is_active(now))
+        )
+        return sorted(chosen, key=lambda record: (record.created_at, record.key_id))

@@ -1,0 +1,50 @@
+"""Hands out tickets and takes them back, each once; what a ticket is for is none of its business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.auth.tickets import Ticket, key_of, looks_like_one
+from pyoco_server.errors import InvalidTicket
+from pyoco_server.ports import Clock, Ids, TicketStore
+
+# Long enough to open a connection with it at once, too short for anything else.
+TICKET_SEC = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedTicket:
+    """A new ticket, the only time that it is seen."""
+
+    ticket: str = field(repr=False)
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tickets:
+    """The tickets of all gateways."""
+
+    store: TicketStore
+    clock: Clock
+    ids: Ids
+
+    async def hand_out(self, caller: Caller, subject: str) -> IssuedTicket:
+        """A ticket that lets whoever has it in as this caller, once, to this one thing."""
+        text, expires_at = self.ids.key_secret(), self.clock.now() + TICKET_SEC
+        await self.store.add(key_of(text), Ticket(subject=subject, caller=caller, expires_at=expires_at))
+        return IssuedTicket(ticket=text, expires_at=expires_at)
+
+    async def redeem(self, text: str, subject: str) -> Caller:
+        """Who comes with this ticket; `InvalidTicket` when it is none, or is for something else, or had its time.
+
+        Shown once is used, whatever comes of it: one that is tried at another door is not tried again.
+        """
+        ticket = await self.store.take(key_of(text)) if looks_like_one(text) else None
+        if ticket is None:
+            raise InvalidTicket(reason="unknown or used")
+        if ticket.subject != subject:
+            raise InvalidTicket("this ticket is for another job", reason="for another job")
+        if ticket.expires_at <= self.clock.now():
+            raise InvalidTicket("this ticket has expired", reason="expired")
+        return ticket.caller

@@ -1,0 +1,1 @@
+"""Hand out ready nodes to workers that claim them, one holder per lease."""

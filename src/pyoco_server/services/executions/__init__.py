@@ -1,0 +1,1 @@
+"""Submit, command, cancel and read executions; the only write path."""

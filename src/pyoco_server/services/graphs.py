@@ -1,0 +1,173 @@
+"""Graphs by name: put, show, list. What workers announce is a graph as well, unless somebody put one of that name.
+
+A graph that was put has versions; a put is a compare-and-set on the one before, so each version is one writer's.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.graphs.document import GraphDocument, is_same, of_tasks
+from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
+from pyoco_server.ports import StoredGraph
+from pyoco_server.services.context import Stores
+
+logger = logging.getLogger(__name__)
+
+MAX_RACES = 20
+
+Flows = Callable[[], Sequence[AnnouncedFlow]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownGraph:
+    """A graph as it is found by its name. A flow's is the workers' own: it has no version, and nobody put it there."""
+
+    graph_id: str
+    document: GraphDocument
+    source: Literal["graph", "flow"]
+    version: int | None = None
+    updated_at: float | None = None
+    updated_by: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutGraph:
+    """What is stored after a put, and whether it was the first of that name."""
+
+    graph: ShownGraph
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphQuery:
+    """Which graphs to list: those whose id begins with `prefix`, behind a cursor."""
+
+    limit: int = 50
+    prefix: str = ""
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPage:
+    """Graphs by id, and the cursor of the next page: None when this was the last one."""
+
+    items: tuple[ShownGraph, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """The graphs of every tenant; `flows` tells what workers announce, which is everybody's."""
+
+    stores: Stores
+    flows: Flows
+
+    async def put(
+        self,
+        tenant_id: str | None,
+        graph_id: str,
+        document: GraphDocument,
+        *,
+        by: str | None,
+        expected_version: int | None = None,
+        resumed: bool = False,
+    ) -> PutGraph:
+        """Store a graph; the same once more changes nothing. The present version must be the expected one (0: none).
+
+        `resumed`: somebody who carries on with a put that may be done already, and asks for the answer to it.
+        """
+        for _ in range(MAX_RACES):
+            present = await self.stores.graphs.get(tenant_id, graph_id)
+            version = 0 if present is None else present.version
+            if resumed and present is not None and _may_be_ours(present, document, expected_version):
+                return PutGraph(graph=_shown(present), created=version == 1)
+            if expected_version not in (None, version):
+                raise _conflict(graph_id, version)
+            if present is not None and is_same(present.document, document):
+                return PutGraph(graph=_shown(present), created=False)
+            wanted = StoredGraph(
+                graph_id=graph_id,
+                version=version + 1,
+                document=document,
+                updated_at=self.stores.clock.now(),
+                updated_by=by,
+                revision=0 if present is None else present.revision,
+            )
+            stored = await self.stores.graphs.put(tenant_id, wanted)
+            if stored is not None:
+                logger.info("graph put", extra={"graph_id": graph_id, "version": stored.version})
+                return PutGraph(graph=_shown(stored), created=stored.version == 1)
+        raise AppendConflict(graph_id=graph_id)
+
+    async def get(self, tenant_id: str | None, graph_id: str) -> ShownGraph:
+        """The graph of that name; of another tenant's nobody hears."""
+        stored = await self.stores.graphs.get(tenant_id, graph_id)
+        if stored is not None:
+            return _shown(stored)
+        flow = next((flow for flow in self.flows() if flow.name == graph_id), None)
+        if flow is None:
+            raise GraphNotFound(graph_id=graph_id)
+        return _of_flow(flow)
+
+    async def page(self, tenant_id: str | None, query: GraphQuery) -> GraphPage:
+        """The next graphs by id; whatever changes meanwhile, no other is left out or shown twice."""
+        after = _place(query)
+        found = {flow.name: _of_flow(flow) for flow in reversed(self.flows())}
+        found |= {stored.graph_id: _shown(stored) for stored in await self.stores.graphs.all(tenant_id)}
+        names = sorted(name for name in found if name.startswith(query.prefix) and (after is None or name > after))
+        items = tuple(found[name] for name in names[: query.limit])
+        return GraphPage(items=items, next_cursor=_cursor(query, items) if len(names) > query.limit else None)
+
+
+def _shown(stored: StoredGraph) -> ShownGraph:
+    return ShownGraph(
+        graph_id=stored.graph_id,
+        document=stored.document,
+        source="graph",
+        version=stored.version,
+        updated_at=stored.updated_at,
+        updated_by=stored.updated_by,
+    )
+
+
+def _of_flow(flow: AnnouncedFlow) -> ShownGraph:
+    document = of_tasks(flow.nodes, flow.edges)
+    return ShownGraph(graph_id=flow.name, document=document, source="flow", tags=flow.tags)
+
+
+def _may_be_ours(present: StoredGraph, document: GraphDocument, expected_version: int | None) -> bool:
+    """What a put under this condition would have left, and nobody else's since."""
+    return expected_version in (None, present.version - 1) and is_same(present.document, document)
+
+
+def _conflict(graph_id: str, version: int) -> GraphVersionConflict:
+    said = f"the graph has version {version}" if version else "there is no such graph yet"
+    return GraphVersionConflict(f"{said}, not the one that was named", graph_id=graph_id, version=version)
+
+
+def _cursor(query: GraphQuery, items: Sequence[ShownGraph]) -> str:
+    return urlsafe_b64encode(orjson.dumps([query.prefix, items[-1].graph_id])).rstrip(b"=").decode()
+
+
+def _place(query: GraphQuery) -> str | None:
+    """The id behind which a page begins; a cursor is of one list, because another prefix would leave some out."""
+    if not query.cursor:
+        return None
+    try:
+        padded = query.cursor + "=" * (-len(query.cursor) % 4)
+        words = orjson.loads(b64decode(padded, altchars="-_", validate=True))
+    except ValueError as error:
+        raise InvalidRequest("cursor: it is damaged; start without one") from error
+    match words:
+        case [query.prefix, str(after)]:
+            return after
+    raise InvalidRequest("cursor: it is of a list with another q; start without one, and keep q")

@@ -1,0 +1,1 @@
+"""The index and what is answered from it: lists, event history, explanations, metrics."""

@@ -1,0 +1,117 @@
+"""Gathers what explains a run: its snapshot, the fleet as seen here, its queue, its dead letter. Never by a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.snapshot import from_snapshot, run_status
+from pyoco_server.domain.execution.state import Execution, Status
+from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, holder_lives, holder_seen, served_tags
+from pyoco_server.ports import DeadLetter
+from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
+from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.maintenance.periodic import silence_of_strays_sec
+
+MOST_AHEAD = 1_000
+LETTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is known, as data; the words come later."""
+
+    run_id: RunId
+    status: str
+    reasons: tuple[Reason, ...]
+    queue: Mapping[str, Any] | None
+    worker: Mapping[str, Any] | None
+    served_tags: list[dict[str, Any]]
+    dead_letter: Mapping[str, Any] | None
+
+
+async def explain_run(gateway: Gateway, run_id: RunId, *, tenant_filter: str | None) -> Explanation:
+    """Why the run stands where it stands: one read of its snapshot, at most one of the queue or the dead letters."""
+    snapshot = await gateway.get_snapshot(run_id, tenant_filter=tenant_filter)
+    execution = from_snapshot(snapshot)
+    waits = not execution.status.is_terminal and execution.is_queued
+    evidence = Evidence(
+        now=gateway.stores.clock.now(),
+        heartbeat_at=snapshot["heartbeat_at"],
+        fleet=await gateway.whole_fleet(),
+        rules=_rules(gateway.config),
+        queue=await gateway.stores.queue.state(execution.request.tag) if waits else None,
+        ahead=await _ahead(gateway, execution) if waits and run_status(execution) == "PENDING" else 0,
+    )
+    letter = await _letter(gateway, run_id) if execution.status is Status.FAILED else None
+    return Explanation(
+        run_id=run_id,
+        status=run_status(execution),
+        reasons=explain(execution, evidence),
+        queue=_queue(execution, evidence, evidence.queue) if evidence.queue else None,
+        worker=_worker(execution, evidence),
+        served_tags=served_tags(evidence.fleet) if waits else [],
+        dead_letter=None if letter is None else _told(letter),
+    )
+
+
+def _rules(config: NatsBackendConfig) -> Rules:
+    return Rules(
+        alive_within_sec=config.workers_kv_ttl_sec,
+        run_heartbeat_sec=config.run_heartbeat_interval_sec,
+        ack_wait_sec=config.consumer_ack_wait_sec,
+        requeue_after_sec=silence_of_strays_sec(config),
+        max_attempts=config.consumer_max_deliver,
+        cancel_grace_sec=config.cancel_grace_period_sec,
+        confirm_after_grace_sec=UNCONFIRMED_AFTER_GRACE_SEC,
+    )
+
+
+async def _ahead(gateway: Gateway, execution: Execution) -> int:
+    await gateway.lists.fresh()  # an index that is being filled would say that nobody waits
+    older = gateway.index.unfinished(
+        status="PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MOST_AHEAD
+    )
+    return len(older)
+
+
+async def _letter(gateway: Gateway, run_id: RunId) -> DeadLetter | None:
+    letters = await gateway.stores.dead_letters.recent(LETTERS)
+    return next((letter for letter in letters if letter.run_id == run_id), None)
+
+
+def _told(letter: DeadLetter) -> dict[str, Any]:
+    return {name: value for name, value in asdict(letter).items() if name not in ("error", "tags", "run_id")}
+
+
+def _queue(execution: Execution, evidence: Evidence, queue: QueueState) -> dict[str, Any]:
+    pending = execution.started_at is None
+    return {
+        "tag": execution.request.tag,
+        "waiting_sec": round(evidence.since(execution.created_at), 3) if pending else None,
+        "ahead": evidence.ahead if pending else None,
+        "ahead_is_a_minimum": evidence.ahead >= MOST_AHEAD,
+        "waiting": queue.waiting,
+        "in_work": queue.in_work,
+        "redelivered": queue.redelivered,
+    }
+
+
+def _worker(execution: Execution, evidence: Evidence) -> dict[str, Any] | None:
+    holder = execution.holder
+    if holder is None or holder.worker_id is None:
+        return None
+    seen = holder_seen(execution, evidence)
+    return {
+        "worker_id": holder.worker_id,
+        "instance_id": holder.instance_id,
+        "attempt": holder.attempt,
+        "alive": holder_lives(execution, evidence),
+        "state": seen.state.value if seen else None,
+        "silent_sec": round(seen.silent_sec, 3) if seen else None,
+        "last_seen_at": seen.record.last_seen_at if seen else None,
+    }

@@ -1,0 +1,1 @@
+"""Read, search and download run logs."""

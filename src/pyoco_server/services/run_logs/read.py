@@ -1,0 +1,239 @@
+"""Reads what runs have written, from a place on or from the end, and waits for more; it writes nothing.
+
+However long a log is, reading at a place costs what is read: a place names the chunk, and chunks name the one before.
+What is read is bounded too: whoever looks for few lines among many gets to them in several pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
+from pyoco_server.domain.run_logs.tokens import START, LogPosition
+from pyoco_server.ports import LogStore, StoredChunk
+from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.run_logs.search import chunk_with, in_lines
+from pyoco_server.services.streaming.log_parts import NumberedLine as NumberedLine
+from pyoco_server.services.streaming.watcher import Watcher
+
+# A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
+PAGE_BYTES = 4 * 1024 * 1024
+# And where lines are chosen, behind so many chunks: a run that prints now and then has one chunk for each line.
+SEARCHED_CHUNKS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """How far a log went when somebody looked, and whether its run was over by then. What is before it stays so."""
+
+    last: StoredChunk | None
+    is_over: bool = False
+
+    @property
+    def place(self) -> LogPosition:
+        """Behind all that was there."""
+        return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole log as plain text."""
+        return self.last.chunk.next_byte if self.last else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """Some lines in order, and where to go on; `complete`: the run is over and there are no more."""
+
+    lines: Sequence[NumberedLine]
+    following: LogPosition
+    at_end: bool
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """From `place` on at most `limit` lines, waiting up to `wait_sec` for the first; or the last `tail` lines.
+
+    Of those that `only` takes. A page may then have fewer lines, even none, before the end: its `following` goes on.
+    """
+
+    place: LogPosition = START
+    limit: int = 1000
+    tail: int | None = None
+    only: LineFilter = ALL_LINES
+    wait_sec: float = 0.0
+
+
+async def read_log(gateway: Gateway, run_id: RunId, query: LogQuery, *, tenant_filter: str | None) -> LogPage:
+    """What the run has written; `RunNotFound` where the caller sees no such run."""
+    page, _ = await read_page(
+        gateway,
+        run_id,
+        query,
+        await look_at_end(gateway, run_id, tenant_filter=tenant_filter),
+        tenant_filter=tenant_filter,
+    )
+    return page
+
+
+async def look_at_end(gateway: Gateway, run_id: RunId, *, tenant_filter: str | None) -> LogEnd:
+    """Where the log of a run ends now; `RunNotFound` where the caller sees no such run."""
+    snapshot = await gateway.get_snapshot(
+        run_id, tenant_filter=tenant_filter
+    )  # before the lines: an end that is seen has all of them
+    is_over = snapshot["status"] in TERMINAL_RUN_STATUSES
+    return LogEnd(last=await gateway.stores.run_logs.last(run_id), is_over=is_over)
+
+
+async def read_page(
+    gateway: Gateway, run_id: RunId, query: LogQuery, end: LogEnd, *, tenant_filter: str | None
+) -> tuple[LogPage, LogEnd]:
+    """What the run has written before this end, or before a later one if it was waited for; and the end it is about.
+
+    The same query and the same end give the same lines, at any time.
+    """
+    page = await _page_before(gateway.stores.run_logs, run_id, query, end)
+    if page.lines or not page.at_end or end.is_over or query.wait_sec <= 0:
+        return page, end
+    later = await _wait_for_lines(gateway, run_id, query, page.following, tenant_filter)
+    return await _page_before(gateway.stores.run_logs, run_id, query, later), later
+
+
+async def _page_before(logs: LogStore, run_id: RunId, query: LogQuery, end: LogEnd) -> LogPage:
+    if query.tail is not None:
+        page = await last_lines(logs, run_id, query.tail, only=query.only, end=end)
+    else:
+        page = await lines_from(logs, run_id, query.place, query.limit, only=query.only, end=end)
+    return replace(page, complete=end.is_over and page.at_end)
+
+
+async def lines_from(
+    logs: LogStore,
+    run_id: RunId,
+    place: LogPosition,
+    limit: int,
+    *,
+    only: LineFilter = ALL_LINES,
+    end: LogEnd | None = None,
+) -> LogPage:
+    """At most so many lines from a place on, before an end (None: the present one)."""
+    end = end or LogEnd(last=await logs.last(run_id))
+    lines: list[NumberedLine] = []
+    size, chunks, stored = 0, 0, await _chunk_for(logs, run_id, place, end)
+    while stored is not None and stored.sequence <= end.place.sequence:
+        chosen = _chosen(stored, place.line, only)
+        taken = chosen[: limit - len(lines)]
+        lines += taken
+        if len(taken) < len(chosen):
+            place = LogPosition(taken[-1].number + 1, stored.chunk.previous)
+            break
+        place = LogPosition(max(place.line, stored.chunk.next_line), stored.sequence)
+        size, chunks = size + stored.chunk.size_bytes, chunks + 1
+        if place.line >= end.place.line or len(lines) == limit or _is_enough(size, chunks, lines, only):
+            break
+        stored = await logs.next(run_id, after=place.sequence)
+    return LogPage(lines=lines, following=place, at_end=place.line >= end.place.line)
+
+
+async def last_lines(
+    logs: LogStore, run_id: RunId, count: int, *, only: LineFilter = ALL_LINES, end: LogEnd | None = None
+) -> LogPage:
+    """The last so many lines; chunks are read from the end back, as many as a page may have."""
+    end = end or LogEnd(last=await logs.last(run_id))
+    stored = end.last
+    parts: list[list[NumberedLine]] = []
+    size = chunks = found = 0
+    while stored is not None:
+        chosen = _chosen(stored, 1, only)
+        parts.append(chosen)
+        size, chunks, found = size + stored.chunk.size_bytes, chunks + 1, found + len(chosen)
+        if found >= count or size >= PAGE_BYTES or (chunks >= SEARCHED_CHUNKS and not only.takes_all):
+            break
+        stored = await logs.at(run_id, stored.chunk.previous) if stored.chunk.previous else None
+    lines = [line for part in reversed(parts) for line in part]
+    return LogPage(lines=lines[-count:], following=end.place, at_end=True)
+
+
+def _is_enough(size: int, chunks: int, lines: Sequence[NumberedLine], only: LineFilter) -> bool:
+    """Whether a page that is not full ends here all the same."""
+    if only.takes_all:
+        return size >= PAGE_BYTES and bool(lines)
+    return size >= PAGE_BYTES or chunks >= SEARCHED_CHUNKS
+
+
+async def _chunk_for(logs: LogStore, run_id: RunId, place: LogPosition, end: LogEnd) -> StoredChunk | None:
+    """The chunk to read first; it is looked for where the sequence of the place means nothing any more."""
+    if end.last is None or place.line >= end.place.line:
+        return None
+    stored = await logs.next(run_id, after=place.sequence)
+    if stored is not None and stored.chunk.first_line <= place.line <= stored.chunk.next_line:
+        return stored
+    return await chunk_with(logs, run_id, place.line, in_lines, last=end.last)
+
+
+def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedLine]:
+    chunk = stored.chunk
+    skipped = max(0, first - chunk.first_line)
+    return [
+        NumberedLine(number, chunk.attempt, line)
+        for number, line in enumerate(chunk.lines[skipped:], start=chunk.first_line + skipped)
+        if only.takes_all or only.takes(line)
+    ]
+
+
+async def _wait_for_lines(
+    gateway: Gateway, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None
+) -> LogEnd:
+    """The end of the log once there is a wanted line behind a place, the run is over, or the time is."""
+    logs, news = gateway.stores.run_logs, asyncio.Event()
+    watcher = await gateway.watches.open(run_id, tenant_filter=tenant_filter, timeout_sec=query.wait_sec)
+    if watcher is None:
+        return LogEnd(last=await logs.last(run_id), is_over=True)
+    over = asyncio.ensure_future(_is_over(watcher))
+    try:
+        stop = await logs.listen(run_id, news.set)
+        try:
+            return await _first_news(logs, run_id, query.only, behind, news, over)
+        finally:
+            stop()
+    finally:
+        watcher.close()
+        over.cancel()
+        await asyncio.gather(over, return_exceptions=True)
+
+
+async def _first_news(
+    logs: LogStore,
+    run_id: RunId,
+    only: LineFilter,
+    behind: LogPosition,
+    news: asyncio.Event,
+    over: asyncio.Future[bool],
+) -> LogEnd:
+    while True:
+        waited_enough, is_over = over.done(), over.done() and over.result()
+        news.clear()
+        end = LogEnd(last=await logs.last(run_id), is_over=is_over)
+        page = await lines_from(logs, run_id, behind, 1, only=only, end=end)
+        if page.lines or not page.at_end or waited_enough:
+            return end
+        behind = page.following
+        hearing = asyncio.ensure_future(news.wait())
+        try:
+            signs: list[asyncio.Future[Any]] = [hearing, over]
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hearing.cancel()
+
+
+async def _is_over(watcher: Watcher) -> bool:
+    """Whether the run has ended; False when the time ended first."""
+    while (told := await watcher.next()) is not None:
+        if told.view.is_terminal:
+            return True
+    return False

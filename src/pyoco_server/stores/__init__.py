@@ -1,0 +1,1 @@
+"""Typed stores on top of the ports."""

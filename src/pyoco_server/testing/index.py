@@ -1,0 +1,202 @@
+"""The index of runs as a dictionary: what the contract suite compares SQLite with. It forgets everything on exit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries import jobs
+from pyoco_server.domain.queries.histograms import Tallies, Waiting, bucket_of, gathered, news
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
+from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.rows import RunRow, fresh, matches, newer, only_a_heartbeat
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
+
+
+class MemoryRunIndex:
+    """See `application.ports.RunIndex`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[RunId, RunRow] = {}
+        self._changed: dict[RunId, int] = {}
+        self._position: IndexPosition | None = None
+        self._marks: dict[str, int] = {}
+        self._told: list[tuple[str, str, str, int, float]] = []
+        self._lived_after = 0
+
+    def position(self) -> IndexPosition | None:
+        return self._position
+
+    def reset(self, *, lived_after: int = 0) -> None:
+        self._lived_after = lived_after
+        self._told.clear()
+        self._rows.clear()
+        self._changed.clear()
+        self._marks.clear()
+        self._position = None
+
+    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        known = self._position
+        for seen in fresh(changes, after=known.sequence if known else 0):
+            if seen.plain is None:
+                self._rows.pop(seen.run_id, None)
+                continue
+            row, old = RunRow.of(seen), self._rows.get(seen.run_id)
+            if old is None or newer(row, old):
+                self._rows[seen.run_id] = row
+                self._tell(row, old.status if old else None)
+                if old is None or not only_a_heartbeat(row, old):
+                    self._changed[seen.run_id] = seen.sequence
+        if known is None or position.sequence > known.sequence:
+            self._position = position
+
+    def rows(self, query: RunQuery) -> Sequence[Listed]:
+        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        return sorted(asked, key=lambda listed: listed.key, reverse=True)[: query.limit]
+
+    def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        since_then = [run for run in asked if self._changed[run.run_id] > since and after < run.run_id <= upto]
+        return sorted(since_then, key=lambda listed: listed.run_id)[: query.limit]
+
+    def last_run_id(self) -> str:
+        return max(self._rows, default="")
+
+    def summaries(self, query: RunQuery) -> Sequence[bytes]:
+        return [row.summary for row in self.rows(query)]
+
+    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
+        return [row.run_id for row in self.rows(query)]
+
+    def jobs(self, query: JobQuery) -> JobPage:
+        asked = [row.listed for row in self._rows.values() if jobs.matches(row, query)]
+        found = sorted(asked, key=lambda listed: jobs.order_of(listed.run_id), reverse=True)
+        page = found[: query.limit]
+        return JobPage(runs=page, following=page[-1].run_id if len(found) > len(page) else None)
+
+    def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
+        theirs = [row for row in self._rows.values() if not row.archived and query.tenant_id in (None, row.tenant_id)]
+        counted = Counter(label for row in theirs for label in row.labels if jobs.is_listed(label, query))
+        return [LabelCount(label, runs) for label, runs in sorted(counted.items())[: query.limit]]
+
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+        rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
+        return {row.run_id: (row.version, row.status) for row in rows}
+
+    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
+        return {run_id: self._rows[run_id].tenant_id for run_id in run_ids if run_id in self._rows}
+
+    def mark(self, name: str) -> int:
+        return self._marks.get(name, 0)
+
+    def set_mark(self, name: str, value: int) -> None:
+        self._marks[name] = value
+
+    def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
+        return Counter(row.status for row in self._rows.values() if tenant_id in (None, row.tenant_id))
+
+    def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
+        queues: dict[str, list[float]] = {}
+        for row in self._rows.values():
+            if row.status == "PENDING" and tenant_id in (None, row.tenant_id):
+                queues.setdefault(row.tag, []).append(row.updated_at)
+        found = [Waiting(tag=tag, runs=len(times), since=min(times)) for tag, times in queues.items()]
+        return sorted(found, key=lambda queue: (-queue.runs, queue.tag))[:limit]
+
+    def tallies(self, tenant_id: str | None = None) -> Tallies:
+        return gathered(
+            (tally, label, bucket_of(seconds), runs, seconds)
+            for theirs, tally, label, runs, seconds in self._told
+            if tenant_id in (None, theirs)
+        )
+
+    def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
+        ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
+        return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
+
+    def at_work(self, limit: int) -> Mapping[RunId, int]:
+        found = [row for row in self._rows.values() if row.status in AT_WORK]
+        return {row.run_id: row.revision for row in found[:limit]}
+
+    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
+        quiet = sorted(
+            (row.updated_at, row.run_id)
+            for row in self._rows.values()
+            if row.status == status and row.tag == tag and row.updated_at < updated_before
+        )
+        return [run_id for _, run_id in quiet[:limit]]
+
+    def claimable(
+        self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+    ) -> Sequence[ClaimableNode]:
+        found = [
+            (row.run_id, step.place, step.node_id, step.attempt, row.flow)
+            for row, step in self._claimable(graph_ids, tenant_id)
+            if step.lease_until is None or step.lease_until <= now
+        ]
+        return [
+            ClaimableNode(run_id=run_id, node_id=node_id, attempt=attempt, graph_id=flow)
+            for run_id, _, node_id, attempt, flow in sorted(found)[:limit]
+        ]
+
+    def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
+        ends = [step.lease_until for _, step in self._claimable(graph_ids, tenant_id) if step.lease_until is not None]
+        return min(ends, default=None)
+
+    def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
+        found = [
+            _wait(row, step)
+            for row, step in self._steps(tenant_id=query.tenant_id)
+            if step.kind is StepKind.WAITING
+            and query.graph_id in (None, row.flow)
+            and query.run_id in (None, row.run_id)
+        ]
+        behind = [wait for wait in found if query.after is None or wait.key > query.after]
+        return sorted(behind, key=lambda wait: wait.key)[: query.limit]
+
+    def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
+        found = sorted(
+            (step.due_at, row.run_id, step.place, step.node_id, step.attempt, step.kind)
+            for row, step in self._steps()
+            if step.due_at is not None and step.due_at <= before
+        )
+        return [
+            DueNode(run_id=run_id, node_id=node_id, attempt=attempt, kind=kind)
+            for _, run_id, _, node_id, attempt, kind in found[:limit]
+        ]
+
+    def steps_count(self) -> Mapping[StepKind, int]:
+        kinds = Counter(step.kind for _, step in self._steps())
+        return {kind: kinds[kind] for kind in StepKind}
+
+    def close(self) -> None:
+        self.reset()
+
+    def _steps(self, tenant_id: str | None = None) -> Iterator[tuple[RunRow, Step]]:
+        for row in self._rows.values():
+            if tenant_id in (None, row.tenant_id):
+                yield from ((row, step) for step in row.steps)
+
+    def _claimable(self, graph_ids: Collection[str], tenant_id: str | None) -> Iterator[tuple[RunRow, Step]]:
+        return ((row, step) for row, step in self._steps(tenant_id) if step.claimable and row.flow in graph_ids)
+
+    def _tell(self, row: RunRow, before: str | None) -> None:
+        if row.revision > self._lived_after:
+            for tally, label, seconds in news(row.status, row.times, before=before):
+                self._told.append((row.tenant_id, tally.value, label, 1, seconds))
+
+
+def _wait(row: RunRow, step: Step) -> WaitingNode:
+    return WaitingNode(
+        run_id=row.run_id,
+        node_id=step.node_id,
+        place=step.place,
+        graph_id=row.flow,
+        attempt=step.attempt,
+        wait_key=step.wait_key,
+        prompt=step.prompt,
+        since=step.since or 0.0,
+        due_at=step.due_at,
+        worker_id=step.worker_id,
+    )

@@ -1,0 +1,217 @@
+"""The work queue in memory: at least once, with acknowledgements, delays, redelivery and an end, as the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pyoco_server.domain.ids import is_tag
+from pyoco_server.ports import Job, QueueState, StoredJob
+from pyoco_server.stores.job_codec import encode_job
+
+
+@dataclass(slots=True, eq=False)
+class _Stored:
+    sequence: int
+    tag: str
+    payload: bytes
+    created_sequence: int | None
+    num_delivered: int = 0
+    given_up: bool = False
+    again: asyncio.TimerHandle | None = None
+
+    @property
+    def subject(self) -> str:
+        return f"memory.{self.tag}"
+
+
+@dataclass(slots=True, eq=False)
+class _Tag:
+    max_deliver: int
+    tell_given_up: Callable[[], None]
+    stored: dict[int, _Stored] = field(default_factory=dict)
+    ready: deque[_Stored] = field(default_factory=deque)
+    grew: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def offer(self, job: _Stored) -> None:
+        if job.sequence not in self.stored or job in self.ready or job.given_up:
+            return
+        if job.num_delivered >= self.max_deliver:
+            job.given_up = True
+            self.tell_given_up()
+            return
+        self.ready.append(job)
+        self.grew.set()
+
+    def offer_in(self, delay_sec: float, job: _Stored) -> None:
+        # One timer per job and not per delivery: as on the real queue, whose answers carry the message's number.
+        if job.again is not None:
+            job.again.cancel()
+        job.again = asyncio.get_running_loop().call_later(delay_sec, self.offer, job)
+
+    def forget(self, job: _Stored) -> None:
+        if job.again is not None:
+            job.again.cancel()
+        self.stored.pop(job.sequence, None)
+        if job in self.ready:
+            self.ready.remove(job)
+
+
+class MemoryJobQueue:
+    """JobQueue."""
+
+    def __init__(self, *, ack_wait_sec: float = 30.0, max_deliver: int = 20) -> None:
+        self._ack_wait_sec = ack_wait_sec
+        self._max_deliver = max_deliver
+        self._tags: dict[str, _Tag] = {}
+        self._published: set[str] = set()
+        self._last_sequence = 0
+        self._ears: list[Callable[[], None]] = []
+
+    async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
+        message_id = f"{job.run_id}.{nth}"
+        if message_id in self._published:
+            return
+        self._published.add(message_id)
+        await self.put(encode_job(job), tag=job.tag, created_sequence=created_sequence)
+
+    async def put(self, payload: bytes, *, tag: str, created_sequence: int | None = None) -> None:
+        """Put in any bytes, as a foreign producer may do."""
+        self._last_sequence += 1
+        stored = _Stored(sequence=self._last_sequence, tag=tag, payload=payload, created_sequence=created_sequence)
+        queue = self._tag(tag)
+        queue.stored[stored.sequence] = stored
+        queue.offer(stored)
+
+    async def open(self, tag: str) -> MemoryTagQueue:
+        return MemoryTagQueue(self._tag(tag), self._ack_wait_sec)
+
+    async def depth(self, tag: str) -> int:
+        return len(self._tag(tag).stored)
+
+    async def state(self, tag: str) -> QueueState:
+        jobs = list(self._tag(tag).stored.values())
+        delivered = [job.num_delivered for job in jobs]
+        first_alive = min((job.sequence for job in jobs if not job.given_up), default=self._last_sequence + 1)
+        given_up = [job.sequence for job in jobs if job.given_up and job.sequence < first_alive]
+        return QueueState(
+            waiting=delivered.count(0),
+            in_work=len(delivered) - delivered.count(0),
+            redelivered=sum(times > 1 for times in delivered),
+            given_up_through=max(given_up, default=0),
+        )
+
+    async def give_back(self, return_to: str) -> None:
+        tag, _, sequence = return_to.rpartition(":")
+        job = self._tag(tag).stored.get(int(sequence))
+        if job is not None:
+            self._tag(tag).offer_in(0.0, job)
+
+    async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
+        for job in jobs:
+            stored = self._tag(job.tag).stored.get(job.sequence)
+            if stored is not None and stored.num_delivered:
+                self._tag(job.tag).offer_in(0.0, stored)
+
+    async def tags(self) -> Sequence[str]:
+        return [tag for tag, queue in self._tags.items() if queue.stored and is_tag(tag)]
+
+    async def stored(
+        self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
+    ) -> Sequence[StoredJob]:
+        last = float("inf") if upto is None else upto
+        found = [job for job in self._tag(tag).stored.values() if after < job.sequence <= last]
+        return [
+            StoredJob(
+                sequence=job.sequence,
+                tag=tag,
+                subject=job.subject,
+                payload=job.payload,
+                created_sequence=job.created_sequence,
+            )
+            for job in found[:limit]
+        ]
+
+    async def discard(self, job: StoredJob) -> None:
+        queue = self._tag(job.tag)
+        if job.sequence in queue.stored:
+            queue.forget(queue.stored[job.sequence])
+
+    async def on_given_up(self, heard: Callable[[], None]) -> None:
+        self._ears.append(heard)
+
+    def _tag(self, tag: str) -> _Tag:
+        return self._tags.setdefault(tag, _Tag(self._max_deliver, self._tell_given_up))
+
+    def _tell_given_up(self) -> None:
+        for heard in self._ears:
+            heard()
+
+
+class MemoryDelivery:
+    """Delivery."""
+
+    def __init__(self, queue: _Tag, job: _Stored, ack_wait_sec: float) -> None:
+        self._queue = queue
+        self._job = job
+        self._ack_wait_sec = ack_wait_sec
+        job.num_delivered += 1
+        self.num_delivered = job.num_delivered
+        queue.offer_in(ack_wait_sec, job)
+
+    @property
+    def payload(self) -> bytes:
+        return self._job.payload
+
+    @property
+    def tag(self) -> str:
+        return self._job.tag
+
+    @property
+    def subject(self) -> str:
+        return self._job.subject
+
+    @property
+    def created_sequence(self) -> int | None:
+        return self._job.created_sequence
+
+    @property
+    def return_to(self) -> str:
+        return f"{self._job.tag}:{self._job.sequence}"
+
+    async def ack(self) -> None:
+        self._queue.forget(self._job)
+
+    async def term(self) -> None:
+        await self.ack()
+
+    async def nak(self, delay_sec: float) -> None:
+        self._queue.offer_in(delay_sec, self._job)
+
+    async def in_progress(self) -> None:
+        self._queue.offer_in(self._ack_wait_sec, self._job)
+
+
+class MemoryTagQueue:
+    """TagQueue. Nothing is on its way in memory: jobs stay in the queue until they are handed out."""
+
+    def __init__(self, queue: _Tag, ack_wait_sec: float) -> None:
+        self._queue = queue
+        self._ack_wait_sec = ack_wait_sec
+
+    @property
+    def ack_wait_sec(self) -> float:
+        return self._ack_wait_sec
+
+    async def receive(self, credit: int) -> Sequence[MemoryDelivery]:
+        ready = self._queue.ready
+        while not ready:
+            self._queue.grew.clear()
+            await self._queue.grew.wait()
+        jobs = [ready.popleft() for _ in range(min(credit, len(ready)))]
+        return [MemoryDelivery(self._queue, job, self._ack_wait_sec) for job in jobs]
+
+    async def close(self) -> None:
+        """Nothing to give back."""

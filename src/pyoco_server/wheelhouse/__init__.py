@@ -1,1 +1,0 @@
-"""Pure: wheels as the registry holds them, and what follows from their names, versions and tags."""

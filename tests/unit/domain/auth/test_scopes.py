@@ -1,0 +1,63 @@
+"""Scopes and callers: who may do what, and whose runs exist for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyoco_server.domain.auth.caller import ANYONE, Caller, is_tenant_id
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope, in_words, known_scopes, parse_scopes
+from pyoco_server.errors import InvalidUsage, ScopeMissing
+
+
+def test_scopes_are_written_as_they_are_read() -> None:
+    text = ",".join(in_words(EVERY_SCOPE))
+
+    assert parse_scopes(text) == EVERY_SCOPE
+    assert parse_scopes(" runs:read , runs:read ") == {Scope.RUNS_READ}
+
+
+@pytest.mark.parametrize("text", ["", " , ", "runs:raed", "runs:read runs:write", "RUNS:READ"])
+def test_a_word_that_is_no_scope_is_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(InvalidUsage, match="accepted: runs:read, runs:write"):
+        parse_scopes(text)
+
+
+def test_a_token_may_speak_of_other_services_too() -> None:
+    assert known_scopes(["openid", "runs:read", "", "runs"]) == {Scope.RUNS_READ}
+
+
+def test_admin_may_do_everything_and_sees_every_tenant() -> None:
+    admin = Caller(tenant_id="ops", scopes=frozenset({Scope.ADMIN}))
+
+    admin.require(EVERY_SCOPE)
+    assert admin.tenant_filter is None
+    assert ANYONE.tenant_filter is None
+
+
+def test_everybody_else_sees_their_own_tenant_only() -> None:
+    assert Caller(tenant_id="team-a", scopes=EVERY_SCOPE - {Scope.ADMIN}).tenant_filter == "team-a"
+
+
+@pytest.mark.parametrize("tenant", [None, "", "a b"])
+def test_a_caller_without_a_tenant_would_see_everything_and_cannot_be_made(tenant: str | None) -> None:
+    with pytest.raises(ValueError, match="tenant"):
+        Caller(name="ann", tenant_id=tenant, scopes=frozenset({Scope.RUNS_READ}))
+
+
+def test_a_missing_scope_is_named() -> None:
+    caller = Caller(name="ann", tenant_id="team-a", scopes=frozenset({Scope.RUNS_READ}))
+
+    caller.require(frozenset({Scope.RUNS_READ}))
+    caller.require(frozenset())
+    with pytest.raises(ScopeMissing, match="runs:cancel"):
+        caller.require(frozenset({Scope.RUNS_READ, Scope.RUNS_CANCEL}))
+
+
+@pytest.mark.parametrize("text", ["team-a", "a", "A.b_c-9", "x" * 64])
+def test_a_tenant_is_one_word(text: str) -> None:
+    assert is_tenant_id(text)
+
+
+@pytest.mark.parametrize("value", ["", "x" * 65, "a b", "a/b", "a\n", "é", None, 7, ["team-a"]])
+def test_whatever_else_is_no_tenant(value: object) -> None:
+    assert not is_tenant_id(value)

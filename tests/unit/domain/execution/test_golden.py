@@ -1,0 +1,75 @@
+"""Stored events are read for ever: each event name has a file that must decode, fold, and be written the same way.
+
+A golden file is never edited. A new field that may be left out is a new file beside the old one (`NAME.2.json`); a
+changed shape is a new schemaVersion with an upcaster, and the file of the old one stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pyoco_server.domain.execution.codec import decode, encode
+from pyoco_server.domain.execution.events import EVENT_NAMES, Commit
+from pyoco_server.domain.execution.evolve import fold
+from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.state import Execution, empty_execution
+from unit.domain.execution.strategies import RUN_ID
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "events"
+FILES = sorted(path.name for path in GOLDEN.iterdir())
+# The one with the most fields of each event: NAME.2.json is younger than NAME.json.
+NEWEST = {name.partition(".")[0]: name for name in sorted(FILES, key=lambda name: name.removesuffix(".json"))}
+
+
+def _commit(file: str) -> Commit:
+    return decode((GOLDEN / file).read_bytes())
+
+
+def _created() -> Execution:
+    return fold(_commit("EXECUTION_CREATED.json").events, empty_execution(RUN_ID))
+
+
+def _unset(value: object, path: str) -> list[str]:
+    """The fields below `value` that still have their default, so that a golden file would not show their names."""
+    if not is_dataclass(value) or isinstance(value, Graph):
+        return []
+    missing = []
+    for item in fields(value):
+        content = getattr(value, item.name)
+        missing += [f"{path}.{item.name}"] if content == item.default else []
+        missing += _unset(content, f"{path}.{item.name}")
+    return missing
+
+
+def test_every_event_has_its_golden_file_and_every_golden_file_its_event() -> None:
+    assert {name.partition(".")[0] for name in FILES} == set(EVENT_NAMES)
+    assert {f"{name}.json" for name in EVENT_NAMES} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_the_newest_golden_commit_decodes_to_its_event_with_every_field_set(name: str) -> None:
+    commit = _commit(NEWEST[name])
+
+    assert [type(event) for event in commit.events] == [EVENT_NAMES[name]]
+    assert _unset(commit, name) == []
+    assert _unset(commit.events[0], name) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_golden_commit_folds_and_changes_the_execution(file: str) -> None:
+    before = empty_execution(RUN_ID) if file.startswith("EXECUTION_CREATED.") else _created()
+
+    execution = fold(_commit(file).events, before)
+
+    assert execution != before
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_golden_commit_is_written_today_as_it_was_then(file: str) -> None:
+    stored = orjson.dumps(orjson.loads((GOLDEN / file).read_bytes()))
+
+    assert encode(RUN_ID, decode(stored)) == stored

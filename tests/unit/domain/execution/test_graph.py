@@ -1,0 +1,158 @@
+"""Edges answered for: which nodes come first, which come next, and which graphs cannot be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.domain.execution.cycles import unreachable_nodes
+from pyoco_server.domain.execution.graph import MAX_EDGES, MAX_NAMED, Graph, GraphNode, problems
+from pyoco_server.domain.ids import NodeId
+from unit.domain.execution.strategies import NODE_IDS, graphs, node_ids, thorough
+
+
+def _graph(names: str, *edges: str) -> Graph:
+    """Nodes and edges by single letters: `_graph("abc", "ab", "bc")`."""
+    return Graph(
+        nodes=tuple(GraphNode(node_id=NodeId(name)) for name in names),
+        edges=tuple((NodeId(edge[0]), NodeId(edge[1])) for edge in edges),
+    )
+
+
+def nobody(node_id: NodeId) -> bool:
+    return False
+
+
+def _names(nodes: Iterable[GraphNode]) -> str:
+    return "".join(node.node_id for node in nodes)
+
+
+def test_roots_are_the_nodes_that_nothing_precedes() -> None:
+    assert _names(_graph("abcd", "ac", "bc", "cd").roots()) == "ab"
+
+
+def test_a_join_is_ready_only_after_all_that_precede_it() -> None:
+    graph = _graph("abc", "ac", "bc")
+
+    assert _names(graph.ready_after(NodeId("a"), nobody)) == ""
+    assert _names(graph.ready_after(NodeId("a"), [NodeId("b")].__contains__)) == "c"
+
+
+def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
+    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), nobody)) == "cb"
+
+
+def test_an_edge_drawn_twice_is_refused_and_yet_walked_once() -> None:
+    graph = _graph("ab", "ab", "ab")
+
+    assert problems(graph) == ["the edge from 'a' to 'b' is drawn twice"]
+    assert _names(graph.ready_after(NodeId("a"), nobody)) == "b"
+
+
+def test_a_graph_is_done_with_the_last_node_that_had_not_succeeded() -> None:
+    graph = _graph("abc", "ac", "bc")
+
+    assert not graph.is_done_with(NodeId("c"), [NodeId("a")].__contains__)
+    assert graph.is_done_with(NodeId("c"), [NodeId("a"), NodeId("b")].__contains__)
+
+
+def test_what_is_before_a_node_is_told_in_the_order_of_the_edges() -> None:
+    graph = _graph("abc", "bc", "ac")
+
+    assert graph.before(NodeId("c")) == ["b", "a"]
+    assert not graph.before(NodeId("a"))
+
+
+def test_what_was_asked_of_a_graph_is_no_part_of_it() -> None:
+    asked, fresh = _graph("ab", "ab"), _graph("ab", "ab")
+
+    assert asked.once(lambda graph: len(graph.nodes)) == 2
+
+    assert asked == fresh
+    assert repr(asked) == repr(fresh)
+
+
+def test_a_graph_can_be_asked_for_a_node_by_name() -> None:
+    graph = _graph("ab")
+
+    assert graph.node(NodeId("b")) == GraphNode(node_id=NodeId("b"))
+    assert graph.node(NodeId("z")) is None
+
+
+def test_what_cannot_be_run_is_named() -> None:
+    assert problems(_graph("")) == ["a graph needs at least one node"]
+    assert problems(_graph("aba")) == ["node 'a' is defined twice"]
+    assert problems(_graph("a", "az")) == ["edge from or to unknown node 'z'"]
+    assert problems(_graph("ab", "ab", "bb")) == ["node 'b' has an edge to itself"]
+    assert problems(_graph("ab", *["ab"] * (MAX_EDGES + 1))) == [f"{MAX_EDGES + 1} edges are more than {MAX_EDGES}"]
+
+
+def test_nodes_on_a_cycle_are_told_apart_from_those_behind_it() -> None:
+    behind = "these nodes are behind nodes that wait for each other: "
+
+    assert problems(_graph("abcd", "ab", "bc", "cb", "cd")) == ["these nodes wait for each other: b, c", f"{behind}d"]
+    assert problems(_graph("abcdefg", "ab", "ba", "bc", "cd", "de", "ed", "fg")) == [
+        "these nodes wait for each other: a, b",
+        "these nodes wait for each other: d, e",
+        f"{behind}c",
+    ]
+    assert problems(_graph("abc", "aa", "ab")) == ["node 'a' has an edge to itself", f"{behind}b"]
+
+
+def test_of_very_many_nodes_on_a_cycle_a_few_are_named() -> None:
+    names = [NodeId(f"n{number}") for number in range(2_000)]
+    ring = zip(names, [*names[1:], names[0]], strict=True)
+
+    (told,) = problems(Graph(nodes=tuple(GraphNode(node_id=name) for name in names), edges=tuple(ring)))
+
+    assert told.startswith("these nodes wait for each other: n0, n1, ")
+    assert told.endswith(f"n{MAX_NAMED - 1} and {2_000 - MAX_NAMED} more")
+
+
+@given(st.lists(st.tuples(node_ids, node_ids), unique=True, max_size=12))
+@thorough
+def test_the_nodes_named_on_cycles_are_those_that_can_be_reached_from_themselves(
+    edges: list[tuple[NodeId, NodeId]],
+) -> None:
+    def reached(start: NodeId) -> set[NodeId]:
+        found = {target for source, target in edges if source == start}
+        for _ in NODE_IDS:
+            found |= {target for source, target in edges if source in found}
+        return found
+
+    never = unreachable_nodes(NODE_IDS, edges)
+
+    on_cycles = {name for name in NODE_IDS if name in reached(name)}
+    assert {name for circle in never.circles for name in circle} == on_cycles
+    assert all(reached(name) >= set(circle) for circle in never.circles for name in circle)
+    assert set(never.behind) == {name for start in on_cycles for name in reached(start)} - on_cycles
+
+
+@thorough
+@given(graphs())
+def test_a_graph_without_problems_is_walked_to_its_end(graph: Graph) -> None:
+    done: list[NodeId] = []
+    ready = [node.node_id for node in graph.roots()]
+
+    while ready:
+        name = ready.pop()
+        ready += [node.node_id for node in graph.ready_after(name, done.__contains__)]
+        done.append(name)
+
+    assert problems(graph) == []
+    assert sorted(done) == sorted(node.node_id for node in graph.nodes)
+    assert all(done.index(source) < done.index(target) for source, target in graph.edges)
+
+
+@thorough
+@given(st.lists(st.tuples(node_ids, node_ids), max_size=8, unique=True))
+def test_a_graph_has_a_problem_exactly_when_a_walk_cannot_reach_every_node(edges: list[tuple[NodeId, NodeId]]) -> None:
+    graph = Graph(nodes=tuple(GraphNode(node_id=name) for name in NODE_IDS), edges=tuple(edges))
+    done: set[NodeId] = set()
+
+    for _ in NODE_IDS:
+        done |= {name for name in NODE_IDS if all(source in done for source, target in edges if target == name)}
+
+    assert (problems(graph) == []) == (done == set(NODE_IDS))

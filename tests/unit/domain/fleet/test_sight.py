@@ -1,0 +1,132 @@
+"""The fleet as it is shown: who is listed, in which order, and who is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState
+from pyoco_server.domain.fleet.worker_status import (
+    KEEP_MOST,
+    KEEP_MOST_UNSEEN_SEC,
+    KEEP_UNSEEN_SEC,
+    WorkerQuery,
+    WorkerStatus,
+    announced,
+    expired_workers,
+    filter_workers,
+)
+from pyoco_server.domain.ids import WorkerId
+from support.samples import new_run_id, worker
+
+NOW = 10_000_000.0
+
+
+def sighting(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> WorkerStatus:
+    record = replace(worker(name, last_seen_at=last_seen_at), hidden=hidden)
+    return WorkerStatus(record=record, silent_sec=0.0, state=state)
+
+
+FLEET = [
+    sighting("stopped", WorkerState.STOPPED_GRACEFUL),
+    sighting("zeta", WorkerState.RUNNING),
+    sighting("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
+    sighting("alpha", WorkerState.IDLE),
+    sighting("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
+    sighting("hidden", WorkerState.IDLE, hidden=True),
+]
+
+
+def names(query: WorkerQuery) -> list[WorkerId]:
+    return [seen.record.worker_id for seen in filter_workers(FLEET, query)]
+
+
+def test_the_active_are_listed_by_name_whatever_they_do() -> None:
+    assert names(WorkerQuery()) == ["alpha", "zeta"]
+
+
+def test_behind_the_active_come_the_lost_and_the_stopped_the_latest_seen_first() -> None:
+    assert names(WorkerQuery(everybody=True)) == ["alpha", "zeta", "lost-late", "lost-early", "stopped"]
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_state_overrides_the_scope(everybody: bool) -> None:
+    query = WorkerQuery(everybody=everybody, state=WorkerState.DISCONNECTED)
+
+    assert names(query) == ["lost-late", "lost-early"]
+
+
+def test_the_hidden_are_shown_to_those_who_ask_for_them() -> None:
+    assert names(WorkerQuery(include_hidden=True)) == ["alpha", "hidden", "zeta"]
+
+
+def test_a_worker_is_as_busy_as_it_has_runs_but_never_beyond_its_slots() -> None:
+    runs = tuple(new_run_id() for _ in range(3))
+    busy = replace(FLEET[1], record=replace(worker(), slots=2, current_run_ids=runs))
+
+    assert (FLEET[1].busy, busy.busy) == (0, 2)
+
+
+def announcing(
+    name: str, *flows: AnnouncedFlow, tags: tuple[str, ...], started_at: Any, state: WorkerState = WorkerState.IDLE
+) -> WorkerStatus:
+    record = replace(worker(name), flows=flows, tags=tags, started_at=started_at)
+    return WorkerStatus(record=record, silent_sec=0.0, state=state)
+
+
+OLD, NEW = AnnouncedFlow(name="etl", nodes=("load",)), AnnouncedFlow(name="etl", nodes=("load", "save"))
+NAMED = AnnouncedFlow(name="etl")
+
+
+def test_a_flow_looks_as_the_worker_that_started_last_says_and_is_served_under_all_tags() -> None:
+    late = announcing("a", NEW, AnnouncedFlow(name="zip"), tags=("gpu", "default"), started_at=2.0)
+    early = announcing("b", OLD, tags=("cpu",), started_at=1.0)
+
+    for fleet in ([late, early], [early, late]):
+        found = announced(fleet)
+        assert list(found) == ["etl", "zip"]
+        assert found["etl"] == replace(NEW, tags=("cpu", "default", "gpu"))
+        assert found["zip"].tags == ("default", "gpu")
+
+
+def test_a_worker_that_knows_only_the_name_does_not_make_others_forget_the_graph() -> None:
+    fleet = [announcing("a", OLD, tags=("x",), started_at=1.0), announcing("b", NAMED, tags=("y",), started_at=2.0)]
+
+    assert announced(fleet)["etl"] == replace(OLD, tags=("x", "y"))
+
+
+def test_the_gone_announce_nothing_and_the_hidden_do() -> None:
+    gone = [
+        announcing(state.value, OLD, tags=("x",), started_at=1.0, state=state)
+        for state in (WorkerState.DISCONNECTED, WorkerState.STOPPED_GRACEFUL)
+    ]
+    seen = announcing("hidden", NAMED, tags=("y",), started_at=None, state=WorkerState.RUNNING)
+    hidden = replace(seen, record=replace(seen.record, hidden=True))
+
+    assert announced(gone) == {}
+    assert announced([*gone, hidden]) == {"etl": replace(NAMED, tags=("y",))}
+
+
+def test_a_stranger_that_started_at_no_time_started_first() -> None:
+    fleet = [announcing("a", NEW, tags=(), started_at="noon"), announcing("b", OLD, tags=(), started_at=1.0)]
+
+    assert announced(fleet)["etl"] == OLD
+
+
+def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:
+    fresh = worker("fresh", last_seen_at=NOW - KEEP_UNSEEN_SEC)
+    old = worker("old", last_seen_at=NOW - KEEP_UNSEEN_SEC - 1)
+    stopped = replace(worker("stopped", last_seen_at=old.last_seen_at), stopped_at=old.last_seen_at)
+
+    assert {record.worker_id for record in expired_workers([fresh, old, stopped], NOW)} == {"old", "stopped"}
+
+
+def test_no_more_are_kept_than_anybody_would_look_through() -> None:
+    records: list[WorkerRecord] = [worker(f"w-{nth}", last_seen_at=NOW - nth) for nth in range(KEEP_MOST + 2)]
+    later = NOW + KEEP_MOST_UNSEEN_SEC
+
+    assert {record.worker_id for record in expired_workers(records, later)} == {f"w-{KEEP_MOST}", f"w-{KEEP_MOST + 1}"}
+    assert expired_workers(records, NOW) == []

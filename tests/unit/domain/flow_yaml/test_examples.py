@@ -1,0 +1,37 @@
+"""What the documentation and the examples show is accepted, and what the documentation promises is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.domain import strict_yaml
+from pyoco_server.domain.flow_yaml import expressions, graph, graph_parser
+from pyoco_server.domain.flow_yaml.document import read_flow_file
+
+ROOT = Path(__file__).parents[4]
+DOCUMENT = (ROOT / "docs" / "flow-yaml.md").read_text()
+SHOWN = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+@pytest.mark.parametrize("text", [*SHOWN, (ROOT / "examples" / "flow.yaml").read_text()])
+def test_every_file_that_is_shown_is_accepted(text: str) -> None:
+    assert read_flow_file(text.encode()).graph.nodes
+
+
+@pytest.mark.parametrize("term", re.findall(r"^\| `(.*?)` \| ", DOCUMENT.partition("## Callables")[0], re.MULTILINE))
+def test_every_term_that_is_shown_is_a_graph(term: str) -> None:
+    assert graph.read_graph(term.replace("…", "a"), {"p": "a"}, ["a", "b"]).nodes
+
+
+def test_the_limits_are_those_that_are_told() -> None:
+    told = DOCUMENT.replace(",", "").replace("\n", " ")
+
+    assert f"more than {graph.MAX_NODES} nodes or {graph_parser.MAX_TERMS} terms" in told
+    assert f"names of more than {graph.MAX_NODE_CHARS} characters" in told
+    assert f"nested deeper than {graph_parser.MAX_NESTING}" in told
+    assert f"more than {strict_yaml.MAX_ALIASES} aliases or {strict_yaml.MAX_ALIASED_CHARS // 1024} KiB" in told
+    assert f"more than {strict_yaml.MAX_DEPTH} levels or {strict_yaml.MAX_VALUES} values" in told
+    assert f"at most {expressions.MAX_EXPRESSION_CHARS} characters" in told

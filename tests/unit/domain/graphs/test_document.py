@@ -1,0 +1,123 @@
+"""Documents as JSON: what goes in comes out, the same is the same, and a stranger's bytes are no graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.domain.graphs.codec import StoredGraph, UnreadableGraph, decode, encode
+from pyoco_server.domain.graphs.document import GraphDocument, TitledNode, from_plain, is_same, of_tasks, to_plain
+from pyoco_server.domain.graphs.parser import read_document
+from unit.domain.execution.strategies import graphs, json_values, moments, texts, thorough
+
+STORED = StoredGraph(
+    graph_id="release",
+    version=2,
+    document=of_tasks(["build", "test"], [("build", "test")]),
+    updated_at=1_700_000_000.25,
+    updated_by="ann",
+    revision=7,
+)
+PLAIN = orjson.loads(encode(STORED))
+
+documents = st.builds(
+    lambda graph, title, titles: GraphDocument(
+        title=title,
+        nodes=tuple(TitledNode(node=node, title=titles) for node in graph.nodes),
+        edges=graph.edges,
+    ),
+    graphs(),
+    st.none() | texts,
+    st.none() | texts,
+)
+
+
+@thorough
+@given(documents)
+def test_a_document_comes_back_from_json(document: GraphDocument) -> None:
+    assert from_plain(orjson.loads(orjson.dumps(to_plain(document)))) == document
+
+
+@thorough
+@given(documents, st.integers(1, 9), moments, st.none() | texts)
+def test_a_stored_graph_comes_back_from_its_bytes(
+    document: GraphDocument, version: int, at: float, by: str | None
+) -> None:
+    stored = StoredGraph(
+        graph_id="g", version=version, document=document, updated_at=at, updated_by=by, revision=version
+    )
+
+    assert decode(encode(stored), "g", version) == stored
+
+
+def test_a_document_in_short_form_is_the_same_as_in_long_form() -> None:
+    short = read_document({"nodes": ["a", {"id": "b", "type": "wait", "timeoutSec": 60}]})
+    long = read_document(
+        {
+            "edges": [],
+            "nodes": [{"type": "task", "id": "a"}, {"timeoutSec": 60.0, "waitKey": "b", "id": "b", "type": "wait"}],
+        }
+    )
+
+    assert is_same(short, long)
+    assert orjson.dumps(to_plain(short)) == orjson.dumps(to_plain(long))
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), ("1", 1), ([], {}), ({"a": 1}, {"a": 2})])
+def test_what_json_tells_apart_is_not_the_same(one: Any, other: Any) -> None:
+    first, second = (read_document({"nodes": [{"id": "a", "params": {"x": value}}]}) for value in (one, other))
+
+    assert not is_same(first, second)
+
+
+def test_the_order_of_keys_is_nobodys_change() -> None:
+    first, second = (
+        read_document({"nodes": [{"id": "a", "params": params}]}) for params in ({"x": 1, "y": 2}, {"y": 2, "x": 1})
+    )
+
+    assert is_same(first, second)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        None,
+        [],
+        {},
+        PLAIN | {"schemaVersion": 2},
+        PLAIN | {"graphId": "another"},
+        PLAIN | {"version": 0},
+        PLAIN | {"version": "2"},
+        PLAIN | {"version": True},
+        PLAIN | {"updatedAt": "yesterday"},
+        PLAIN | {"updatedAt": 1e300},
+        PLAIN | {"updatedBy": ["ann"]},
+        PLAIN | {"document": None},
+        PLAIN | {"document": {"nodes": [{"id": 1}], "edges": []}},
+        PLAIN | {"document": {"nodes": ["a"], "edges": []}},
+        PLAIN | {"document": {"nodes": [{"id": "a"}], "edges": [["a"]]}},
+        PLAIN | {"document": {"nodes": [{"id": "a"}], "edges": [["a", 1]]}},
+        PLAIN | {"document": {"nodes": [{"id": "a", "params": 1}], "edges": []}},
+        PLAIN | {"document": {"nodes": [{"id": "a", "waitKey": 1}], "edges": []}},
+    ],
+)
+def test_bytes_of_somebody_else_are_no_graph(plain: Any) -> None:
+    with pytest.raises(UnreadableGraph):
+        decode(orjson.dumps(plain), "release", 1)
+
+
+@thorough
+@given(st.binary(max_size=40) | json_values.filter(lambda value: not isinstance(value, int)).map(orjson.dumps))
+def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(UnreadableGraph):
+        decode(data, "release", 1)
+
+
+def test_a_field_that_a_newer_program_adds_hides_no_graph() -> None:
+    newer = PLAIN | {"labels": ["x"], "document": PLAIN["document"] | {"colour": "red"}}
+
+    assert decode(orjson.dumps(newer), "release", 7) == STORED

@@ -1,0 +1,265 @@
+"""Why a run stands where it stands: every conclusion once, and words for it in both languages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.domain.execution.state import (
+    CancelReceipt,
+    Execution,
+    Failure,
+    Holder,
+    Node,
+    NodeStatus,
+    Request,
+    Status,
+    StopHow,
+    TimeoutReceipt,
+    Work,
+)
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.records import WorkerState
+from pyoco_server.domain.fleet.worker_status import WorkerStatus
+from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
+from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, served_tags
+from pyoco_server.domain.queries.explain_texts import WORDS, render_reason
+from pyoco_server.errors import ExecutionFailedError, FlowNotFound, RunTimedOut
+from support.samples import new_run_id, worker
+
+NOW = 1_000.0
+RULES = Rules(
+    alive_within_sec=15.0,
+    run_heartbeat_sec=1.0,
+    ack_wait_sec=30.0,
+    requeue_after_sec=90.0,
+    max_attempts=20,
+    cancel_grace_sec=30.0,
+    confirm_after_grace_sec=10.0,
+)
+PENDING = Execution(
+    execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"),
+    request=Request(flow_name="train", tag="gpu"),
+    created_at=900.0,
+    updated_at=900.0,
+)
+HOLDER = Holder(attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
+STARTED = replace(PENDING, started_at=950.0, holder=HOLDER)
+ASKED = CancelReceipt(requested_at=990.0, requested_by="ann", reason="wrong data")
+CANCELLING = replace(STARTED, cancel=ASKED)
+RUN = new_run_id()
+
+
+def seen(
+    name: str = "w1", *tags: str, busy: int = 0, state: WorkerState = WorkerState.IDLE, silent: float = 1.0
+) -> Any:
+    record = replace(
+        worker(name, last_seen_at=NOW - silent), tags=tags or ("gpu",), slots=1, current_run_ids=(RUN,) * busy
+    )
+    return WorkerStatus(record=record, silent_sec=silent, state=state)
+
+
+def announcing(*names: str) -> WorkerStatus:
+    one: WorkerStatus = seen()
+    return replace(one, record=replace(one.record, flows=tuple(AnnouncedFlow(name=name) for name in names)))
+
+
+def evidence(*fleet: WorkerStatus, **changed: Any) -> Evidence:
+    values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet, "rules": RULES}
+    return Evidence(**values | changed)
+
+
+def stopped(how: StopHow) -> Execution:
+    receipt = replace(ASKED, how=how, stopped_at=995.0)
+    return replace(STARTED, status=Status.CANCELED, ended_at=995.0, cancel=receipt)
+
+
+def failed(code: str, *nodes: Node, attempt: int = 1) -> Execution:
+    return replace(
+        STARTED,
+        status=Status.FAILED,
+        ended_at=990.0,
+        error=Failure(code=code, message="ZeroDivisionError: division by zero"),
+        nodes={node.node_id: node for node in nodes},
+        holder=replace(HOLDER, attempt=attempt),
+    )
+
+
+BROKEN = Node(
+    node_id=NodeId("divide"),
+    status=NodeStatus.FAILED,
+    error=Failure(code="ZeroDivisionError", message="division by zero"),
+)
+LATE = TimeoutReceipt(limit_sec=30.0, reached_at=980.0, stopped_at=990.0, how=StopHow.KILLED)
+LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
+GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
+LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
+OF_A_FILE = replace(PENDING, request=replace(PENDING.request, workflow_yaml_sha256="00"))
+JUST = replace(PENDING, created_at=999.0)
+JUST_ASKED = replace(STARTED, cancel=replace(ASKED, requested_at=999.0))
+AGAIN = replace(STARTED, holder=replace(HOLDER, attempt=3))
+FULL = QueueState(waiting=5, in_work=200, redelivered=0, most_in_work=200)
+
+UNSTARTED = replace(PENDING, request=replace(PENDING.request, work=Work.ON_START))
+NODES = {
+    "ready": Node(node_id=NodeId("ready"), status=NodeStatus.READY),
+    "waiting": Node(node_id=NodeId("waiting"), status=NodeStatus.WAITING, wait_key="k"),
+    "leased": Node(node_id=NodeId("leased"), status=NodeStatus.RUNNING, worker_id=WorkerId("ann"), lease_until=NOW + 1),
+    "silent": Node(node_id=NodeId("silent"), status=NodeStatus.RUNNING, worker_id=WorkerId("bob"), lease_until=NOW),
+}
+
+
+def taken(*names: str) -> Execution:
+    """An execution whose nodes are taken one by one, with these nodes."""
+    request = replace(PENDING.request, work=Work.NODES, tag="")
+    return replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
+
+
+def over_http(execution: Execution) -> Execution:
+    """The same, with nodes that are taken one by one."""
+    return replace(execution, request=replace(execution.request, work=Work.NODES, tag=""), holder=None)
+
+
+CASES: list[tuple[Execution, Evidence, list[str]]] = [
+    (PENDING, evidence(), ["no_worker_for_tag"]),
+    (PENDING, evidence(seen("w1", "cpu")), ["no_worker_for_tag"]),
+    (PENDING, evidence(seen("w1", "gpu1")), ["no_worker_for_tag", "similar_tag"]),
+    (PENDING, evidence(GONE, LOST), ["workers_for_tag_are_gone"]),
+    (PENDING, evidence(seen(busy=1), ahead=7), ["all_slots_busy"]),
+    (PENDING, evidence(seen(), queue=FULL), ["queue_at_its_limit"]),
+    (PENDING, evidence(seen(), ahead=1), ["about_to_start"]),
+    (JUST, evidence(seen()), ["about_to_start"]),
+    (PENDING, evidence(seen()), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), seen()), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), announcing("x", "train")), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), seen("w2", "cpu")), ["waits_although_free", "flow_not_announced"]),
+    (OF_A_FILE, evidence(announcing("trian")), ["waits_although_free"]),
+    (UNSTARTED, evidence(seen()), ["not_started"]),
+    (taken("ready"), evidence(), ["nodes_wait_to_be_taken"]),
+    (taken("ready", "silent"), evidence(), ["nodes_wait_to_be_taken", "nodes_of_silent_holders"]),
+    (taken("ready", "leased"), evidence(), ["nodes_are_worked_on", "nodes_wait_their_turn"]),
+    (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
+    (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
+    (taken(), evidence(), ["waits_for_its_end"]),
+    (replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
+    (STARTED, evidence(seen(busy=1)), ["running"]),
+    (replace(STARTED, holder=None), evidence(), ["running"]),
+    (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
+    (AGAIN, evidence(seen(busy=1)), ["running", "tried_again"]),
+    (STARTED, evidence(LOST, seen("w2")), ["worker_silent"]),
+    (STARTED, evidence(LOST), ["worker_silent", "workers_for_tag_are_gone"]),
+    (STARTED, evidence(LEFT, seen("w2")), ["worker_stopped"]),
+    (STARTED, evidence(seen("w2")), ["worker_restarted_or_unknown"]),
+    (JUST_ASKED, evidence(seen(busy=1)), ["cancel_on_its_way"]),
+    (CANCELLING, evidence(seen(busy=1)), ["cancel_delivered"]),
+    (CANCELLING, evidence(LOST), ["cancel_without_worker"]),
+    (failed(FlowNotFound.err_id), evidence(), ["flow_not_found"]),
+    (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
+    (over_http(failed("REJECTED", BROKEN)), evidence(), ["node_failed"]),
+    (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
+    (replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
+    *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),
+    (replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
+]
+
+
+@pytest.mark.parametrize(("execution", "known", "codes"), CASES, ids=["+".join(case[2]) for case in CASES])
+def test_every_state_has_its_reasons(execution: Execution, known: Evidence, codes: list[str]) -> None:
+    assert [reason.code for reason in explain(execution, known)] == codes
+
+
+def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_that_is() -> None:
+    at_work = seen(busy=1)
+    slow = replace(at_work, record=replace(at_work.record, last_seen_at=NOW - 3601.0))
+
+    (reason,) = explain(replace(STARTED, started_at=NOW - 3650.0), evidence(slow, heartbeat_at=NOW - 3602.0))
+
+    assert (reason.code, reason.facts["running_sec"], reason.facts["heartbeat_sec"]) == ("running", 50.0, 2.0)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language: str) -> None:
+    used = set()
+    for execution, known, _ in CASES:
+        for reason in explain(execution, known):
+            message, hint = render_reason(reason, language)
+            assert not re.search(r"[{}]|None", message + hint)
+            assert re.search("[ぁ-ん]", message + hint) is not None if language == "ja" else (message + hint).isascii()
+            used.add(reason.code)
+
+    assert used == WORDS.keys()
+
+
+def test_every_code_is_in_the_document_of_the_workers() -> None:
+    told = (Path(__file__).parents[4] / "docs" / "workers.md").read_text("utf-8")
+
+    assert {code for code in WORDS if f"`{code}`" not in told} == set()
+
+
+def test_the_words_name_what_matters() -> None:
+    (reason,) = explain(PENDING, evidence(seen("w1", "cpu", "batch")))
+
+    message, hint = render_reason(reason, "en")
+
+    assert message == "No worker serves the tag gpu."
+    assert hint.endswith(" pyoco-worker --tags gpu --flow-resolver flows.py:resolve")  # as it can be copied
+    assert "batch, cpu" in hint
+
+
+@pytest.mark.parametrize(
+    ("tag", "served", "similar"),
+    [("GPU", "gpu", "gpu"), ("gpu_large", "gpu-large", "gpu-large"), ("defalt", "default", "default")],
+)
+def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> None:
+    misspelled = replace(PENDING, request=replace(PENDING.request, tag=tag))
+
+    _, slip = explain(misspelled, evidence(seen("w1", served)))
+
+    assert slip.facts["similar"] == similar
+
+
+def test_a_hidden_worker_serves_its_tags_all_the_same() -> None:
+    hidden = replace(seen(), record=replace(seen().record, hidden=True))
+
+    assert [reason.code for reason in explain(JUST, evidence(hidden))] == ["about_to_start"]
+
+
+def test_a_cancel_says_how_long_it_may_take() -> None:
+    (reason,) = explain(CANCELLING, evidence(seen(busy=1)))
+
+    assert (reason.facts["grace_left_sec"], reason.facts["at_the_latest_sec"]) == (20.0, 30.0)
+    assert (reason.facts["by"], reason.facts["reason"]) == ("ann", "wrong data")
+
+
+def test_a_failed_task_is_named_with_its_own_error() -> None:
+    (reason,) = explain(failed(ExecutionFailedError.err_id, BROKEN), evidence())
+
+    assert render_reason(reason, "en")[0] == "The task divide failed: ZeroDivisionError: division by zero"
+
+
+def test_a_failure_of_the_catalogue_brings_its_own_hint() -> None:
+    (reason,) = explain(failed(ExecutionFailedError.err_id), evidence())
+
+    assert render_reason(reason, "en")[1] == ExecutionFailedError.hint
+    assert render_reason(reason, "ja")[1] == ExecutionFailedError.hint_ja
+
+
+def test_what_users_wrote_is_never_taken_for_a_template() -> None:
+    hostile = Reason(code="run_failed", facts={"error": "{tag.__class__} {0}"})
+
+    assert render_reason(hostile, "en")[0] == "The run failed: {tag.__class__} {0}"
+
+
+def test_served_tags_count_the_living_and_are_bounded() -> None:
+    fleet = [seen("w1", "gpu", "cpu", busy=1), seen("w2", "gpu"), LOST]
+
+    assert served_tags(fleet) == [
+        {"tag": "cpu", "workers": 1, "slots": 1, "slots_busy": 1},
+        {"tag": "gpu", "workers": 2, "slots": 2, "slots_busy": 1},
+    ]
+    assert len(served_tags([seen("w1", *(f"t{nth}" for nth in range(500)))])) == 50

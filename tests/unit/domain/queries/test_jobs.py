@@ -1,0 +1,101 @@
+"""Lists of jobs: the order of ids, and tokens that are good for the same list only."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.domain.queries.job_tokens import _about, decode, encode
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, order_of, run_id_of
+from pyoco_server.domain.queries.page_token import MAX_SEALED_CHARS, seal
+from pyoco_server.domain.queries.query import labels_of, terms_of
+from pyoco_server.errors import InvalidListQuery
+from support.indexes import A
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=130)
+OURS = st.uuids().map(str)
+JOBS = JobQuery(labels=("a", "b"), status=("PENDING", "RUNNING"), tenant_id="acme")
+LABELS = LabelQuery(prefix="team:", tenant_id="acme")
+
+
+@given(run_id=OURS | TEXTS)
+def test_an_id_comes_back_from_its_order(run_id: str) -> None:
+    assert run_id_of(order_of(run_id)) == run_id
+
+
+@given(one=OURS, other=OURS)
+def test_our_ids_are_in_the_order_of_their_text(one: str, other: str) -> None:
+    assert (order_of(one) < order_of(other)) is (one < other)
+
+
+@given(ours=OURS.filter(lambda run_id: not run_id.startswith("00000000")), foreign=TEXTS)
+def test_other_ids_come_before_all_of_ours(ours: str, foreign: str) -> None:
+    assert order_of(foreign) < order_of(ours)
+
+
+@given(labels=st.lists(TEXTS), digest=st.none() | st.just("ab" * 32))
+def test_labels_come_back_from_the_terms_without_the_yaml(labels: list[str], digest: str | None) -> None:
+    assert labels_of(terms_of(labels, digest)) == sorted(set(labels))
+
+
+@given(text=TEXTS)
+@pytest.mark.parametrize("query", [JOBS, LABELS])
+def test_what_follows_comes_back_as_it_was(query: JobQuery | LabelQuery, text: str) -> None:
+    assert decode(encode(text, query), query) == text
+
+
+def test_limit_and_place_and_the_order_of_filters_may_change_on_the_way() -> None:
+    same = JobQuery(labels=("b", "a", "b"), status=("RUNNING", "PENDING"), tenant_id="acme", limit=3, before=A)
+    later = LabelQuery(prefix="team:", tenant_id="acme", after="team:a", limit=3)
+
+    assert decode(encode(A, JOBS), same) == A
+    assert decode(encode("team:b", LABELS), later) == "team:b"
+
+
+@pytest.mark.parametrize(
+    ("made_for", "other"),
+    [
+        (JOBS, JobQuery(labels=("a",), status=("PENDING", "RUNNING"), tenant_id="acme")),
+        (JOBS, JobQuery(labels=("a", "b"), status=("PENDING",), tenant_id="acme")),
+        (JOBS, JobQuery(labels=("a", "b"), status=("PENDING", "RUNNING"))),
+        (LABELS, LabelQuery(prefix="team", tenant_id="acme")),
+        (LABELS, LabelQuery(prefix="team:")),
+        (JobQuery(), LabelQuery()),
+        (LabelQuery(), JobQuery()),
+    ],
+)
+def test_a_token_of_another_list_is_refused(made_for: JobQuery | LabelQuery, other: JobQuery | LabelQuery) -> None:
+    with pytest.raises(InvalidListQuery, match="nextToken: it is damaged, or of a list with other filters"):
+        decode(encode(A, made_for), other)
+
+
+@given(at=st.integers(0), bit=st.integers(0, 7))
+def test_a_damaged_token_is_refused(at: int, bit: int) -> None:
+    token = encode(A, JOBS)
+    raw = bytearray(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    raw[at % len(raw)] ^= 1 << bit
+
+    with pytest.raises(InvalidListQuery):
+        decode(urlsafe_b64encode(raw).decode().rstrip("="), JOBS)
+
+
+@given(text=st.text(max_size=100))
+def test_any_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidListQuery, match="nextToken"):
+        decode(text, JOBS)
+
+
+def test_a_token_that_is_too_long_or_no_text_is_refused() -> None:
+    with pytest.raises(InvalidListQuery, match="characters"):
+        decode("a" * (MAX_SEALED_CHARS + 1), JOBS)
+    with pytest.raises(InvalidListQuery, match="not made by this server"):
+        decode(seal(b"\xff", about=_about(JOBS)), JOBS)
+
+
+def test_the_token_of_the_longest_label_is_short_enough() -> None:
+    longest = "\U0001f600" * 128
+
+    assert decode(encode(longest, LABELS), LABELS) == longest

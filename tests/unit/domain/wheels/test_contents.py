@@ -1,0 +1,201 @@
+"""Which files are wheels, and which are refused before anybody unpacks them."""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.domain.wheels import contents
+from pyoco_server.domain.wheels.contents import check_contents
+from pyoco_server.domain.wheels.names import parse_wheel_name
+from pyoco_server.errors import InvalidRequest
+from support.wheels import NAME, described, large_wheel, wheel, zipped
+
+
+def check(data: bytes, name: str = NAME) -> None:
+    check_contents(io.BytesIO(data), len(data), parse_wheel_name(name))
+
+
+def refused(data: bytes, why: str, name: str = NAME) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        check(data, name)
+
+
+def test_a_wheel_is_accepted_packed_or_not() -> None:
+    check(wheel())
+    check(zipped({"demo.py": b"", **described()}, zipfile.ZIP_STORED))
+
+
+def test_names_need_only_be_the_same_package_and_version() -> None:
+    check(wheel("Demo.Pkg", "1.0.0"), "demo_pkg-1.0-py3-none-any.whl")
+
+
+def test_a_wheel_in_the_large_format_is_accepted(tmp_path: Path) -> None:
+    path = large_wheel(tmp_path / NAME, 200_000)
+
+    check(path.read_bytes())
+
+
+def test_a_wheel_of_very_many_files_is_accepted() -> None:
+    check(wheel(files={f"demo/{number}.py": b"" for number in range(66_000)}))
+
+
+def test_a_wheel_with_more_files_than_any_package_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_ENTRIES", 3)
+
+    refused(wheel(), "more than 3 files")
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"no zip at all" * 100, b"\0" * 1000])
+def test_what_is_no_zip_is_refused(data: bytes) -> None:
+    refused(data, "is not a wheel")
+
+
+@pytest.mark.parametrize("left", [0.1, 0.5, 0.9, 0.999])
+def test_a_zip_that_is_cut_off_is_refused(left: float) -> None:
+    data = wheel(files={"demo/data.bin": bytes(range(256)) * 100})
+
+    refused(data[: int(len(data) * left)], "is not a wheel")
+
+
+def test_a_zip_with_something_before_behind_or_between_is_refused() -> None:
+    refused(b"#!/bin/sh\n" + wheel(), "is not a wheel")
+    refused(wheel() + b"more", "is not a wheel")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../evil.py", "demo/../../evil.py", "/etc/evil", "demo//x.py", "./demo.py", "C:/evil", "a\\b.py", "..", "x\ny.py"],
+)
+def test_a_file_that_would_leave_its_folder_is_refused(path: str) -> None:
+    refused(wheel(files={path: b""}), "leave its folder")
+
+
+@pytest.mark.parametrize("path", ["demo/" + "n" * 256, "demo/" + "ん" * 86, "a/" * 512 + "b"])
+def test_a_file_that_no_disk_would_take_is_refused(path: str) -> None:
+    check(wheel(files={"demo/" + "n" * 255: b"", "a/" * 500 + "b": b""}))
+
+    refused(wheel(files={path: b""}), "longer than disks take")
+
+
+def test_a_link_is_refused() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in described().items():
+            archive.writestr(name, data)
+        link = zipfile.ZipInfo("demo/link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+
+    refused(target.getvalue(), "a link or a device")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_files_of_the_same_name_are_refused_also_where_only_a_disk_takes_them_for_the_same() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in [*described().items(), ("demo.py", b"1"), ("demo.py", b"2")]:
+            archive.writestr(name, data)
+
+    refused(target.getvalue(), "two files of the same name")
+    refused(wheel(files={"Demo.py": b""}), "two files of the same name")
+
+
+def test_a_bomb_is_refused() -> None:
+    refused(wheel(files={"demo/zeros.bin": b"\0" * 40_000_000}), "out of all proportion")
+
+
+def test_a_bomb_whose_files_share_their_bytes_is_refused() -> None:
+    data = wheel(files={f"demo/{number}.bin": bytes(5000) for number in range(50)})
+    # Every entry of the directory is made to point at the first one's bytes, with a size to match.
+    directory = data.rindex(b"PK\x05\x06")
+    start = int.from_bytes(data[directory + 16 : directory + 20], "little")
+    entries = bytearray(data[start:])
+    at = 0
+    while (at := entries.find(b"PK\x01\x02", at)) >= 0:
+        entries[at + 20 : at + 24] = (100_000).to_bytes(4, "little")
+        entries[at + 42 : at + 46] = bytes(4)
+        at += 1
+
+    refused(data[:start] + bytes(entries), "lie in each other")
+
+
+@pytest.mark.parametrize("place", [10_000, 2**63 - 1, 2**64 - 1])
+def test_a_file_that_lies_outside_of_the_zip_is_refused(place: int) -> None:
+    data = bytearray(wheel())
+    entry = data.rindex(b"PK\x01\x02")
+    name_bytes = int.from_bytes(data[entry + 28 : entry + 30], "little")
+    large = struct.pack("<2HQ", 1, 8, place)
+    data[entry + 30 : entry + 32] = len(large).to_bytes(2, "little")
+    data[entry + 42 : entry + 46] = b"\xff" * 4
+    data[entry + 46 + name_bytes : entry + 46 + name_bytes] = large
+    end = data.rindex(b"PK\x05\x06")
+    length = int.from_bytes(data[end + 12 : end + 16], "little") + len(large)
+    data[end + 12 : end + 16] = length.to_bytes(4, "little")
+
+    refused(bytes(data), "not before its directory")
+
+
+def test_an_encrypted_file_or_one_packed_in_a_rare_way_is_refused() -> None:
+    refused(zipped({"demo.py": b"x", **described()}, zipfile.ZIP_LZMA), "a method")
+    data = bytearray(wheel())
+    at = data.index(b"PK\x01\x02")
+    data[at + 8] |= 1
+    refused(bytes(data), "encrypted")
+
+
+@pytest.mark.parametrize("missing", ["METADATA", "WHEEL", "RECORD"])
+def test_a_zip_without_the_files_that_make_it_a_wheel_is_refused(missing: str) -> None:
+    files = {name: data for name, data in described().items() if not name.endswith(missing)}
+
+    refused(zipped({"demo.py": b"", **files}), f"no {missing}")
+
+
+def test_a_zip_without_or_with_two_folders_of_metadata_is_refused() -> None:
+    refused(zipped({"demo.py": b""}), "0 folders")
+    refused(wheel(files=described("other")), "2 folders")
+
+
+@pytest.mark.parametrize(("package", "version"), [("other", "1.0"), ("demo", "1.1")])
+def test_a_wheel_of_another_package_or_version_than_its_name_says_is_refused(package: str, version: str) -> None:
+    refused(wheel(package, version), "a folder of another wheel")
+
+    metadata = {"demo-1.0.dist-info/METADATA": f"Name: {package}\nVersion: {version}\n\n".encode()}
+    refused(zipped({**described(), **metadata}), "its METADATA is of")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"Name: demo\n", b"Name: demo\nName: demo\nVersion: 1.0\n", b"\xff\xfe", b"x" * 99]
+)
+def test_metadata_that_does_not_say_name_and_version_once_is_refused(text: bytes) -> None:
+    refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "Name and Version once")
+
+
+def test_metadata_with_a_version_too_long_to_be_a_number_is_refused() -> None:
+    text = b"Name: demo\nVersion: " + b"1" * 5000
+
+    refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "its METADATA is of")
+
+
+def test_of_very_long_metadata_no_more_than_its_beginning_is_read() -> None:
+    text = b"Name: demo\nVersion: 1.0\n\n" + b"A long description. " * 100_000
+
+    check(zipped({**described(), "demo-1.0.dist-info/METADATA": text}))
+
+
+@given(st.data())
+def test_a_damaged_wheel_is_refused_or_accepted_but_never_breaks_anything(data: st.DataObject) -> None:
+    damaged = bytearray(wheel())
+    for _ in range(data.draw(st.integers(1, 8))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+
+    with suppress(InvalidRequest):
+        check(bytes(damaged))

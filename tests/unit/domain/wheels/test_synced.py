@@ -1,0 +1,100 @@
+"""The manifest comes back as it was written, or not at all; what is told of a sync is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from pyoco_server.domain.wheels.requirements import LeftOut
+from pyoco_server.domain.wheels.sync_state import (
+    NOTHING_INSTALLED,
+    InstalledSet,
+    Manifest,
+    SyncReport,
+    WheelSyncState,
+    manifest_from_plain,
+    manifest_to_plain,
+    report_to_plain,
+)
+
+TOOLS = WheelSyncState(
+    wheel_name="tools-1.0-py3-none-any.whl",
+    package_name="tools",
+    package_version="1.0",
+    nuid="n1",
+    size_bytes=123,
+    sha256_hex="00ff",
+    tags=("gpu",),
+    installed_at=1_700_000_000.25,
+)
+INSTALLED = Manifest(sets={("cpu", "gpu"): InstalledSet(environment="e1", wheels=(TOOLS,))})
+
+
+def stored(manifest: Manifest) -> Any:
+    return orjson.loads(orjson.dumps(manifest_to_plain(manifest)))
+
+
+@pytest.mark.parametrize(
+    "manifest", [NOTHING_INSTALLED, INSTALLED, INSTALLED.with_set(("x",), InstalledSet(environment=None))]
+)
+def test_a_manifest_comes_back_as_it_was_written(manifest: Manifest) -> None:
+    assert manifest_from_plain(stored(manifest)) == manifest
+
+
+def test_a_wheel_stands_in_the_manifest_in_the_words_of_the_contract() -> None:
+    ((state,),) = [one["wheels"] for one in stored(INSTALLED)["sets"]]
+
+    assert state == {
+        "wheel_name": "tools-1.0-py3-none-any.whl",
+        "package_name": "tools",
+        "package_version": "1.0",
+        "nuid": "n1",
+        "size_bytes": 123,
+        "sha256_hex": "00ff",
+        "tags": ["gpu"],
+        "installed_at": 1_700_000_000.25,
+    }
+
+
+@pytest.mark.parametrize(
+    "plain", [None, 1, [], {}, {"schema_version": 2, "sets": []}, {"schema_version": 1, "sets": [{}]}]
+)
+def test_what_is_no_manifest_is_refused(plain: Any) -> None:
+    with pytest.raises(ValueError):
+        manifest_from_plain(plain)
+
+
+def test_workers_with_other_tags_keep_their_set() -> None:
+    changed = INSTALLED.with_set(("x",), InstalledSet(environment="e2")).with_set(
+        ("x",), InstalledSet(environment=None)
+    )
+
+    assert changed.sets[("cpu", "gpu")] == INSTALLED.sets[("cpu", "gpu")]
+    assert changed.environments() == {"e1"}
+
+
+def test_what_a_worker_tells_of_many_wheels_and_long_complaints_is_bounded() -> None:
+    many = SyncReport(
+        at=1.0,
+        result="partial",
+        environment="e1",
+        installed=[replace(TOOLS, wheel_name=f"w{number}.whl") for number in range(5_000)],
+        failed=[LeftOut(wheel_name="w.whl", reason="x" * 100_000)] * 500,
+        skipped=[LeftOut(wheel_name="w.whl", reason="x" * 100_000)] * 500,
+        error="x" * 100_000,
+        err_id="ERR-PYOCO-0024",
+    )
+
+    told = report_to_plain(many)
+
+    assert (told["installed_count"], told["failed_count"], told["skipped_count"]) == (5_000, 500, 500)
+    assert len(orjson.dumps(told)) < 64 * 1024
+
+
+def test_of_a_long_complaint_its_end_is_told() -> None:
+    report = SyncReport(at=1.0, result="failed", environment=None, error="x" * 1_000 + " no space left")
+
+    assert report_to_plain(report)["error"].endswith("no space left")

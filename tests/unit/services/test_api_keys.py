@@ -1,0 +1,73 @@
+"""Keys in the hands of an administrator: made once, listed by tenant, ended for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyoco_server.adapters.system import SystemIds
+from pyoco_server.domain.auth.api_keys import KeyId, Pepper, check
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.services.auth.api_keys import ApiKeys
+from pyoco_server.testing.key_store import MemoryKeyStore
+from support.clocks import ManualClock
+
+PEPPER = Pepper("a pepper for tests")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000.0)
+
+
+@pytest.fixture
+def keys(clock: ManualClock) -> ApiKeys:
+    return ApiKeys(store=MemoryKeyStore(), clock=clock, ids=SystemIds(), pepper=PEPPER)
+
+
+async def test_a_key_that_is_handed_out_opens(keys: ApiKeys) -> None:
+    made = await keys.hand_out("team-a", USUAL_SCOPES, name="ci", expires_at=2000.0)
+
+    (stored,) = await keys.look_over()
+    assert stored == made.record
+    assert check(made.api_key, stored, PEPPER, now=1500.0).tenant_id == "team-a"
+    assert made.api_key not in repr(made)
+
+
+async def test_no_two_keys_are_the_same(keys: ApiKeys) -> None:
+    made = [await keys.hand_out("team-a", USUAL_SCOPES) for _ in range(100)]
+
+    assert len({one.api_key for one in made}) == len({one.record.digest for one in made}) == 100
+
+
+@pytest.mark.parametrize(
+    ("tenant", "more"),
+    [("a tenant", {}), ("", {}), ("team-a", {"name": ""}), ("team-a", {"name": "a\nb"}), ("t", {"expires_at": 1000.0})],
+)
+async def test_what_makes_no_sense_makes_no_key(keys: ApiKeys, tenant: str, more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidUsage):
+        await keys.hand_out(tenant, USUAL_SCOPES, **more)
+
+    assert await keys.look_over(ended_too=True) == []
+
+
+async def test_keys_are_listed_by_age_and_tenant_and_ended_ones_when_asked_for(
+    keys: ApiKeys, clock: ManualClock
+) -> None:
+    made: list[KeyId] = []
+    for tenant, expires_at in (("team-a", None), ("team-b", None), ("team-a", 1100.0), ("team-a", None)):
+        made.append((await keys.hand_out(tenant, USUAL_SCOPES, expires_at=expires_at)).record.key_id)
+        clock.pass_time(10)
+    await keys.revoke(made[3])
+    clock.pass_time(100)
+
+    assert [record.key_id for record in await keys.look_over()] == made[:2]
+    assert [record.key_id for record in await keys.look_over(tenant_id="team-a")] == made[:1]
+    assert [record.key_id for record in await keys.look_over(ended_too=True)] == made
+
+
+async def test_an_unknown_key_cannot_be_revoked(keys: ApiKeys) -> None:
+    with pytest.raises(InvalidUsage, match="api-key list"):
+        await keys.revoke(KeyId("f" * 16))

@@ -1,0 +1,145 @@
+"""Asking for a cancel: with a holder, without one, twice, and too late."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyoco_server.domain.execution.commands import ConfirmCanceled
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import StopHow
+from pyoco_server.domain.ids import InstanceId, RunId
+from pyoco_server.errors import BrokerUnavailable, RunNotFound
+from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
+from pyoco_server.services.executions.command_handler import CommandResult
+from support.samples import new_run_id
+from support.world import OURS, THEIRS, USER, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def ask(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
+    return await cancel(world.stores, run_id, reason, "alice", USER)
+
+
+async def listen(world: World, instance_id: InstanceId = OURS) -> list[RunId]:
+    heard: list[RunId] = []
+    await world.truth.signals.listen(instance_id, heard.append, lambda _: True)
+    return heard
+
+
+async def test_a_waiting_run_is_cancelled_without_a_worker(world: World) -> None:
+    run_id = await world.submit()
+
+    handled = await ask(world, run_id, "wrong input")
+
+    assert run_status(handled.accepted()) == "CANCELLING"
+    assert await world.status(run_id) == "CANCELLED"
+    receipt = (await world.told(run_id)).cancel
+    assert receipt is not None
+    assert (receipt.how, receipt.reason, receipt.requested_by) == (StopHow.BEFORE_START, "wrong input", "alice")
+
+
+async def test_the_holder_of_a_running_run_is_told_at_once_and_nobody_else(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    ours, theirs = await listen(world), await listen(world, THEIRS)
+
+    handled = await ask(world, run_id)
+
+    assert run_status(handled.accepted()) == "CANCELLING"
+    assert await world.status(run_id) == "CANCELLING"
+    assert (ours, theirs) == ([run_id], [])
+
+
+async def test_asking_twice_is_asking_once_but_the_holder_is_told_again(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    heard = await listen(world)
+
+    first = await ask(world, run_id, "first")
+    world.clock.pass_time(5.0)
+    second = await ask(world, run_id, "second")
+
+    assert second.events == ()
+    assert second.accepted().cancel == first.accepted().cancel
+    assert heard == [run_id, run_id]
+
+
+async def test_a_cancelled_run_is_cancelled_again_without_an_event(world: World) -> None:
+    run_id = await world.submit()
+    await ask(world, run_id)
+
+    again = await ask(world, run_id)
+
+    assert (again.events, again.refused) == ((), None)
+    assert run_status(again.execution) == "CANCELLED"
+
+
+async def test_a_finished_run_stays_as_it_ended(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.complete(run_id)
+
+    handled = await ask(world, run_id)
+
+    assert handled.refused is not None
+    assert handled.refused.why is RejectionReason.FINISHED
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_a_run_that_does_not_exist_cannot_be_cancelled(world: World) -> None:
+    with pytest.raises(RunNotFound):
+        (await ask(world, new_run_id())).accepted()
+
+
+async def test_a_cancel_whose_confirmation_failed_is_confirmed_when_it_is_asked_for_again(world: World) -> None:
+    run_id = await world.submit()
+
+    async def the_next_question_fails() -> None:
+        world.faults.fail("snapshots.load")
+
+    world.faults.after("snapshots.advance", the_next_question_fails)
+    with pytest.raises(BrokerUnavailable):
+        await ask(world, run_id)
+    assert await world.status(run_id) == "CANCELLING"
+
+    await ask(world, run_id)
+
+    assert await world.status(run_id) == "CANCELLED"
+
+
+async def test_a_holder_has_its_grace_and_ten_seconds_more(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await ask(world, run_id)
+    execution = await world.told(run_id)
+
+    world.clock.pass_time(30.0 + UNCONFIRMED_AFTER_GRACE_SEC)
+    await confirm_or_signal(world.stores, execution, grace_sec=30.0)
+    assert await world.status(run_id) == "CANCELLING"
+
+    world.clock.pass_time(0.1)
+    await confirm_or_signal(world.stores, execution, grace_sec=30.0)
+    assert await world.status(run_id) == "CANCELLED"
+    receipt = (await world.told(run_id)).cancel
+    assert receipt is not None
+    assert receipt.how is StopHow.UNCONFIRMED
+
+
+async def test_a_holder_that_confirms_at_the_last_moment_is_believed(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await ask(world, run_id)
+    execution = await world.told(run_id)
+    await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.KILLED, attempt=1))
+
+    world.clock.pass_time(100.0)
+    await confirm_or_signal(world.stores, execution, grace_sec=30.0)
+
+    receipt = (await world.told(run_id)).cancel
+    assert receipt is not None
+    assert receipt.how is StopHow.KILLED

@@ -1,0 +1,520 @@
+"""What a gateway does unasked: mend what dead writers left, end cancels, queue strays again, remove what is old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.domain.execution.commands import AddTag, CancelExecution, CreateExecution
+from pyoco_server.domain.execution.state import StopHow, empty_execution
+from pyoco_server.domain.fleet.records import WorkerRecord
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import BrokerUnavailable, InternalError
+from pyoco_server.ports import TagQueue
+from pyoco_server.services.context import GATEWAY
+from pyoco_server.services.executions.command_handler import commit
+from pyoco_server.worker.intake import parse_job
+from support.samples import new_run_id, worker
+from support.world import HELLO, OURS, World
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.REPAIR_EVERY_SEC", 0.0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def half_written(world: World, run_id: RunId) -> None:
+    """A writer appended to the log and was killed before it advanced the snapshot."""
+    execution = await world.told(run_id)
+    await commit(world.truth, execution, AddTag(at=world.now(), tag="late"), GATEWAY)
+
+
+async def only_created(world: World) -> RunId:
+    """A gateway was killed between the log and everything else."""
+    run_id = new_run_id()
+    create = CreateExecution(at=world.now(), request=HELLO, labels=("default",))
+    await commit(world.truth, empty_execution(run_id), create, GATEWAY)
+    return run_id
+
+
+async def labels(world: World, run_id: RunId) -> list[str]:
+    shown = await world.shown(run_id)
+    assert shown is not None
+    return list(shown.plain["tags"])
+
+
+async def repaired(world: World, after_sec: float = 1.5) -> None:
+    await world.catch_up()
+    world.clock.pass_time(after_sec)
+    await world.caretaker.repair()
+
+
+async def queued(world: World, tag: str = "default") -> int:
+    return await world.truth.queue.depth(tag)
+
+
+async def emptied(world: World) -> TagQueue:
+    """The queue after its one job was taken and acknowledged, as by a broker that has lost it."""
+    queue = await world.truth.queue.open("default")
+    for delivery in await queue.receive(100):
+        await delivery.ack()
+    return queue
+
+
+# --- repair -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_behind_its_log_is_advanced_after_a_second(world: World) -> None:
+    run_id = await world.submit()
+    world.caretaker.mark_submitted(run_id)
+    await half_written(world, run_id)
+
+    await repaired(world, after_sec=0.5)
+    assert await labels(world, run_id) == ["default"]
+
+    await repaired(world, after_sec=1.0)
+    assert await labels(world, run_id) == ["default", "late"]
+
+
+async def test_a_run_that_was_only_created_gets_its_snapshot_and_its_job(world: World) -> None:
+    run_id = await only_created(world)
+
+    await repaired(world)
+
+    assert await world.status(run_id) == "PENDING"
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    assert parse_job(delivery.payload).run_id == run_id
+    assert delivery.created_sequence is not None
+
+
+async def test_a_run_with_a_snapshot_and_without_a_job_gets_its_job(world: World) -> None:
+    run_id = await only_created(world)
+    await world.truth.snapshots.advance(await world.told(run_id), create=True)
+
+    await repaired(world)
+
+    assert await queued(world) == 1
+
+
+async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_see_it(world: World) -> None:
+    run_id = await world.submit()
+
+    await repaired(world)
+
+    assert await queued(world) == 1
+    assert await world.status(run_id) == "PENDING"
+
+
+async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been_waiting(world: World) -> None:
+    await world.submit()
+    world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
+
+    world.caretaker = world.new_caretaker()
+    world.faults.calls.clear()
+    await repaired(world)
+
+    assert "queue.publish" not in world.faults.calls
+
+
+async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
+    run_id = await world.submit()
+    world.caretaker.mark_submitted(run_id)
+    await world.catch_up()
+    world.clock.pass_time(1.5)
+    world.faults.calls.clear()
+
+    await world.caretaker.repair()
+
+    assert world.faults.calls == []
+
+
+async def test_a_cancelled_run_is_not_queued(world: World) -> None:
+    run_id = await only_created(world)
+    await world.handle(run_id, CancelExecution(at=world.now()))
+
+    await repaired(world)
+
+    assert await queued(world) == 0
+    assert await world.status(run_id) == "CANCELLING"
+
+
+async def test_a_run_that_a_worker_holds_is_not_queued(world: World) -> None:
+    run_id = await only_created(world)
+    await world.start(run_id)
+
+    await repaired(world)
+
+    assert await queued(world) == 0
+
+
+async def test_a_run_that_retention_took_meanwhile_stays_away(world: World) -> None:
+    run_id = await world.submit()
+    await world.catch_up()
+    await world.truth.events.purge(run_id)
+    await world.truth.snapshots.remove(run_id)
+
+    await repaired(world)
+
+    assert await world.shown(run_id) is None
+
+
+async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: World) -> None:
+    run_ids = [await only_created(world) for _ in range(3)]
+    await world.catch_up()
+    world.clock.pass_time(1.5)
+    world.faults.fail("log.read")
+    with pytest.raises(BrokerUnavailable):
+        await world.caretaker.repair()
+
+    await world.caretaker.repair()
+
+    for run_id in run_ids:
+        assert await world.status(run_id) == "PENDING"
+
+
+async def test_a_run_that_cannot_be_mended_does_not_keep_the_others_from_it(world: World) -> None:
+    broken, sound = await only_created(world), await only_created(world)
+    await world.catch_up()
+    world.clock.pass_time(1.5)
+
+    world.faults.fail("log.read", ValueError("not a commit"), times=1)
+    with pytest.raises(ValueError, match="not a commit"):
+        await world.caretaker.repair()
+    await world.caretaker.repair()
+
+    assert await world.shown(broken) is None
+    assert await world.status(sound) == "PENDING"
+
+
+async def test_a_commit_that_arrives_during_the_repair_of_its_run_is_checked_too(world: World) -> None:
+    run_id = await only_created(world)
+    await world.catch_up()
+    world.clock.pass_time(1.5)
+
+    async def another_writer_dies_after_its_append() -> None:
+        await half_written(world, run_id)
+        await world.catch_up()
+
+    world.faults.after("queue.publish", another_writer_dies_after_its_append)
+    await world.caretaker.repair()
+    await repaired(world)
+
+    assert await labels(world, run_id) == ["default", "late"]
+
+
+async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) -> None:
+    await world.submit()
+    await repaired(world)
+    run_id = await only_created(world)
+
+    world.caretaker = world.new_caretaker()
+    world.faults.calls.clear()
+    await repaired(world)
+
+    assert await world.status(run_id) == "PENDING"
+    assert world.faults.calls.count("snapshots.load") == 1
+
+
+async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world: World) -> None:
+    run_id = await only_created(world)
+    await world.catch_up()
+
+    world.caretaker = world.new_caretaker()
+    await repaired(world)
+
+    assert await world.status(run_id) == "PENDING"
+
+
+# --- cancels ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancel_whose_gateway_died_before_it_was_confirmed_is_confirmed(world: World) -> None:
+    run_id = await world.submit()
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+
+    await world.caretaker.see_cancels_through()
+
+    assert await world.status(run_id) == "CANCELLED"
+
+
+async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_it(world: World) -> None:
+    run_ids = [await world.submit(), await world.submit()]
+    for run_id in run_ids:
+        await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+
+    world.faults.fail("log.append", InternalError("a commit cannot be read"))
+    await world.caretaker.see_cancels_through()
+
+    assert sorted([await world.status(run_id) for run_id in run_ids]) == ["CANCELLED", "CANCELLING"]
+
+
+async def test_a_holder_that_missed_the_tap_is_told_again(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+    told: list[RunId] = []
+    execution = await world.told(run_id)
+    assert execution.holder is not None
+    assert execution.holder.instance_id is not None
+    await world.truth.signals.listen(execution.holder.instance_id, told.append, lambda _: True)
+
+    await world.caretaker.see_cancels_through()
+
+    assert told == [run_id]
+    assert await world.status(run_id) == "CANCELLING"
+
+
+async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+
+    world.clock.pass_time(world.config.cancel_grace_period_sec + 10.0)
+    await world.caretaker.see_cancels_through()
+    assert await world.status(run_id) == "CANCELLING"
+
+    world.clock.pass_time(0.1)
+    await world.caretaker.see_cancels_through()
+
+    receipt = (await world.told(run_id)).cancel
+    assert receipt is not None
+    assert receipt.how is StopHow.UNCONFIRMED
+    assert await world.status(run_id) == "CANCELLED"
+
+
+# --- strays -----------------------------------------------------------------------------------------------------------
+
+
+async def join(world: World, **changed: object) -> None:
+    record: WorkerRecord = replace(worker(last_seen_at=world.now()), **changed)  # type: ignore[arg-type]
+    await world.truth.registry.put(record)
+
+
+def silence(world: World) -> float:
+    return 2 * world.config.consumer_ack_wait_sec + 30.0
+
+
+async def stray(world: World, *, running: bool) -> RunId:
+    run_id = await world.submit()
+    await emptied(world)
+    if running:
+        await world.start(run_id)
+    await world.catch_up()
+    world.clock.pass_time(silence(world) + 1.0)
+    return run_id
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["running", "pending"])
+async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_free(world: World, running: bool) -> None:
+    run_id = await stray(world, running=running)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    assert parse_job(delivery.payload).run_id == run_id
+    assert delivery.created_sequence is not None
+
+
+async def test_a_stray_is_queued_again_once_and_not_at_every_look(world: World) -> None:
+    await stray(world, running=False)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+    world.clock.pass_time(10.0)
+    await join(world)
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 1
+
+
+NOBODY_FREE: dict[str, Callable[[float], dict[str, object]]] = {
+    "busy": lambda now: {"current_run_ids": (new_run_id(), new_run_id())},
+    "of another tag": lambda now: {"tags": ("gpu",)},
+    "stopped": lambda now: {"stopped_at": now},
+    "silent": lambda now: {"last_seen_at": now - 21.0},
+}
+
+
+@pytest.mark.parametrize("why", NOBODY_FREE)
+async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> None:
+    await stray(world, running=False)
+    await join(world, **NOBODY_FREE[why](world.now()))
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 0
+
+
+async def test_a_run_whose_heart_beats_is_no_stray_however_long_it_takes(world: World) -> None:
+    run_id = await stray(world, running=True)
+    await world.truth.snapshots.touch(run_id, world.now() - 1.0)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 0
+
+
+async def test_a_run_that_its_worker_has_in_hand_is_no_stray_though_the_workers_clock_is_slow(world: World) -> None:
+    run_id = await stray(world, running=True)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 0
+
+
+async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: World) -> None:
+    await stray(world, running=False)
+    await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 1
+
+
+async def test_a_run_that_finished_behind_the_indexs_back_is_no_stray(world: World) -> None:
+    run_id = await stray(world, running=True)
+    await world.complete(run_id)
+    await join(world)
+
+    await world.caretaker.requeue_strays()
+
+    assert await queued(world) == 0
+
+
+# --- retention --------------------------------------------------------------------------------------------------------
+
+
+async def finished(world: World) -> RunId:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.complete(run_id)
+    await world.catch_up()
+    return run_id
+
+
+async def test_a_finished_run_leaves_after_its_time_with_all_that_is_known_of_it(world: World) -> None:
+    run_id = await finished(world)
+
+    world.clock.pass_time(world.config.run_retention_sec - 1.0)
+    await world.caretaker.remove_old()
+    assert await world.status(run_id) == "COMPLETED"
+
+    world.clock.pass_time(2.0)
+    await world.caretaker.remove_old()
+    assert await world.shown(run_id) is None
+    assert await world.truth.events.read(run_id) == []
+
+
+async def test_zero_keeps_everything() -> None:
+    world = World(run_retention_sec=0.0)
+    run_id = await finished(world)
+
+    world.clock.pass_time(1e9)
+    await world.caretaker.remove_old()
+
+    assert await world.status(run_id) == "COMPLETED"
+
+
+async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.catch_up()
+
+    world.clock.pass_time(world.config.run_retention_sec * 2)
+    await world.caretaker.remove_old()
+
+    assert await world.status(run_id) == "RUNNING"
+
+
+async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_that_finishes(world: World) -> None:
+    run_id = await finished(world)
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+    world.faults.fail("snapshots.remove")
+    with pytest.raises(BrokerUnavailable):
+        await world.caretaker.remove_old()
+    assert await world.truth.events.read(run_id) == []
+    assert await world.shown(run_id) is not None
+
+    await world.new_caretaker().remove_old()
+
+    assert await world.shown(run_id) is None
+
+
+async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_checked(world: World) -> None:
+    run_id = await finished(world)
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+    await world.caretaker.remove_old()
+
+    await repaired(world)
+
+    assert await world.shown(run_id) is None
+    assert await world.told(run_id) == empty_execution(run_id)
+
+
+async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.AT_A_TIME", 2)
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.RETENTION_PAUSE_SEC", 0.0)
+    run_ids = [await finished(world) for _ in range(5)]
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+
+    for _ in run_ids:
+        world.faults.after("snapshots.remove", world.catch_up)
+    await world.caretaker.remove_old()
+
+    assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
+
+
+async def test_runs_that_cannot_be_removed_do_not_keep_retention_busy_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.AT_A_TIME", 2)
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.RETENTION_PAUSE_SEC", 0.0)
+    for run_id in [await finished(world) for _ in range(2)]:
+        await world.truth.snapshots.remove(run_id)  # the index, which is behind, still lists them
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+
+    async with asyncio.timeout(5.0):
+        await world.caretaker.remove_old()
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+async def test_workers_that_were_not_seen_for_a_month_are_forgotten(world: World) -> None:
+    await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
+    await world.truth.registry.put(worker("fresh", last_seen_at=world.now() - 29 * 86400))
+
+    await world.caretaker.forget_workers()
+
+    assert [record.worker_id for record in await world.truth.registry.all()] == ["fresh"]
+
+
+async def test_a_worker_that_comes_back_while_it_is_being_forgotten_stays(world: World) -> None:
+    await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
+
+    async def come_back() -> None:
+        await world.truth.registry.put(worker("old", last_seen_at=world.now()))
+
+    world.faults.before("registry.remove", come_back)
+    await world.caretaker.forget_workers()
+
+    assert [record.last_seen_at for record in await world.truth.registry.all()] == [world.now()]

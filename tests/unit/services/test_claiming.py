@@ -1,0 +1,101 @@
+"""One claim, asked for again: it is told of its own start of the node, or goes on to the next that can be taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pyoco_server.domain.execution.commands import StartNode, SucceedNode
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.idempotency.record import Answer
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.services.claims.claim_node import Claim, Claimed, NothingToClaim, name_of, take
+from pyoco_server.services.claims.claim_queue import ClaimFilter, ClaimQueue
+from pyoco_server.services.executions.execution_service import ExecutionService
+from pyoco_server.services.idempotency import Answered, IdempotentAttempt, once
+from pyoco_server.services.projections.indexer import Indexer
+from support.executions_in_memory import A, B, begun, executions_of
+from support.keyed import asked, killed
+from support.world import World
+
+LEASE_SEC = 10.0
+CLAIM = Claim(wanted=ClaimFilter(graph_ids=("g",), tenant_id=None), worker_id=WorkerId("ann"), lease_sec=LEASE_SEC)
+
+
+@dataclass
+class Claimer:
+    """One who claims with one key, again and again."""
+
+    world: World
+    executions: ExecutionService
+    claims: ClaimQueue
+    claimed: Claimed | None = None
+
+    async def claim(self) -> Answered:
+        node = self.claims.reserve(CLAIM.wanted)
+        assert node is not None
+
+        async def work(turn: IdempotentAttempt) -> Answer:
+            self.claimed = await take(self.executions, self.claims, CLAIM, node, turn)
+            return Answer(status=200, body=b"")
+
+        try:
+            return await once(self.world.stores, asked(), lambda: name_of(node), work)
+        finally:
+            self.claims.release(node)
+
+
+async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_told_of_the_others_attempt() -> None:
+    world = World()
+    run_id = await begun(world)
+    await world.catch_up()
+    claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
+    ann = Claimer(world, executions_of(world), claims)
+    world.faults.after("log.append", killed(world))
+    with pytest.raises(BrokerUnavailable):
+        await ann.claim()
+    lease_until = (await world.told(run_id)).nodes[A].lease_until
+    world.faults.away = False
+    world.clock.pass_time(LEASE_SEC + 1)
+    theirs = StartNode(
+        at=world.now(), node_id=A, attempt=2, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
+    )
+    (await world.handle(run_id, theirs)).accepted()
+
+    await ann.claim()
+
+    assert ann.claimed is not None
+    assert ann.claimed.execution.nodes[A].attempt == 2
+    started = ann.claimed.started
+    assert (started.node_id, started.attempt, started.worker_id) == (A, 1, "ann")
+    assert started.lease_until == lease_until
+
+
+@pytest.mark.parametrize("succeeded", [False, True])
+async def test_a_claim_whose_first_choice_was_gone_takes_what_is_proposed_to_it_next(succeeded: bool) -> None:
+    world = World()
+    graph = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=((A, B),))
+    run_id = await begun(world, graph)
+    await world.catch_up()
+    follower = Indexer(world.feed, world.index, world.truth.clock)
+    ann = Claimer(world, executions_of(world), ClaimQueue(world.index, follower, world.truth.clock))
+    # The index does not know yet that somebody has the node.
+    theirs = StartNode(
+        at=world.now(), node_id=A, attempt=1, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
+    )
+    (await world.handle(run_id, theirs)).accepted()
+    if succeeded:
+        success = SucceedNode(at=world.now(), node_id=A, attempt=1, from_outside=True)
+        (await world.handle(run_id, success)).accepted()
+    with pytest.raises(NothingToClaim):
+        await ann.claim()
+
+    await world.catch_up()
+    world.clock.pass_time(61)
+    await ann.claim()
+
+    assert ann.claimed is not None
+    started = ann.claimed.started
+    assert (started.node_id, started.attempt, started.worker_id) == ((B, 1, "ann") if succeeded else (A, 2, "ann"))

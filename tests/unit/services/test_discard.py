@@ -1,0 +1,100 @@
+"""Having no more to do with an execution: in every state of it, twice, and while it ends by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.errors import RunNotFound
+from pyoco_server.services.context import CommandContext
+from pyoco_server.services.executions.discard import discard
+from support.executions_in_memory import begun
+from support.samples import new_run_id
+from support.world import USER, World
+
+KEYED = replace(USER, idempotency_key="k-1", commit_id=CommitId("ours"))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def finished(world: World) -> RunId:
+    run_id = await world.submit()
+    await world.start(run_id)
+    await world.complete(run_id)
+    return run_id
+
+
+async def is_archived(world: World, run_id: RunId) -> bool:
+    return (await world.told(run_id)).archived_at is not None
+
+
+async def test_what_waits_is_cancelled_and_stays_in_the_lists_until_it_is_discarded_again(world: World) -> None:
+    run_id = await world.submit()
+
+    await discard(world.stores, run_id, USER)
+
+    assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLED", False)
+    await discard(world.stores, run_id, USER)
+    assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLED", True)
+
+
+async def test_what_runs_is_told_to_stop_however_often_it_is_discarded(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+
+    for _ in range(2):
+        await discard(world.stores, run_id, USER)
+
+    assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLING", False)
+
+
+async def test_an_execution_whose_nodes_are_taken_by_hand_is_cancelled_too(world: World) -> None:
+    run_id = await begun(world)
+
+    await discard(world.stores, run_id, USER)
+
+    assert await world.status(run_id) == "CANCELLED"
+
+
+async def test_what_is_finished_is_archived_once(world: World) -> None:
+    run_id = await finished(world)
+
+    for _ in range(3):
+        await discard(world.stores, run_id, USER)
+
+    types = [type(event).__name__ for stored in await world.truth.events.read(run_id) for event in stored.commit.events]
+    assert types.count("ExecutionArchived") == 1
+    assert "ExecutionCancelRequested" not in types
+
+
+async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: World) -> None:
+    run_id = await world.submit()
+    await world.start(run_id)
+    world.faults.before("log.append", lambda: world.complete(run_id))
+
+    await discard(world.stores, run_id, USER)
+
+    assert (await world.status(run_id), await is_archived(world, run_id)) == ("COMPLETED", True)
+
+
+async def test_what_is_not_there_is_said_not_to_be(world: World) -> None:
+    with pytest.raises(RunNotFound):
+        (await discard(world.stores, new_run_id(), USER)).accepted()
+
+
+@pytest.mark.parametrize("state", ["waiting", "finished"])
+async def test_a_request_that_is_carried_on_does_not_do_the_next_thing_too(world: World, state: str) -> None:
+    run_id = await world.submit() if state == "waiting" else await finished(world)
+    await discard(world.stores, run_id, KEYED)
+    once = await world.told(run_id)
+
+    again: CommandContext = replace(KEYED, resumed=True)
+    await discard(world.stores, run_id, again)
+
+    assert await world.told(run_id) == once
+    assert await is_archived(world, run_id) == (state == "finished")

@@ -1,0 +1,265 @@
+"""Who works on an execution is settled with its creation; and what starts, stops and shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyoco_server.domain.execution.commands import Command, FailNode, ReportNodeProgress, StartNode, SucceedNode
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.state import Execution, Failure, Status, StopHow, Work
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.graphs.document import GraphDocument
+from pyoco_server.domain.graphs.parser import read_document
+from pyoco_server.domain.ids import RunId, WorkerId
+from pyoco_server.errors import InvalidRequest, RunNotFound, SnapshotTooLarge
+from pyoco_server.ports import StoredGraph
+from pyoco_server.services.executions.execution_service import NewExecution
+from support.executions_in_memory import A, B, begun, executions_of
+from support.world import USER, World
+
+RELEASE = read_document({"nodes": ["a", "b"], "edges": [["a", "b"]]})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def put(world: World, document: GraphDocument, version: int = 1) -> None:
+    graph = StoredGraph(graph_id="release", version=version, document=document, updated_at=1.0, updated_by=None)
+    assert await world.truth.graphs.put(None, graph) is not None
+
+
+async def created(world: World, asked: NewExecution, *flows: AnnouncedFlow) -> Execution:
+    handled = await executions_of(world, *flows).create(asked, world.truth.ids.run_id(), USER)
+    return handled.accepted()
+
+
+async def taken(world: World, run_id: RunId, lease_until: float | None = None) -> None:
+    start = StartNode(at=world.now(), node_id=A, worker_id=WorkerId("ann"), lease_until=lease_until, from_outside=True)
+    executions = executions_of(world)
+    assert (await executions.command(run_id, start, USER)).refused is None
+    await executions.desk.settle()
+
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_graph_that_somebody_put_is_taken_node_by_node_in_its_present_version(world: World) -> None:
+    await put(world, RELEASE, version=3)
+
+    execution = await created(world, NewExecution(graph_id="release", input={"v": 1}))
+
+    assert (execution.request.work, execution.request.graph_version) == (Work.NODES, 3)
+    assert [*execution.nodes] == [A, B]
+    assert await world.status(execution.execution_id) == "PENDING"
+
+
+async def test_a_flow_that_workers_announce_is_for_the_workers_of_the_default_tag(world: World) -> None:
+    flow = AnnouncedFlow(name="etl", tags=("cpu", "default"))
+
+    execution = await created(world, NewExecution(graph_id="etl", input={}), flow)
+
+    assert (execution.request.work, execution.request.tag) == (Work.ON_START, "default")
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, "cpu"), ("gpu", "gpu")])
+async def test_where_the_default_tag_does_not_serve_a_flow_another_one_does(
+    world: World, asked: str | None, expected: str
+) -> None:
+    flow = AnnouncedFlow(name="etl", tags=("gpu", "cpu"))
+
+    execution = await created(world, NewExecution(graph_id="etl", input={}, tag=asked), flow)
+
+    assert execution.request.tag == expected
+
+
+async def test_a_name_that_nobody_knows_is_an_open_graph_unless_a_tag_names_workers_for_it(world: World) -> None:
+    is_open = await created(world, NewExecution(graph_id="anything", input={}))
+    is_for_workers = await created(world, NewExecution(graph_id="anything", input={}, tag="cpu"))
+
+    assert (is_open.request.work, is_open.graph) == (Work.NODES, None)
+    assert is_for_workers.request.work is Work.ON_START
+
+
+async def test_a_graph_is_for_no_tag(world: World) -> None:
+    await put(world, RELEASE)
+
+    with pytest.raises(InvalidRequest, match="is a graph"):
+        await created(world, NewExecution(graph_id="release", input={}, tag="cpu"))
+
+
+# --- start ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) -> None:
+    execution = await created(world, NewExecution(graph_id="etl", input={"n": 1}, tag="cpu"))
+    assert await world.truth.queue.depth("cpu") == 0
+
+    executions = executions_of(world)
+    for _ in range(2):
+        await executions.start(execution.execution_id, USER)
+    await executions.desk.settle()
+
+    assert await world.truth.queue.depth("cpu") == 1
+    assert await world.status(execution.execution_id) == "PENDING"
+
+
+async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_the_caretaker(world: World) -> None:
+    execution = await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
+    world.caretaker = world.new_caretaker()
+    world.faults.fail("queue.publish", RuntimeError("killed"))
+    with pytest.raises(RuntimeError):
+        await executions_of(world).start(execution.execution_id, USER)
+
+    await world.catch_up()
+    world.clock.pass_time(2.0)
+    await world.caretaker.repair()
+
+    assert await world.truth.queue.depth("cpu") == 1
+
+
+async def test_nobody_queues_what_nobody_has_started(world: World) -> None:
+    await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
+    await created(world, NewExecution(graph_id="open", input={}))
+    world.caretaker = world.new_caretaker()
+
+    await world.catch_up()
+    world.clock.pass_time(2.0)
+    await world.caretaker.repair()
+
+    assert await world.truth.queue.tags() == []
+
+
+# --- stop -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancel_is_over_at_once_where_nobody_works_on_a_node(world: World) -> None:
+    run_id = await begun(world)
+
+    await executions_of(world).cancel(run_id, "wrong", USER)
+
+    told = await world.told(run_id)
+    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.IDLE)
+
+
+async def test_a_lease_that_is_over_holds_up_no_cancel(world: World) -> None:
+    run_id = await begun(world)
+    await taken(world, run_id, lease_until=world.now() + 5)
+    world.clock.pass_time(6.0)
+
+    await executions_of(world).cancel(run_id, None, USER)
+
+    assert await world.status(run_id) == "CANCELLED"
+
+
+@pytest.mark.parametrize("ends_with", ["success", "fail"])
+async def test_a_holder_that_ends_its_node_after_a_cancel_is_refused_and_has_stopped(
+    world: World, ends_with: str
+) -> None:
+    run_id, executions = await begun(world), executions_of(world)
+    await taken(world, run_id)
+    await executions.cancel(run_id, None, USER)
+    assert await world.status(run_id) == "CANCELLING"
+    progress = ReportNodeProgress(at=world.now(), node_id=A, progress=9, from_outside=True)
+    assert (await executions.command(run_id, progress, USER)).refused is not None
+    assert (await world.told(run_id)).status is Status.ACTIVE
+    commands: dict[str, Command] = {
+        "success": SucceedNode(at=world.now(), node_id=A, attempt=1, from_outside=True),
+        "fail": FailNode(at=world.now(), node_id=A, error=Failure(code="C", message="stopped"), from_outside=True),
+    }
+
+    handled = await executions.command(run_id, commands[ends_with], USER)
+
+    assert handled.refused is not None
+    assert handled.refused.why is RejectionReason.CANCEL_REQUESTED
+    told = await world.told(run_id)
+    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.COOPERATIVE)
+
+
+async def test_a_holder_that_does_not_stop_is_waited_for_no_longer_than_the_grace(world: World) -> None:
+    run_id = await begun(world)
+    await taken(world, run_id)
+    await executions_of(world).cancel(run_id, None, USER)
+    await world.catch_up()
+    world.clock.pass_time(world.config.cancel_grace_period_sec - 1)
+    await world.caretaker.see_cancels_through()
+    assert (await world.told(run_id)).status is Status.ACTIVE
+
+    world.clock.pass_time(2.0)
+    await world.caretaker.see_cancels_through()
+
+    told = await world.told(run_id)
+    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+async def test_any_gateway_ends_a_wait_whose_deadline_is_over(world: World) -> None:
+    document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
+    run_id = await begun(world, document.graph)
+    await world.catch_up()
+    await world.caretaker.expire_nodes()
+    assert await world.status(run_id) == "RUNNING"
+
+    world.clock.pass_time(60.0)
+    await world.caretaker.expire_nodes()
+    await world.new_caretaker().expire_nodes()
+
+    told = await world.told(run_id)
+    assert (told.status, told.error and told.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
+
+
+async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(world: World) -> None:
+    document = read_document({"nodes": [{"id": "a", "maxAttempts": 1}]})
+    run_id = await begun(world, document.graph)
+    await taken(world, run_id, lease_until=world.now() + 5)
+    world.clock.pass_time(6.0)
+    await world.catch_up()
+
+    await world.caretaker.expire_nodes()
+
+    told = await world.told(run_id)
+    assert (told.status, told.error and told.error.code) == (Status.FAILED, "LEASE_EXPIRED")
+
+
+async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(world: World) -> None:
+    document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
+    runs = [await begun(world, document.graph) for _ in range(2)]
+    world.clock.pass_time(60.0)
+    await world.catch_up()
+    world.faults.fail("log.append", SnapshotTooLarge())
+
+    await world.caretaker.expire_nodes()
+
+    assert [(await world.told(run_id)).status for run_id in runs].count(Status.FAILED) == 1
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_execution_is_shown_as_it_was_with_any_of_its_events(world: World) -> None:
+    run_id, executions = await begun(world), executions_of(world)
+    await taken(world, run_id)
+    versions = [stored.sequence for stored in await world.truth.events.read(run_id)]
+
+    seen = [await executions.look(run_id, tenant_filter=None, at=version) for version in versions]
+
+    assert [(one.version, one.nodes[A].status.value) for one in seen] == list(
+        zip(versions, ["IDLE", "READY", "RUNNING"], strict=True)
+    )
+    with pytest.raises(InvalidRequest, match=f"began with version {versions[0]}"):
+        await executions.look(run_id, tenant_filter=None, at=versions[0] - 1)
+
+
+async def test_another_tenants_execution_is_not_there(world: World) -> None:
+    execution = await created(world, NewExecution(graph_id="open", input={}, tenant_id="acme"))
+    executions = executions_of(world)
+
+    assert (await executions.look(execution.execution_id, tenant_filter="acme")).exists
+    await executions.check_seen(execution.execution_id, tenant_filter=None)
+    with pytest.raises(RunNotFound):
+        await executions.check_seen(execution.execution_id, tenant_filter="other")
+    with pytest.raises(RunNotFound):
+        await executions.look(world.truth.ids.run_id(), tenant_filter=None, at=5)

@@ -1,0 +1,77 @@
+"""What a gateway knows at a glance, and what of it a caller of one tenant is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.domain.execution.commands import AddTag
+from pyoco_server.domain.queries.histograms import HistogramDelta
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import DeadLetter
+from pyoco_server.services.executions.command_handler import handle
+from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics, figures
+from support.world import HELLO, USER, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def look(world: World, tenant_filter: str | None = None) -> Metrics:
+    await world.catch_up()
+    follower = Indexer(world.feed, world.index, world.clock)
+    return await figures(
+        world.stores, world.index, follower, tenant_filter=tenant_filter, workers_alive=1, watchers=0, claims_waiting=0
+    )
+
+
+async def test_dead_letters_are_counted(world: World) -> None:
+    await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
+
+    assert (await look(world)).fleet.dead_letters == 1
+
+
+async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: World) -> None:
+    for tenant_id in ("acme", "acme", "other"):
+        await world.submit(replace(HELLO, tenant_id=tenant_id, tag=tenant_id))
+
+    theirs, everything = await look(world, "acme"), await look(world)
+
+    assert theirs.process is None
+    assert theirs.runs.counts == {"PENDING": 2}
+    assert [(queue.tag, queue.runs) for queue in theirs.runs.waiting] == [("acme", 2)]
+    assert theirs.runs.tallies[HistogramDelta.SUBMITTED, ""].total == 2
+    assert everything.process is not None
+    assert everything.runs.counts == {"PENDING": 3}
+
+
+async def test_no_more_tags_are_shown_than_there_is_room_for(world: World) -> None:
+    for number in range(MAX_TAGS + 5):
+        await world.submit(replace(HELLO, tag=f"tag-{number}"))
+
+    assert len((await look(world)).runs.waiting) == MAX_TAGS
+
+
+async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -> None:
+    run_id = await world.submit()
+
+    async def be_faster() -> None:
+        await world.handle(run_id, AddTag(at=world.now(), tag="theirs"))
+
+    world.faults.before("log.append", be_faster)
+    await handle(world.stores, run_id, AddTag(at=world.now(), tag="ours"), USER)
+
+    process = (await look(world)).process
+    assert process is not None
+    assert process.append_conflicts == 1
+
+
+async def test_a_broker_that_does_not_answer_gives_no_figures(world: World) -> None:
+    world.faults.fail("dead_letters.count", BrokerUnavailable())
+
+    with pytest.raises(BrokerUnavailable):
+        await look(world)

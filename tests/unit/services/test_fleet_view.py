@@ -1,0 +1,310 @@
+"""The fleet as one gateway sees it: silence is timed by the one who listens, and not while it cannot hear."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.records import WorkerState
+from pyoco_server.domain.ids import WorkerId
+from pyoco_server.errors import BrokerUnavailable, WorkerNotFound
+from pyoco_server.ports import WorkerSeen
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.testing.registry import MemoryRegistry
+from support.clocks import ManualClock
+from support.faults import Faults
+from support.samples import worker
+
+W1 = WorkerId("w1")
+IDLE, DISCONNECTED, STOPPED = WorkerState.IDLE, WorkerState.DISCONNECTED, WorkerState.STOPPED_GRACEFUL
+
+
+class Scene:
+    """A registry, a clock, and whoever looks at them."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.faults = Faults()
+        self.registry = MemoryRegistry(self.clock.monotonic)
+
+    def view(self) -> FleetView:
+        return FleetView(self.registry, self.faults, self.clock, NatsBackendConfig())
+
+    async def beat(self, name: str = "w1", *, skew_sec: float = 0.0) -> None:
+        await self.registry.put(worker(name, last_seen_at=self.clock.now() + skew_sec))
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[FleetView]:
+        view = self.view()
+        task = asyncio.create_task(view.run())
+        try:
+            assert await view.wait_caught_up(5.0)
+            yield view
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def pass_in_touch(self, view: FleetView, seconds: float) -> None:
+        """Time in which the observer ticks as it does, every half second."""
+        for _ in range(int(seconds * 2)):
+            self.clock.pass_time(0.5)
+            view.sightings()
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def state(view: FleetView, name: str = "w1") -> WorkerState | None:
+    seen = view.sight(WorkerId(name))
+    return seen.state if seen else None
+
+
+def silent_sec(view: FleetView, name: str = "w1") -> float | None:
+    seen = view.sight(WorkerId(name))
+    return seen.silent_sec if seen else None
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """What is followed arrives in its own task: let it."""
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 — the view has no event for single words, and needs none
+            await asyncio.sleep(0)
+
+
+async def test_a_worker_that_falls_silent_is_disconnected_after_the_timeout(scene: Scene) -> None:
+    await scene.beat()
+    async with scene.watching() as view:
+        scene.pass_in_touch(view, 20.0)
+        assert state(view) is IDLE
+
+        scene.pass_in_touch(view, 0.5)
+
+        assert state(view) is DISCONNECTED
+
+
+async def test_a_word_ends_the_silence(scene: Scene) -> None:
+    await scene.beat()
+    async with scene.watching() as view:
+        scene.pass_in_touch(view, 60.0)
+
+        await scene.beat()
+        await until(lambda: state(view) is IDLE)
+
+        assert silent_sec(view) == 0.0
+
+
+@pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
+async def test_a_worker_whose_clock_is_wrong_is_judged_by_ours(scene: Scene, skew_sec: float) -> None:
+    async with scene.watching() as view:
+        await scene.beat(skew_sec=skew_sec)
+        await until(lambda: state(view) is IDLE)
+
+        scene.pass_in_touch(view, 21.0)
+
+        assert state(view) is DISCONNECTED
+
+
+@pytest.mark.parametrize("skew_sec", [-3600.0, 0.0, 3600.0])
+async def test_a_worker_that_died_before_the_gateway_started_does_not_look_alive(scene: Scene, skew_sec: float) -> None:
+    await scene.beat(skew_sec=skew_sec)
+    scene.clock.pass_time(86400.0)
+
+    async with scene.watching() as view:
+        assert state(view) is DISCONNECTED
+
+
+async def test_a_dead_worker_that_an_operator_has_hidden_does_not_look_alive_after_a_restart(scene: Scene) -> None:
+    await scene.beat()
+    scene.clock.pass_time(86400.0)
+    async with scene.watching() as view:
+        await view.set_hidden(W1, True)
+        assert state(view) is DISCONNECTED
+
+    async with scene.watching() as restarted:
+        assert state(restarted) is DISCONNECTED
+
+
+async def test_time_in_which_the_gateway_itself_was_cut_off_is_no_silence_of_the_workers(scene: Scene) -> None:
+    await scene.beat("living")
+    await scene.beat("dead")
+    async with scene.watching() as view:
+        for _ in range(6):
+            scene.pass_in_touch(view, 5.0)
+            await scene.beat("living")
+            await until(lambda: silent_sec(view, "living") == 0.0)
+        assert state(view, "dead") is DISCONNECTED
+
+        scene.faults.away = True
+        scene.clock.pass_time(600.0)
+        assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
+        scene.faults.away = False
+
+        assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
+        scene.pass_in_touch(view, 20.0)
+        assert state(view, "living") is IDLE
+        scene.pass_in_touch(view, 0.5)
+        assert state(view, "living") is DISCONNECTED
+
+
+async def test_a_worker_that_said_goodbye_is_stopped_for_ever(scene: Scene) -> None:
+    await scene.registry.put(replace(worker(), stopped_at=100.0, stop_reason="stopped"))
+    async with scene.watching() as view:
+        scene.pass_in_touch(view, 60.0)
+
+        assert state(view) is STOPPED
+
+
+async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None:
+    await scene.beat()
+    async with scene.watching() as view:
+        scene.pass_in_touch(view, 25.0)
+
+        at = await view.set_hidden(W1, True)
+
+        seen = view.sight(W1)
+        assert seen is not None
+        assert (seen.record.hidden, seen.state, at) == (True, DISCONNECTED, scene.clock.now())
+
+
+@pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
+async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its_silence(
+    scene: Scene, skew_sec: float
+) -> None:
+    await scene.beat(skew_sec=skew_sec)
+    async with scene.watching() as view:
+        scene.pass_in_touch(view, 10.0)
+
+        await view.set_hidden(W1, True)
+
+        assert (state(view), silent_sec(view)) == (IDLE, 10.0)
+
+
+async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
+    class Late(MemoryRegistry):
+        """A registry whose words are long on their way."""
+
+        def __init__(self) -> None:
+            super().__init__(scene.clock.monotonic)
+            self.arrives = asyncio.Event()
+
+        async def follow(self) -> AsyncIterator[Sequence[WorkerSeen]]:
+            word = WorkerSeen(sequence=1, worker_id=W1, record=worker("w1"))
+            yield [word]
+            yield []
+            await self.arrives.wait()
+            yield [replace(word, sequence=2)]
+            yield [WorkerSeen(sequence=9, worker_id=WorkerId("another"), record=worker("another"))]
+            await asyncio.Event().wait()
+
+    scene.registry = registry = Late()
+    for _ in range(2):
+        await scene.beat()
+    async with scene.watching() as view:
+        await view.set_hidden(W1, True)
+
+        registry.arrives.set()
+        await until(lambda: state(view, "another") is not None)
+
+        seen = view.sight(W1)
+        assert seen is not None
+        assert seen.record.hidden
+
+
+async def test_a_wish_about_nobody_is_refused(scene: Scene) -> None:
+    with pytest.raises(WorkerNotFound):
+        await scene.view().set_hidden(W1, True)
+
+
+async def test_a_removed_worker_is_gone(scene: Scene) -> None:
+    await scene.registry.put(worker())
+    async with scene.watching() as view:
+        await scene.registry.remove(worker())
+
+        await until(lambda: view.sight(W1) is None)
+
+        assert view.sightings() == []
+
+
+async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.services.fleet_view.PAUSE_SEC", 0.0)
+    await scene.beat("old")
+    replaced = asyncio.Event()
+    follow = scene.registry.follow
+
+    async def cut_off() -> AsyncIterator[object]:
+        yield await anext(aiter(follow()))
+        yield []
+        await replaced.wait()
+        scene.registry = MemoryRegistry(scene.clock.monotonic)
+        await scene.beat("new")
+        monkeypatch.setattr(view, "_registry", scene.registry)
+        raise BrokerUnavailable("the bucket is another one")
+
+    monkeypatch.setattr(scene.registry, "follow", cut_off)
+    view = scene.view()
+    task = asyncio.create_task(view.run())
+    assert await view.wait_caught_up(5.0)
+    assert state(view, "old") is IDLE
+
+    replaced.set()
+    await until(lambda: state(view, "new") is IDLE)
+
+    assert state(view, "old") is None
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_view_that_was_never_filled_says_so(scene: Scene) -> None:
+    assert not await scene.view().wait_caught_up(0.0)
+
+
+async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
+    await scene.beat("silent")
+    await scene.registry.put(replace(worker("stopped"), stopped_at=100.0))
+    async with scene.watching() as view:
+        assert view.alive() == 1
+        scene.pass_in_touch(view, 15.5)
+        await scene.beat("speaking")
+        await until(lambda: state(view, "speaking") is IDLE)
+
+        assert (view.alive(), state(view, "silent")) == (1, IDLE)
+
+
+async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene: Scene) -> None:
+    flow = AnnouncedFlow(name="etl", nodes=("load",))
+    record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(flow,))
+    await scene.registry.put(record)
+    async with scene.watching() as view:
+        told = replace(flow, tags=("default",))
+        assert view.announced_flows() == (told,)
+        assert view.announced_flow("etl") == told
+        assert view.announced_flow("gone") is None
+
+        await scene.registry.put(replace(record, flows=(AnnouncedFlow(name="new"),)))
+        await until(lambda: view.announced_flow("new") is not None)
+        assert view.announced_flow("etl") is None
+
+        scene.pass_in_touch(view, 21.0)
+        assert view.announced_flows() == ()
+
+
+async def test_flows_are_put_together_once_however_often_workers_speak(scene: Scene) -> None:
+    record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(AnnouncedFlow(name="etl"),))
+    await scene.registry.put(record)
+    async with scene.watching() as view:
+        before = view.announced_flow("etl")
+        scene.pass_in_touch(view, 1.0)
+        await scene.registry.put(replace(record, last_seen_at=scene.clock.now()))
+        await until(lambda: silent_sec(view) == 0.0)
+
+        assert view.announced_flow("etl") is before

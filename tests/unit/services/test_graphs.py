@@ -1,0 +1,225 @@
+"""Graphs by name: versions, conditions, races, pages, and flows that workers announce."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.graphs.document import GraphDocument, of_tasks
+from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
+from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphQuery, Graphs, PutGraph
+from support.world import World
+
+ETL = AnnouncedFlow(name="etl", nodes=("load", "save"), edges=(("load", "save"),), tags=("cpu", "gpu"))
+ONE, TWO, THREE = (of_tasks([name], []) for name in ("one", "two", "three"))
+
+
+def graphs(world: World, *flows: AnnouncedFlow) -> Graphs:
+    return Graphs(stores=world.stores, flows=lambda: flows)
+
+
+async def put(world: World, document: GraphDocument, graph_id: str = "release", **named: Any) -> PutGraph:
+    return await graphs(world).put("team-a", graph_id, document, by="ann", **named)
+
+
+def overtaken(world: World, document: GraphDocument) -> None:
+    """Just before the next put somebody else puts this."""
+    others = Graphs(stores=world.truth, flows=lambda: ())
+    world.faults.before("graphs.put", lambda: others.put("team-a", "release", document, by="bob"))
+
+
+async def test_a_change_is_a_new_version_and_the_same_again_is_not() -> None:
+    world = World()
+
+    first = await put(world, ONE)
+    world.clock.pass_time(60)
+    again = await graphs(world).put("team-a", "release", ONE, by="bob")
+    second = await put(world, TWO)
+
+    assert (first.created, first.graph.version) == (True, 1)
+    assert again == PutGraph(graph=first.graph, created=False)
+    assert (second.created, second.graph.version) == (False, 2)
+    assert await graphs(world).get("team-a", "release") == second.graph
+    assert (second.graph.updated_by, second.graph.updated_at) == ("ann", world.now())
+
+
+async def test_going_back_to_an_older_graph_is_a_change_too() -> None:
+    world = World()
+
+    versions = [(await put(world, document)).graph.version for document in (ONE, TWO, ONE)]
+
+    assert versions == [1, 2, 3]
+
+
+async def test_a_version_that_is_named_must_be_the_present_one() -> None:
+    world = World()
+
+    await put(world, ONE, expected_version=0)
+    await put(world, TWO, expected_version=1)
+    for wrong in (0, 1, 3):
+        with pytest.raises(GraphVersionConflict) as caught:
+            await put(world, THREE, expected_version=wrong)
+        assert caught.value.facts["version"] == 2
+
+    with pytest.raises(GraphVersionConflict, match="no such graph yet"):
+        await put(world, ONE, "another", expected_version=1)
+    assert (await graphs(world).get("team-a", "release")).document == TWO
+
+
+@pytest.mark.parametrize("expected_version", [None, 0])
+async def test_whoever_carries_on_with_a_put_that_was_done_is_answered_as_the_first_one(
+    expected_version: int | None,
+) -> None:
+    world = World()
+    first = await put(world, ONE, expected_version=expected_version)
+
+    assert await put(world, ONE, expected_version=expected_version, resumed=True) == first
+
+
+async def test_whoever_carries_on_with_a_put_that_was_not_done_does_it_under_the_same_condition() -> None:
+    world = World()
+    await put(world, ONE)
+
+    with pytest.raises(GraphVersionConflict):
+        await put(world, TWO, expected_version=0, resumed=True)
+    with pytest.raises(GraphVersionConflict):
+        await put(world, ONE, expected_version=3, resumed=True)
+    done = await put(world, TWO, expected_version=1, resumed=True)
+
+    assert (done.graph.version, done.created) == (2, False)
+
+
+async def test_two_who_write_at_once_both_succeed_each_with_a_version_of_its_own() -> None:
+    world = World()
+
+    overtaken(world, TWO)
+
+    ours = await put(world, ONE)
+
+    assert (ours.graph.version, ours.created) == (2, False)
+    assert ours.graph.document == ONE
+
+
+async def test_two_who_write_the_same_at_once_share_a_version() -> None:
+    world = World()
+
+    overtaken(world, ONE)
+
+    ours = await put(world, ONE)
+
+    assert (ours.graph.version, ours.created, ours.graph.updated_by) == (1, False, "bob")
+
+
+async def test_whoever_was_overtaken_is_refused_when_a_version_was_named() -> None:
+    world = World()
+    await put(world, ONE)
+    overtaken(world, TWO)
+
+    with pytest.raises(GraphVersionConflict):
+        await put(world, THREE, expected_version=1)
+
+
+async def test_many_at_once_leave_every_version_to_one_of_them() -> None:
+    world = World()
+
+    done = await asyncio.gather(*(put(world, of_tasks([f"n{number}"], [])) for number in range(10)))
+
+    assert sorted(one.graph.version or 0 for one in done) == list(range(1, 11))
+    assert [one.created for one in done].count(True) == 1
+
+
+async def test_somebody_who_is_overtaken_for_ever_is_told_to_come_again() -> None:
+    world = World()
+    for number in range(MAX_RACES):
+        overtaken(world, of_tasks([f"n{number}"], []))
+
+    with pytest.raises(AppendConflict):
+        await put(world, ONE)
+
+
+async def test_a_put_whose_answer_was_lost_can_be_repeated() -> None:
+    world = World()
+    world.faults.lose_answer("graphs.put")
+
+    with pytest.raises(BrokerUnavailable):
+        await put(world, ONE)
+    again = await put(world, ONE)
+
+    assert (again.graph.version, again.created) == (1, False)
+
+
+async def test_a_graph_of_another_tenant_does_not_exist() -> None:
+    world = World()
+    await put(world, ONE)
+
+    for tenant in ("team-b", None):
+        with pytest.raises(GraphNotFound):
+            await graphs(world).get(tenant, "release")
+        assert (await graphs(world).page(tenant, GraphQuery())).items == ()
+
+
+async def test_a_flow_that_workers_announce_is_a_graph_for_everybody() -> None:
+    shown = await graphs(World(), ETL).get("team-a", "etl")
+
+    assert (shown.source, shown.tags, shown.version) == ("flow", ("cpu", "gpu"), None)
+    assert shown.document == of_tasks(("load", "save"), [("load", "save")])
+
+
+async def test_a_graph_that_was_put_wins_over_a_flow_of_its_name() -> None:
+    world = World()
+    await put(world, ONE, "etl", expected_version=0)
+
+    shown = await graphs(world, ETL).get("team-a", "etl")
+    listed = await graphs(world, ETL).page("team-a", GraphQuery())
+    others = await graphs(world, ETL).get("team-b", "etl")
+
+    assert (shown.source, shown.document) == ("graph", ONE)
+    assert listed.items == (shown,)
+    assert others.source == "flow"
+
+
+async def pages(found: Graphs, **query: Any) -> list[list[str]]:
+    told, cursor = [], ""
+    while True:
+        page: GraphPage = await found.page("team-a", GraphQuery(cursor=cursor, **query))
+        told.append([shown.graph_id for shown in page.items])
+        if page.next_cursor is None:
+            return told
+        cursor = page.next_cursor
+
+
+async def test_graphs_and_flows_are_listed_by_id_page_by_page() -> None:
+    world = World()
+    for name in ("release", "backup", "報告", "rotate"):
+        await put(world, ONE, name)
+
+    assert await pages(graphs(world, ETL), limit=2) == [["backup", "etl"], ["release", "rotate"], ["報告"]]
+    assert await pages(graphs(world, ETL), limit=5) == [["backup", "etl", "release", "rotate", "報告"]]
+    assert await pages(graphs(world, ETL), limit=1, prefix="r") == [["release"], ["rotate"]]
+    assert await pages(graphs(world, ETL), prefix="x") == [[]]
+
+
+async def test_what_changes_between_two_pages_leaves_no_other_out() -> None:
+    world = World()
+    for name in ("b", "d", "f"):
+        await put(world, ONE, name)
+    first = await graphs(world).page("team-a", GraphQuery(limit=1))
+    await put(world, ONE, "a")
+    await put(world, ONE, "c")
+
+    rest = await graphs(world).page("team-a", GraphQuery(limit=9, cursor=first.next_cursor or ""))
+
+    assert [shown.graph_id for shown in rest.items] == ["c", "d", "f"]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["!", "x", "AAAA", *(urlsafe_b64encode(raw).decode() for raw in (b"[]", b'["r"]', b'["r", 1]', b'["x", "a"]'))],
+)
+async def test_a_cursor_of_somebody_else_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await graphs(World()).page("team-a", GraphQuery(prefix="r", cursor=cursor))

@@ -1,0 +1,251 @@
+"""What a gateway does when it hears no heartbeat of a run: it asks the holder, and gives the job back once."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from pyoco_server.domain.execution.commands import CancelExecution, StartExecution
+from pyoco_server.domain.ids import InstanceId, RunId
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import Delivery, TagQueue
+from pyoco_server.services.maintenance.lost_workers import LostWorkerRescuer
+from support.world import OURS, THEIRS, WORKER, World
+
+
+class Scene:
+    """A run that a worker took from the queue, and a gateway that listens."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rescue = LostWorkerRescuer(world.stores, world.index, world.config)
+        self.queue: TagQueue | None = None
+
+    async def begun(self, instance_id: InstanceId = OURS) -> RunId:
+        run_id = await self.world.submit()
+        delivery = await self.delivered()
+        command = StartExecution(
+            at=self.world.now(),
+            attempt=1,
+            worker_id=WORKER,
+            instance_id=instance_id,
+            return_to=delivery.return_to,
+        )
+        (await self.world.handle(run_id, command)).accepted()
+        await self.look()
+        return run_id
+
+    async def delivered(self) -> Delivery:
+        self.queue = self.queue or await self.world.truth.queue.open("default")
+        (delivery,) = await self.queue.receive(1)
+        return delivery
+
+    async def look(self, after_sec: float = 0.0) -> None:
+        await self.world.catch_up()
+        self.world.clock.pass_time(after_sec)
+        await self.rescue.look()
+
+    async def silence(self, seconds: int = 6) -> None:
+        for _ in range(seconds):
+            await self.look(after_sec=1.0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    return Scene(world)
+
+
+def given_back(world: World) -> int:
+    return world.faults.calls.count("queue.give_back")
+
+
+async def test_the_job_of_a_worker_that_is_gone_is_delivered_again(scene: Scene, world: World) -> None:
+    await scene.begun()
+
+    await scene.silence()
+
+    again = await scene.delivered()
+    assert again.num_delivered == 2
+    assert given_back(world) == 1
+
+
+async def test_what_a_lost_worker_had_taken_ahead_comes_back_with_its_runs(scene: Scene, world: World) -> None:
+    begun = await scene.begun()
+    ahead = await world.submit()
+    await scene.delivered()
+
+    await scene.silence()
+
+    again = [await scene.delivered(), await scene.delivered()]
+    assert {orjson.loads(one.payload)["run_id"] for one in again} == {begun, ahead}
+    assert [one.num_delivered for one in again] == [2, 2]
+
+
+async def test_what_another_worker_has_at_work_is_not_taken_back_with_it(scene: Scene, world: World) -> None:
+    await scene.begun()
+    kept = await scene.begun(THEIRS)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == kept)
+
+    await scene.silence()
+
+    assert given_back(world) == 1
+    assert "queue.take_back" not in world.faults.calls
+
+
+async def test_nothing_is_taken_back_of_a_worker_that_lives_and_has_let_go_of_a_run(scene: Scene, world: World) -> None:
+    await scene.begun()
+    await world.submit()
+    await scene.delivered()
+    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
+
+    await scene.silence()
+
+    assert "queue.take_back" not in world.faults.calls
+
+
+async def test_five_heartbeats_must_be_missed(scene: Scene, world: World) -> None:
+    await scene.begun()
+
+    await scene.silence(4)
+
+    assert given_back(world) == 0
+
+
+async def test_a_run_whose_heartbeats_come_is_left_alone(scene: Scene, world: World) -> None:
+    run_id = await scene.begun()
+
+    for _ in range(10):
+        await scene.look(after_sec=1.0)
+        await world.truth.snapshots.touch(run_id, world.now())
+
+    assert given_back(world) == 0
+
+
+async def test_a_worker_whose_heartbeats_are_only_late_is_not_robbed(scene: Scene, world: World) -> None:
+    run_id = await scene.begun()
+    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+
+    await scene.silence(30)
+
+    assert given_back(world) == 0
+
+
+async def test_a_worker_that_lives_but_has_let_go_of_the_run_is_no_reason_to_wait(scene: Scene, world: World) -> None:
+    await scene.begun()
+    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
+
+    await scene.silence()
+
+    assert given_back(world) == 1
+
+
+async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World) -> None:
+    await scene.begun()
+    other = LostWorkerRescuer(world.stores, world.index, world.config)
+    await other.look()
+
+    for _ in range(6):
+        world.clock.pass_time(1.0)
+        await scene.rescue.look()
+        await other.look()
+
+    assert given_back(world) == 1
+
+
+async def test_what_is_not_taken_is_given_back_soon_again_then_seldom_then_no_more(scene: Scene, world: World) -> None:
+    await scene.begun()
+    await scene.silence(5)
+    counts = [given_back(world)]
+
+    for _ in range(4):
+        await scene.silence(3)
+        counts.append(given_back(world))
+
+    assert counts == [1, 2, 3, 4, 4]
+
+    await scene.silence(60)
+    assert given_back(world) == 5
+
+
+async def test_what_was_given_back_in_vain_is_given_back_again_later(scene: Scene, world: World) -> None:
+    await scene.begun()
+    world.faults.fail("queue.give_back")
+
+    for _ in range(6):
+        try:
+            await scene.look(after_sec=1.0)
+        except BrokerUnavailable:
+            break
+    tried = given_back(world)
+    await scene.silence(3)
+
+    assert (tried, given_back(world)) == (1, 2)
+
+
+async def test_a_gateway_that_was_away_itself_begins_to_listen_anew(scene: Scene, world: World) -> None:
+    await scene.begun()
+    await scene.silence(4)
+    world.faults.away = True
+    world.clock.pass_time(1.0)
+    await scene.rescue.look()
+    world.faults.away = False
+
+    await scene.silence(4)
+
+    assert given_back(world) == 0
+
+
+async def test_a_gateway_that_was_stopped_for_a_while_begins_to_listen_anew(scene: Scene, world: World) -> None:
+    await scene.begun()
+
+    await scene.look(after_sec=60.0)
+    await scene.silence(4)
+
+    assert given_back(world) == 0
+
+
+async def test_an_index_that_is_behind_is_no_proof(scene: Scene, world: World) -> None:
+    run_id = await scene.begun()
+
+    for _ in range(10):
+        world.clock.pass_time(1.0)
+        await world.truth.snapshots.touch(run_id, world.now())
+        await scene.rescue.look()
+
+    assert given_back(world) == 0
+
+
+async def test_a_run_that_was_taken_over_meanwhile_stays_with_its_new_holder(scene: Scene, world: World) -> None:
+    run_id = await scene.begun()
+    await scene.silence(4)
+    world.faults.before("signals.answers", lambda: world.start(run_id, THEIRS, attempt=2))
+
+    await scene.silence(2)
+
+    assert given_back(world) == 0
+
+
+async def test_a_finished_run_is_nobodys_to_give_back(scene: Scene, world: World) -> None:
+    run_id = await scene.begun()
+    await world.complete(run_id)
+
+    await scene.silence(10)
+
+    assert given_back(world) == 0
+
+
+async def test_a_cancelled_run_of_a_dead_worker_is_given_back_too_so_that_the_cancel_ends(
+    scene: Scene, world: World
+) -> None:
+    run_id = await scene.begun()
+    await world.handle(run_id, CancelExecution(at=world.now()))
+    await scene.look()
+
+    await scene.silence()
+
+    assert given_back(world) == 1

@@ -1,0 +1,171 @@
+"""Accepting a run: all three writes or none, whichever of them fails."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pyoco_server.domain.execution.state import Status, StopHow
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
+from pyoco_server.services.executions.submit import job_again, job_of, submit
+from pyoco_server.worker.intake import parse_job
+from support.world import HELLO, USER, World
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.REPAIR_EVERY_SEC", 0.0)
+    return World()
+
+
+async def only_run(world: World) -> RunId:
+    """The id of the one run that has ever been begun."""
+    (seen,) = [batch async for batch in world.feed.commits(after=0)]
+    (run_id,) = {one.run_id for one in seen}
+    return run_id
+
+
+async def refused(world: World) -> PyocoError:
+    with pytest.raises(PyocoError) as error:
+        await submit(world.stores, HELLO, ("default",), USER)
+    return error.value
+
+
+async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(world: World) -> None:
+    execution = await submit(world.stores, HELLO, ("nightly", "夜間"), USER)
+
+    run_id = execution.execution_id
+    assert execution == await world.told(run_id)
+    assert await world.status(run_id) == "PENDING"
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    job = parse_job(delivery.payload)
+    assert (job.run_id, job.flow_name, job.tag, job.tags, job.params) == (
+        run_id,
+        "hello",
+        "default",
+        ("nightly", "夜間"),
+        {"name": "world"},
+    )
+    assert job.submitted_at == world.now()
+    assert delivery.created_sequence == execution.version
+
+
+async def test_the_job_says_what_its_submit_is_recognised_by_also_when_it_is_queued_again(world: World) -> None:
+    execution = await submit(world.stores, HELLO, ("default",), USER)
+
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    assert parse_job(delivery.payload).correlation_id == USER.correlation_id
+    assert (await job_again(world.stores, execution)).correlation_id == USER.correlation_id
+
+
+async def test_a_job_without_a_log_has_nothing_to_be_recognised_by(world: World) -> None:
+    execution = await submit(world.stores, HELLO, ("default",), USER)
+    await world.truth.events.purge(execution.execution_id)
+
+    assert await job_again(world.stores, execution) == job_of(execution)
+
+
+async def test_two_submits_of_the_same_are_two_runs(world: World) -> None:
+    assert await world.submit() != await world.submit()
+
+
+async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: World) -> None:
+    world.faults.fail("log.append")
+
+    error = await refused(world)
+
+    assert isinstance(error, BrokerUnavailable)
+    assert await world.feed.last_commit() == 0
+    assert await world.truth.queue.depth("default") == 0
+
+
+async def test_a_run_whose_first_event_was_stored_without_an_answer_is_told_of_by_its_id(world: World) -> None:
+    world.faults.lose_answer("log.append")
+
+    error = await refused(world)
+
+    assert (type(error), error.err_id) == (OrphanRunPossible, "ERR-PYOCO-0004")
+    assert await only_run(world) in error.detail
+
+
+@pytest.mark.parametrize("call", ["snapshots.advance", "queue.publish"])
+async def test_a_run_that_only_got_half_way_is_undone_by_an_event_and_without_a_snapshot(
+    world: World, call: str
+) -> None:
+    world.faults.fail(call)
+
+    error = await refused(world)
+
+    assert (type(error), error.err_id) == (BrokerUnavailable, "ERR-PYOCO-0003")
+    run_id = await only_run(world)
+    told = await world.told(run_id)
+    assert told.status is Status.CANCELED
+    assert told.cancel is not None
+    assert told.cancel.how is StopHow.SUBMIT_FAILED
+    assert await world.shown(run_id) is None
+
+
+async def test_a_run_that_was_undone_does_not_come_back_by_the_care_of_a_gateway(world: World) -> None:
+    world.faults.fail("queue.publish")
+    await refused(world)
+    run_id = await only_run(world)
+
+    await world.catch_up()
+    world.clock.pass_time(2.0)
+    await world.caretaker.repair()
+
+    assert await world.shown(run_id) is None
+    assert await world.truth.queue.depth("default") == 0
+
+
+@pytest.mark.parametrize("broken", ["log.append", "snapshots.load", "snapshots.remove"])
+async def test_a_run_that_cannot_be_undone_is_told_of_by_its_id(
+    world: World, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def then_the_undo_fails() -> None:
+        world.faults.fail(broken)
+
+    world.faults.fail("queue.publish")
+    world.faults.before("snapshots.advance", then_the_undo_fails)
+    with caplog.at_level(logging.ERROR):
+        error = await refused(world)
+
+    assert (type(error), error.err_id) == (OrphanRunPossible, "ERR-PYOCO-0004")
+    run_id = await only_run(world)
+    assert run_id in error.detail
+    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert told.__dict__["run_id"] == run_id
+    assert told.__dict__["err_id"] == "ERR-PYOCO-0004"
+
+
+async def test_a_run_that_a_worker_has_begun_was_accepted_whatever_became_of_the_answers(world: World) -> None:
+    """The queue took the job although its answer was lost, and a worker was quicker than the undo."""
+
+    async def a_worker_begins() -> None:
+        await world.start(await only_run(world))
+        raise BrokerUnavailable
+
+    world.faults.after("queue.publish", a_worker_begins)
+    execution = await submit(world.stores, HELLO, ("default",), USER)
+
+    assert await world.status(execution.execution_id) == "RUNNING"
+
+
+async def test_what_is_too_large_for_the_queue_is_too_large_and_not_an_absent_broker(world: World) -> None:
+    world.faults.fail("queue.publish", RequestTooLarge("70000 bytes are more than nats takes"))
+
+    error = await refused(world)
+
+    assert isinstance(error, RequestTooLarge)
+    assert (await world.told(await only_run(world))).status is Status.CANCELED
+
+
+async def test_a_fault_of_ours_undoes_the_run_and_is_not_called_an_absent_broker(world: World) -> None:
+    world.faults.fail("queue.publish", ZeroDivisionError())
+
+    with pytest.raises(ZeroDivisionError):
+        await submit(world.stores, HELLO, ("default",), USER)
+
+    assert (await world.told(await only_run(world))).status is Status.CANCELED
