@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.output import print_stderr
@@ -45,12 +46,9 @@ class Output(StrEnum):
     TABLE = "table"
 
 
-NatsUrl = Annotated[str | None, typer.Option("--nats-url", help="Where NATS is (PYOCO_NATS_URL).")]
-DataDir = Annotated[
-    str | None,
-    typer.Option("--data-dir", help="Data folder of a `pyoco-server up` on this machine: finds its NATS."),
-]
-OutputOption = Annotated[Output, typer.Option("--output", help="What to print.")]
+NatsUrl = Annotated[str | None, Option("--nats-url", help="Where NATS is (PYOCO_NATS_URL).")]
+DataDir = Annotated[str | None, Option("--data-dir", help="Data folder of a local `pyoco-server up`.")]
+OutputOption = Annotated[Output, Option("--output", help="What to print.")]
 
 
 @app.callback()
@@ -60,13 +58,13 @@ def admin() -> None:
 
 @api_key.command(epilog=EXAMPLE)
 def create(
-    tenant: Annotated[str, typer.Option(help="Tenant whose runs the key submits and reads.")],
-    name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
+    tenant: Annotated[str, Option(help="Tenant whose runs the key submits and reads.")],
+    name: Annotated[str | None, Option(help="A name for people.")] = None,
     scopes: Annotated[
-        str, typer.Option(help="What the key allows, joined by commas; `admin` is everything, for all tenants.")
+        str, Option(help="What the key allows, joined by commas; `admin` is everything, for all tenants.")
     ] = ",".join(in_words(USUAL_SCOPES)),
-    expires_in: Annotated[str | None, typer.Option(help="Lifetime: 30m, 12h, 90d, 52w.")] = None,
-    expires_at: Annotated[str | None, typer.Option(help="End: 2030-01-31 or 2030-01-31T12:00:00Z.")] = None,
+    expires_in: Annotated[str | None, Option(help="Lifetime: 30m, 12h, 90d, 52w.")] = None,
+    expires_at: Annotated[str | None, Option(help="End: 2030-01-31 or 2030-01-31T12:00:00Z.")] = None,
     output_form: OutputOption = Output.TABLE,
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
@@ -86,8 +84,8 @@ def create(
 
 @api_key.command("list", epilog=LIST_EXAMPLE)
 def list_keys(
-    tenant: Annotated[str | None, typer.Option(help="Only the keys of this tenant.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Revoked and expired keys too.")] = False,
+    tenant: Annotated[str | None, Option(help="Only the keys of this tenant.")] = None,
+    everything: Annotated[bool, Option("--all", help="Revoked and expired keys too.")] = False,
     output_form: OutputOption = Output.TABLE,
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
@@ -102,7 +100,7 @@ def list_keys(
 
 @api_key.command(epilog=REVOKE_EXAMPLE)
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The key's id, as `list` shows it.")],
+    key_id: Annotated[str, Argument(help="The key's id, as `list` shows it.")],
     output_form: OutputOption = Output.TABLE,
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,

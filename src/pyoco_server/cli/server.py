@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.worker import parse_tags, parse_worker_name
@@ -26,31 +27,24 @@ def server() -> None:
 
 @app.command(epilog=EXAMPLE)
 def up(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    data_dir: Annotated[str | None, typer.Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
-    nats_url: Annotated[str | None, typer.Option(help="Use this NATS instead of an embedded one.")] = None,
-    with_nats_bootstrap: Annotated[
-        bool, typer.Option("--with-nats-bootstrap", help="Start the embedded NATS even if PYOCO_NATS_URL is set.")
-    ] = False,
-    nats_listen_host: Annotated[str, typer.Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    data_dir: Annotated[str | None, Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
+    nats_url: Annotated[str | None, Option(help="Use this NATS instead of an embedded one.")] = None,
+    with_nats_bootstrap: Annotated[bool, Option("--with-nats-bootstrap", help="Ignore PYOCO_NATS_URL.")] = False,
+    nats_listen_host: Annotated[str, Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
     nats_client_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the embedded NATS; 0: the previous one, or a free one.")
+        int, Option(min=0, max=65535, help="Its port; 0: the previous one, or a free one.")
     ] = 0,
     nats_http_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the embedded NATS' monitoring pages; none by default.")
+        int | None, Option(min=0, max=65535, help="Its monitoring port; none by default.")
     ] = None,
-    with_worker: Annotated[
-        bool, typer.Option("--with-worker/--no-with-worker", help="Start a worker beside the gateway.")
-    ] = False,
-    worker_id: Annotated[str | None, typer.Option(help="Name of that worker in the fleet.")] = None,
-    worker_tags: Annotated[str | None, typer.Option(help="Which runs it takes: tags joined by commas.")] = None,
-    worker_concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="How many at a time.")] = None,
+    with_worker: Annotated[bool, Option("--with-worker/--no-with-worker", help="Also start a worker.")] = False,
+    worker_id: Annotated[str | None, Option(help="Name of that worker in the fleet.")] = None,
+    worker_tags: Annotated[str | None, Option(help="Which runs it takes: tags joined by commas.")] = None,
+    worker_concurrency: Annotated[int | None, Option(min=1, max=1024, help="How many at a time.")] = None,
     flow_resolver: Annotated[
-        str | None,
-        typer.Option(
-            help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."
-        ),
+        str | None, Option(help="Its function from name to flow: module:func or path.py:func.")
     ] = None,
 ) -> int:
     """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""

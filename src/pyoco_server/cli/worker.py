@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.suggestions import invalid
@@ -30,31 +31,21 @@ task_output = logging.getLogger("pyoco_server.task")
 
 @app.command(epilog=EXAMPLE)
 def worker(
-    nats_url: Annotated[str | None, typer.Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="Data folder of a `pyoco-server up` on this machine: finds its NATS by itself.")
-    ] = None,
-    tags: Annotated[str | None, typer.Option(help="Which runs to take: tags joined by commas.")] = None,
-    worker_id: Annotated[str | None, typer.Option(help="Name in the fleet; host and pid by default.")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
+    nats_url: Annotated[str | None, Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
+    data_dir: Annotated[str | None, Option(help="Data folder of a local `pyoco-server up`: finds its NATS.")] = None,
+    tags: Annotated[str | None, Option(help="Which runs to take: tags joined by commas.")] = None,
+    worker_id: Annotated[str | None, Option(help="Name in the fleet; host and pid by default.")] = None,
+    concurrency: Annotated[int | None, Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
     flow_resolver: Annotated[
-        str | None,
-        typer.Option(
-            help="Function of a flow's name that returns it: module:func or path.py:func. None: flow.yaml only."
-        ),
+        str | None, Option(help="Function from name to flow: module:func or path.py:func.")
     ] = None,
-    flows: Annotated[
-        str | None,
-        typer.Option(help="Flows to announce: names joined by commas. None: those that the resolver says it has."),
-    ] = None,
+    flows: Annotated[str | None, Option(help="Flows to announce, joined by commas; by default the resolver's.")] = None,
     wheel_sync: Annotated[
-        bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Install the wheels meant for these tags.")
+        bool | None, Option("--wheel-sync/--no-wheel-sync", help="Install wheels for these tags.")
     ] = None,
-    wheel_sync_dir: Annotated[
-        str | None, typer.Option(help="Where they are installed; workers of one machine may share it.")
-    ] = None,
-    wheel_sync_interval_sec: Annotated[float | None, typer.Option(help="How often to look for new ones.")] = None,
-    wheel_install_timeout_sec: Annotated[float | None, typer.Option(help="Longest installation.")] = None,
+    wheel_sync_dir: Annotated[str | None, Option(help="Where; workers of one machine may share it.")] = None,
+    wheel_sync_interval_sec: Annotated[float | None, Option(help="How often to look for new ones.")] = None,
+    wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
 ) -> int:
     """Take runs from the queue and run them."""
     from pyoco_server.cli.process import find_broker, run_event_loop

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from pyoco_server import errors
 from pyoco_server.cli import output
@@ -25,9 +26,9 @@ DEFAULT_SERVER = "http://127.0.0.1:8000"
 # Bridges the restart of a gateway, and reports an absent one within about a second.
 RETRIES = 3
 
-ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_SERVER}.")]
-ApiKeyOption = Annotated[str | None, typer.Option("--api-key", metavar="KEY", help="Better by PYOCO_API_KEY.")]
-TokenOption = Annotated[str | None, typer.Option("--token", metavar="JWT", help="A bearer token instead of a key.")]
+ServerOption = Annotated[str | None, Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_SERVER}.")]
+ApiKeyOption = Annotated[str | None, Option("--api-key", metavar="KEY", help="Better by PYOCO_API_KEY.")]
+TokenOption = Annotated[str | None, Option("--token", metavar="JWT", help="A bearer token instead of a key.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,10 @@ def follow_run(
     """Show the run until it ends or the time is over; returns its last snapshot."""
     with continues("run", run_id):
         events = client.watch(run_id, include="records", timeout_sec=timeout_sec)
-        show = _as_json if form == "json" else _live if is_terminal() else _as_lines
-        run = show(events)
+        if form != "json" and is_terminal():
+            run = _live(events)
+        else:
+            run = fold(events, _merge, show_json if form == "json" else _show_lines)
     if run.get("status") not in TERMINAL:
         output.print_stderr(
             output.localized(
@@ -44,42 +46,60 @@ def exit_code(status: object) -> int:
 @contextmanager
 def continues(kind: str, item_id: str) -> Iterator[None]:
     """On Ctrl-C, print that the run or execution continues and how to cancel it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        output.print_stderr(
-            output.localized(
-                f"no longer waiting; the {kind} continues. To stop it: pyoco-client cancel {item_id}",
-                f"待機を終了しました。{kind} は継続しています。停止するには: pyoco-client cancel {item_id}",
-            )
+    cancel = f"pyoco-client cancel {item_id}"
+    with _on_interrupt(
+        lambda: output.localized(
+            f"no longer waiting; the {kind} continues. To stop it: {cancel}",
+            f"待機を終了しました。{kind} は継続しています。停止するには: {cancel}",
         )
-        raise
+    ):
+        yield
 
 
 @contextmanager
 def job_continues(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
     """The same for a job; `place` is the position in its log, from where following can continue."""
+
+    def message() -> str:
+        position = place()
+        again = f"pyoco-client job follow {job_id}" + (f" --after {position}" if position else "")
+        remove, explain = f"pyoco-client job rm {job_id}", f"pyoco-client explain {job_id}"
+        english = f"no longer following; the job continues. To continue here: {again}\nTo stop it: {remove}"
+        japanese = f"表示を終了しました。job は継続しています。続きを見るには: {again}\n停止するには: {remove}"
+        if not position:
+            english += f"\nThere was no output; to see why: {explain}"
+            japanese += f"\n出力はまだありません。理由を見るには: {explain}"
+        return output.localized(english, japanese)
+
+    with _on_interrupt(message):
+        yield
+
+
+@contextmanager
+def _on_interrupt(message: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        position = place()
-        again = f"pyoco-client job follow {job_id}" + (f" --after {position}" if position else "")
-        output.print_stderr(
-            output.localized(
-                f"no longer following; the job continues. To continue here: {again}\n"
-                f"To stop it: pyoco-client job rm {job_id}",
-                f"表示を終了しました。job は継続しています。続きを見るには: {again}\n"
-                f"停止するには: pyoco-client job rm {job_id}",
-            )
-        )
-        if not position:
-            output.print_stderr(
-                output.localized(
-                    f"There was no output; to see why: pyoco-client explain {job_id}",
-                    f"出力はまだありません。理由を見るには: pyoco-client explain {job_id}",
-                )
-            )
+        output.print_stderr(message())
         raise
+
+
+def fold(events: Iterator[Any], apply: Callable[[Json, Json], Json], show: Callable[[Json, Json, Json], None]) -> Json:
+    """Apply the events one by one; `show` gets the state before, the state after and the event."""
+    state: Json = {}
+    for event in events:
+        before, state = state, apply(state, event)
+        show(before, state, event)
+    return state
+
+
+def show_json(before: Json, after: Json, event: Json) -> None:
+    write_json_line(event)
+
+
+def _show_lines(before: Json, after: Json, event: Json) -> None:
+    for line in changes(before, after):
+        write(line)
 
 
 def _merge(run: Json, event: Json) -> Json:
@@ -87,30 +107,8 @@ def _merge(run: Json, event: Json) -> Json:
     return {**run, **(event.get("snapshot") or {})}
 
 
-def _as_json(events: Iterator[Any]) -> Json:
-    run: Json = {}
-    for event in events:
-        write_json_line(event)
-        run = _merge(run, event)
-    return run
-
-
-def _as_lines(events: Iterator[Any]) -> Json:
-    run: Json = {}
-    for event in events:
-        newer = _merge(run, event)
-        for line in changes(run, newer):
-            write(line)
-        run = newer
-    return run
-
-
 def _live(events: Iterator[Any]) -> Json:
     from pyoco_server.cli.client.live import live_view
 
-    run: Json = {}
-    with live_view() as show:
-        for event in events:
-            run = _merge(run, event)
-            show(run, event.get("ts"))
-    return run
+    with live_view() as draw:
+        return fold(events, _merge, lambda _, run, event: draw(run, event.get("ts")))

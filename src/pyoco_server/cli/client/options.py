@@ -7,7 +7,7 @@ import sys
 from enum import StrEnum
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.errors import InvalidUsage
@@ -26,36 +26,33 @@ class Include(StrEnum):
     ALL = "all"
 
 
-RunIdArgument = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="The run.", show_default=False)]
-RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
-JobIdArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="The job.", show_default=False)]
-TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; the server's default tag if absent.")]
+RunIdArgument = Annotated[str | None, Argument(metavar="RUN_ID", help="The run.")]
+RunIdOption = Annotated[str | None, Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
+JobIdArgument = Annotated[str, Argument(metavar="JOB_ID", help="The job.")]
+TagOption = Annotated[str | None, Option(help="Which workers may take it; the server's default tag if absent.")]
 TimeoutOption = Annotated[
-    float | None,
-    typer.Option("--timeout-sec", min=0.001, max=MAX_SEC, help="Wait no longer than this; the run continues."),
+    float | None, Option("--timeout-sec", min=0.001, max=MAX_SEC, help="Stop waiting; the run continues.")
 ]
 RunTimeoutOption = Annotated[
     float | None,
-    typer.Option("--run-timeout-sec", min=0.001, max=MAX_SEC, help="Stop a run that takes longer; it is then FAILED."),
+    Option("--run-timeout-sec", min=0.001, max=MAX_SEC, help="Stop a run that takes longer; it is then FAILED."),
 ]
 ParamsFileOption = Annotated[
-    list[str] | None, typer.Option(metavar="FILE", help="Params from a JSON or YAML file; - is standard input.")
+    list[str] | None, Option(metavar="FILE", help="Params from a JSON or YAML file, or - for stdin.")
 ]
-ParamsOption = Annotated[list[str] | None, typer.Option(metavar="JSON", help="Params as a JSON object.")]
-ParamOption = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="One param; the value is JSON or plain text.")
-]
-RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
-ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
-TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
-TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
-IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
-CursorOption = Annotated[str | None, typer.Option(help="Continue behind a page: its next_cursor or nextCursor.")]
+ParamsOption = Annotated[list[str] | None, Option(metavar="JSON", help="Params as a JSON object.")]
+ParamOption = Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="One param; the value is JSON or text.")]
+RunOutput = Annotated[Literal["json", "table", "status"], Option("--output", "-o", help="What to print.")]
+ListOutput = Annotated[Literal["json", "table"], Option("--output", "-o", help="What to print.")]
+TableOutput = Annotated[Literal["table", "json"], Option("--output", "-o", help="What to print.")]
+TextOutput = Annotated[Literal["text", "json"], Option("--output", "-o", help="What to print.")]
+IncludeOption = Annotated[list[Include] | None, Option(help="More fields; may be repeated.")]
+LimitOption = Annotated[int | None, Option(min=1, max=200, help="How many at most; 50 by default.")]
+CursorOption = Annotated[str | None, Option(help="Continue behind a page: its next_cursor or nextCursor.")]
 LabelsOption = Annotated[
-    list[str] | None, typer.Option("--tags", help="Labels, joined by commas; may be repeated.", metavar="LABEL,…")
+    list[str] | None, Option("--tags", help="Labels, joined by commas; repeatable.", metavar="LABEL,…")
 ]
-StatusOption = Annotated[RunStatus | None, typer.Option(case_sensitive=False, help="Only runs of this status.")]
+StatusOption = Annotated[RunStatus | None, Option(case_sensitive=False, help="Only runs of this status.")]
 
 
 def required_run_id(argument: str | None, option: str | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer import Option
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
@@ -115,7 +116,7 @@ def client(
     api_key: ApiKeyOption = None,
     token: TokenOption = None,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
+        bool, Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Submit, show, watch and cancel runs of a pyoco server."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import typer
+from typer import Option
 
 from pyoco_server import __version__
 from pyoco_server.cli import output
@@ -48,7 +48,7 @@ class Finding:
 @remote_command
 def doctor(
     target: Target,
-    tag: Annotated[str | None, typer.Option(help="Also check that a worker serves this tag.")] = None,
+    tag: Annotated[str | None, Option(help="Also check that a worker serves this tag.")] = None,
     form: TextOutput = "text",
 ) -> int:
     """Check server, broker, credentials, workers and tags, and print what to do."""
@@ -73,8 +73,7 @@ def examine(target: Target, tag: str | None) -> Iterator[Finding]:
         except PyocoClientError as error:
             yield unreachable(error)
             return
-        answers = localized(f"{client.base_url} answers", f"{client.base_url} が応答しています")
-        yield Finding(check="server", verdict="ok", detail=answers)
+        yield _ok("server", f"{client.base_url} answers", f"{client.base_url} が応答しています")
         yield version_of(health)
         yield clock(_server_date(client.base_url), asked_at)
         reached = broker(health)
@@ -83,27 +82,26 @@ def examine(target: Target, tag: str | None) -> Iterator[Finding]:
             yield from _requests(client, tag)
 
 
+def _ok(check: str, english: str, japanese: str) -> Finding:
+    return Finding(check=check, verdict="ok", detail=escape_line(localized(english, japanese)))
+
+
 def _requests(client: PyocoHttpClient, tag: str | None) -> Iterator[Finding]:
     from pyoco_server.http_client import PyocoClientError
 
-    questions: Sequence[tuple[str, Callable[[], Any]]] = (
-        ("runs", lambda: client.list_runs(limit=1)),
-        ("workers", lambda: client.list_workers(scope="active", include_hidden=True, limit=MAX_WORKERS)),
-    )
-    answers: dict[str, Any] = {}
-    for name, ask in questions:
-        try:
-            answers[name] = ask()
-        except PyocoClientError as error:
-            yield refused(name, error)
-            if error.err_id in UNAUTHENTICATED:
-                return  # the next request would be refused as well
-        else:
-            if name == "runs":
-                detail = localized("runs can be read with these credentials", "この認証情報で run を参照できます")
-                yield Finding(check="access", verdict="ok", detail=detail)
-    if "workers" in answers:
-        yield from fleet(answers["workers"], tag)
+    try:
+        client.list_runs(limit=1)
+        yield _ok("access", "runs can be read with these credentials", "この認証情報で run を参照できます")
+    except PyocoClientError as error:
+        yield refused("runs", error)
+        if error.err_id in UNAUTHENTICATED:
+            return  # the next request would be refused as well
+    try:
+        workers = client.list_workers(scope="active", include_hidden=True, limit=MAX_WORKERS)
+    except PyocoClientError as error:
+        yield refused("workers", error)
+    else:
+        yield from fleet(workers, tag)
 
 
 def unreachable(error: PyocoClientError) -> Finding:
@@ -117,14 +115,13 @@ def version_of(health: Mapping[str, Any]) -> Finding:
     """Client and server should have the same version; others usually work."""
     theirs = health.get("version")
     if theirs == __version__:
-        same = localized(f"client and server are {__version__}", f"クライアントとサーバーは {__version__} です")
-        return Finding(check="version", verdict="ok", detail=same)
+        return _ok("version", f"client and server are {__version__}", f"クライアントとサーバーは {__version__} です")
     detail = localized(
         f"the client is {__version__}, the server {theirs or 'unknown'}",
         f"クライアントは {__version__}、サーバーは {theirs or '不明'} です",
     )
     todo = localized("Use the same version on both sides.", "クライアントとサーバーのバージョンを揃えてください。")
-    return Finding(check="version", verdict="warning", detail=detail, todo=todo)
+    return Finding(check="version", verdict="warning", detail=escape_line(detail), todo=todo)
 
 
 def clock(date: str | None, now: float) -> Finding:
@@ -134,28 +131,26 @@ def clock(date: str | None, now: float) -> Finding:
     try:
         ahead_sec = parsedate_to_datetime(date or "").timestamp() - now
     except ValueError:
-        silent = localized("the server sends no Date header", "サーバーの時刻を取得できません")
-        return Finding(check="clock", verdict="skipped", detail=silent)
+        detail = localized("the server sends no Date header", "サーバーの時刻を取得できません")
+        return Finding(check="clock", verdict="skipped", detail=detail)
     # The header has whole seconds.
     if abs(ahead_sec) <= MAX_SKEW_SEC:
-        return Finding(check="clock", verdict="ok", detail=localized("the clocks agree", "時刻は一致しています"))
+        return _ok("clock", "the clocks agree", "時刻は一致しています")
     detail = localized(
         f"the server's clock is {abs(ahead_sec):.0f} s {'ahead of' if ahead_sec > 0 else 'behind'} this one",
         f"サーバーの時刻が {abs(ahead_sec):.0f} 秒{'進んで' if ahead_sec > 0 else '遅れて'}います",
     )
-    todo = localized("Set both clocks by NTP.", "双方の時刻を NTP で同期してください。")
+    todo = localized("Synchronise both clocks by NTP.", "双方の時刻を NTP で同期してください。")
     return Finding(check="clock", verdict="warning", detail=detail, todo=todo)
 
 
 def broker(health: Mapping[str, Any]) -> Finding:
     """Whether the gateway is connected to NATS."""
     if health.get("nats") == "connected":
-        reached = localized("the gateway is connected to NATS", "Gateway は NATS に接続しています")
-        return Finding(check="nats", verdict="ok", detail=reached)
-    todo = localized(BrokerUnavailable.hint, BrokerUnavailable.hint_ja)
+        return _ok("nats", "the gateway is connected to NATS", "Gateway は NATS に接続しています")
     detail = localized("the gateway is not connected to NATS", "Gateway が NATS に接続できません")
-    detail = f"{detail} [{BrokerUnavailable.err_id}]"
-    return Finding(check="nats", verdict="wrong", detail=detail, todo=todo)
+    todo = localized(BrokerUnavailable.hint, BrokerUnavailable.hint_ja)
+    return Finding(check="nats", verdict="wrong", detail=f"{detail} [{BrokerUnavailable.err_id}]", todo=todo)
 
 
 def refused(question: str, error: PyocoClientError) -> Finding:
@@ -168,38 +163,31 @@ def refused(question: str, error: PyocoClientError) -> Finding:
     if error.err_id == CredentialsMissing.err_id:
         more = localized(" Or set PYOCO_API_KEY.", "環境変数 PYOCO_API_KEY でも指定できます。")
         todo = f"{todo or localized(CredentialsMissing.hint, CredentialsMissing.hint_ja)}{more}"
-    if question == "workers" and status in (403, 404):
-        return Finding(check="workers", verdict="skipped", detail=detail, todo=todo)
-    return Finding(check=check, verdict="wrong", detail=detail, todo=todo)
+    skipped = question == "workers" and status in (403, 404)
+    return Finding(check=check, verdict="skipped" if skipped else "wrong", detail=detail, todo=todo)
 
 
 def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Finding]:
     """The workers that can take runs, and their tags."""
-    start = localized("Start one: pyoco-worker --tags {}", "worker を起動してください: pyoco-worker --tags {}")
-    wanted = tag or "default"
+    wanted = escape_line(tag or "default")
+    start = localized("Start one", "worker を起動してください") + f": pyoco-worker --tags {wanted}"
     if not workers:
         detail = localized("no worker is running", "稼働中の worker がいません")
-        yield Finding(check="workers", verdict="wrong", detail=detail, todo=start.format(escape_line(wanted)))
+        yield Finding(check="workers", verdict="wrong", detail=detail, todo=start)
         return
     served = sorted({str(one) for worker in workers for one in worker.get("tags") or []})
     busy = sum(worker.get("state") == "RUNNING" for worker in workers)
-    detail = localized(
+    yield _ok(
+        "workers",
         f"{len(workers)} running, {busy} busy; tags: {', '.join(served) or 'none'}",
         f"{len(workers)} 台稼働中、うち {busy} 台が実行中。tag: {', '.join(served) or 'なし'}",
     )
-    yield Finding(check="workers", verdict="ok", detail=escape_line(detail))
     if wanted in served:
-        detail = localized(f"a worker serves {wanted}", f"{wanted} を処理する worker がいます")
-        yield Finding(check="tag", verdict="ok", detail=escape_line(detail))
+        yield _ok("tag", f"a worker serves {wanted}", f"{wanted} を処理する worker がいます")
         return
     # The default tag is a setting of the server, so only a tag that was given is certainly missing.
-    verdict: Verdict = "wrong" if tag else "warning"
-    yield Finding(
-        check="tag",
-        verdict=verdict,
-        detail=escape_line(localized(f"no worker serves {wanted}", f"{wanted} を処理する worker がいません")),
-        todo=start.format(escape_line(wanted)),
-    )
+    detail = localized(f"no worker serves {wanted}", f"{wanted} を処理する worker がいません")
+    yield Finding(check="tag", verdict="wrong" if tag else "warning", detail=detail, todo=start)
 
 
 def _server_date(address: str) -> str | None:

@@ -10,21 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE_HEAD, NODE_HEAD, apply_event, node_rows
-from pyoco_server.cli.client.following import continues, exit_code
-from pyoco_server.cli.client.options import (
-    CursorOption,
-    LimitOption,
-    ListOutput,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
-    TableOutput,
-    valid_id,
-)
+from pyoco_server.cli.client.following import continues, exit_code, fold, show_json
 from pyoco_server.cli.client.params import merge, parse_json, read_file
 from pyoco_server.cli.client.run_view import summary
 from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
@@ -54,7 +46,7 @@ GRAPHS = Table(
     ("TITLE", "title"),
 )
 
-ExecutionIdArgument = Annotated[str, typer.Argument(metavar="EXECUTION_ID", help="The execution.", show_default=False)]
+ExecutionIdArgument = Annotated[str, Argument(metavar="EXECUTION_ID", help="The execution.")]
 
 
 @remote_command
@@ -63,16 +55,15 @@ def execute(
     ctx: typer.Context,
     graph_id: Annotated[
         str,
-        typer.Argument(metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph.", show_default=False),
+        Argument(metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph."),
     ],
-    tag: Annotated[str | None, typer.Option(help="For a flow: which workers may run it.")] = None,
-    params_file: ParamsFileOption = None,
-    params: ParamsOption = None,
-    param: ParamOption = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show its nodes until it has ended.")] = False,
+    tag: Annotated[str | None, Option(help="For a flow: which workers may run it.")] = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
+    watch: Annotated[bool, Option("--watch", help="Show its nodes until it has ended.")] = False,
     form: Annotated[
-        Literal["json", "status"] | None,
-        typer.Option("--output", "-o", help="What to print: json, or status with --watch.", show_default=False),
+        Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or status with --watch.")
     ] = None,
 ) -> int:
     """Create an execution and start it. Params are merged in the order given; the last one wins."""
@@ -115,28 +106,28 @@ def _warn_about_open_graph(client: PyocoHttpClient, execution_id: str) -> None:
 
 def _follow(execution_id: str, events: Iterator[Any], form: str) -> Json:
     """Show the execution until its end; returns the last view of it."""
-    follow = _json_lines if form == "json" else _live if is_terminal() else _lines
-    view = follow(execution_id, events)
-    if form != "json":
-        write(summary("execution", execution_id, view))
-    return view
 
-
-def _json_lines(execution_id: str, events: Iterator[Any]) -> Json:
-    view: Json = {}
-    for event in events:
-        write_json_line(event)
-        view = apply_event(view, event)
-    return view
-
-
-def _lines(execution_id: str, events: Iterator[Any]) -> Json:
-    view: Json = {}
-    for event in events:
+    def show_line(before: Json, after: Json, event: Json) -> None:
         _write_event(event)
-        view = apply_event(view, event)
         _print_how_to_approve(execution_id, event)
+
+    if form == "json":
+        return fold(events, apply_event, show_json)
+    view = _live(execution_id, events) if is_terminal() else fold(events, apply_event, show_line)
+    write(summary("execution", execution_id, view))
     return view
+
+
+def _live(execution_id: str, events: Iterator[Any]) -> Json:
+    from pyoco_server.cli.client.live import live_view
+
+    with live_view(NODE_STYLES, LIVE_HEAD) as draw:
+
+        def show(before: Json, after: Json, event: Json) -> None:
+            _print_how_to_approve(execution_id, event)
+            draw(after, unix_sec(event.get("occurredAt")))
+
+        return fold(events, apply_event, show)
 
 
 def _print_how_to_approve(execution_id: str, event: Any) -> None:
@@ -146,22 +137,10 @@ def _print_how_to_approve(execution_id: str, event: Any) -> None:
         output.print_stderr(output.localized(f"waits for approval: {command}", f"承認待ちです: {command}"))
 
 
-def _live(execution_id: str, events: Iterator[Any]) -> Json:
-    from pyoco_server.cli.client.live import live_view
-
-    view: Json = {}
-    with live_view(NODE_STYLES, LIVE_HEAD) as draw:
-        for event in events:
-            view = apply_event(view, event)
-            _print_how_to_approve(execution_id, event)
-            draw(view, unix_sec(event.get("occurredAt")))
-    return view
-
-
 @remote_command
-def execution(target: Target, execution_id: ExecutionIdArgument, form: TableOutput = "table") -> None:
+def execution(target: Target, execution_id: ExecutionIdArgument, form: opt.TableOutput = "table") -> None:
     """Show an execution and its nodes."""
-    wanted = valid_id("an execution id", execution_id)
+    wanted = opt.valid_id("an execution id", execution_id)
     with connected(target) as client:
         found = client.get_execution(wanted)
     show_facts(form, found, EXECUTION_FACTS)
@@ -173,13 +152,11 @@ def execution(target: Target, execution_id: ExecutionIdArgument, form: TableOutp
 def events(
     target: Target,
     execution_id: ExecutionIdArgument,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Continue with new events, until it has ended.")
-    ] = False,
-    form: TableOutput = "table",
+    follow: Annotated[bool, Option("--follow", "-f", help="Continue with new events, until it has ended.")] = False,
+    form: opt.TableOutput = "table",
 ) -> None:
     """List the events of an execution: what happened, when (UTC) and by whom; as JSON, one event per line."""
-    wanted = valid_id("an execution id", execution_id)
+    wanted = opt.valid_id("an execution id", execution_id)
     with connected(target) as client:
         if follow:
             write_one: Callable[[Any], None] = write_json_line if form == "json" else _write_event
@@ -203,10 +180,10 @@ def _write_event(event: Any) -> None:
 @remote_command
 def waits(
     target: Target,
-    graph_id: Annotated[str | None, typer.Option("--graph-id", help="Only of this graph.")] = None,
-    limit: LimitOption = None,
-    cursor: CursorOption = None,
-    form: ListOutput = "json",
+    graph_id: Annotated[str | None, Option("--graph-id", help="Only of this graph.")] = None,
+    limit: opt.LimitOption = None,
+    cursor: opt.CursorOption = None,
+    form: opt.ListOutput = "json",
 ) -> None:
     """List the nodes that wait for a decision, longest waiting first."""
     with connected(target) as client:
@@ -218,15 +195,13 @@ def waits(
 def approve(
     target: Target,
     execution_id: ExecutionIdArgument,
-    node: Annotated[str | None, typer.Option(help="Which node, if several wait.", show_default=False)] = None,
-    answer: Annotated[
-        str | None, typer.Option(metavar="JSON", help="The answer to the prompt.", show_default=False)
-    ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Fail the node instead; its graph fails.")] = False,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it is rejected.", show_default=False)] = None,
+    node: Annotated[str | None, Option(help="Which node, if several wait.")] = None,
+    answer: Annotated[str | None, Option(metavar="JSON", help="The answer to the prompt.")] = None,
+    reject: Annotated[bool, Option("--reject", help="Fail the node instead; its graph fails.")] = False,
+    reason: Annotated[str | None, Option(metavar="TEXT", help="Why it is rejected.")] = None,
 ) -> None:
     """Resume the node that waits for a decision, or reject it."""
-    wanted = valid_id("an execution id", execution_id)
+    wanted = opt.valid_id("an execution id", execution_id)
     if reason is not None and not reject:
         raise InvalidUsage("--reason needs --reject", example=command_line([*sys.argv[1:], "--reject"]))
     if answer is not None and reject:
@@ -270,10 +245,10 @@ def _waiting_node(found: Any, node_id: str | None) -> Any:
 @remote_command
 def graphs(
     target: Target,
-    q: Annotated[str | None, typer.Option("--q", metavar="PREFIX", help="Only ids with this prefix.")] = None,
-    limit: LimitOption = None,
-    cursor: CursorOption = None,
-    form: ListOutput = "json",
+    q: Annotated[str | None, Option("--q", metavar="PREFIX", help="Only ids with this prefix.")] = None,
+    limit: opt.LimitOption = None,
+    cursor: opt.CursorOption = None,
+    form: opt.ListOutput = "json",
 ) -> None:
     """List the stored graphs and the flows that workers announce, by id."""
     with connected(target) as client:
@@ -284,13 +259,12 @@ def graphs(
 @remote_command
 def graph_put(
     target: Target,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The graph, as JSON or YAML.", show_default=False)],
+    file: Annotated[Path, Argument(metavar="FILE", help="The graph, as JSON or YAML.")],
     graph_id: Annotated[
-        str | None,
-        typer.Option("--graph-id", metavar="NAME", help="Its name; by default that of the file, without its suffix."),
+        str | None, Option("--graph-id", metavar="NAME", help="Its name; by default from the file.")
     ] = None,
     expected_version: Annotated[
-        int | None, typer.Option(min=0, help="Fail unless this is the current version; 0: unless it is new.")
+        int | None, Option(min=0, help="Fail unless this is current; 0: unless it is new.")
     ] = None,
 ) -> None:
     """Store a graph under a name. A change makes a new version; an equal graph changes nothing."""

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.runs import print_submitted
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import exit_code, follow_run
-from pyoco_server.cli.client.options import (
-    CursorOption,
-    LimitOption,
-    ListOutput,
-    TimeoutOption,
-    check_timeout,
-    valid_id,
-)
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import command_line
 from pyoco_server.cli.tables import Table, moment, text
@@ -64,14 +57,14 @@ DEAD_LETTERS = Table(
 def workers(
     target: Target,
     scope: Annotated[
-        Literal["active", "all"] | None, typer.Option(help="active (the default) leaves out stopped and lost workers.")
+        Literal["active", "all"] | None, Option(help="active (the default): without stopped ones.")
     ] = None,
-    state: Annotated[WorkerState | None, typer.Option(case_sensitive=False, help="Only workers in this state.")] = None,
-    include_hidden: Annotated[bool, typer.Option("--include-hidden", help="Also list hidden workers.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, max=500, help="How many at most.")] = None,
-    hide: Annotated[str | None, typer.Option(metavar="WORKER_ID", help="Hide this worker from lists.")] = None,
-    unhide: Annotated[str | None, typer.Option(metavar="WORKER_ID", help="Show it in lists again.")] = None,
-    form: ListOutput = "json",
+    state: Annotated[WorkerState | None, Option(case_sensitive=False, help="Only workers in this state.")] = None,
+    include_hidden: Annotated[bool, Option("--include-hidden", help="Also list hidden workers.")] = False,
+    limit: Annotated[int | None, Option(min=1, max=500, help="How many at most.")] = None,
+    hide: Annotated[str | None, Option(metavar="WORKER_ID", help="Hide this worker from lists.")] = None,
+    unhide: Annotated[str | None, Option(metavar="WORKER_ID", help="Show it in lists again.")] = None,
+    form: opt.ListOutput = "json",
 ) -> None:
     """List the workers, or hide one from the lists."""
     if hide and unhide:
@@ -79,7 +72,7 @@ def workers(
         raise InvalidUsage("--hide and --unhide exclude each other", example=example)
     worker_id = hide or unhide
     if worker_id:
-        valid_id("a worker id", worker_id, "worker-1")
+        opt.valid_id("a worker id", worker_id, "worker-1")
     with connected(target) as client:
         if worker_id:
             write_json(client.patch_worker(worker_id, hidden=hide is not None))
@@ -98,14 +91,12 @@ def metrics(target: Target) -> None:
 @remote_command
 def dlq(
     target: Target,
-    reason: Annotated[
-        str | None, typer.Option(help="Only of this reason, such as execution_error or max_deliver.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only jobs with this routing tag.")] = None,
-    flow: Annotated[str | None, typer.Option("--flow", help="Only jobs of this flow.")] = None,
-    limit: LimitOption = None,
-    cursor: CursorOption = None,
-    form: ListOutput = "json",
+    reason: Annotated[str | None, Option(help="Only of this reason, such as execution_error or max_deliver.")] = None,
+    tag: Annotated[str | None, Option("--tag", help="Only jobs with this routing tag.")] = None,
+    flow: Annotated[str | None, Option("--flow", help="Only jobs of this flow.")] = None,
+    limit: opt.LimitOption = None,
+    cursor: opt.CursorOption = None,
+    form: opt.ListOutput = "json",
 ) -> None:
     """List the dead letters (failed jobs), newest first."""
     with connected(target) as client:
@@ -116,14 +107,12 @@ def dlq(
 @remote_command
 def dlq_replay(
     target: Target,
-    seq: Annotated[
-        int, typer.Option("--seq", min=1, help="The number of the dead letter, as `dlq` shows it.", show_default=False)
-    ],
-    watch: Annotated[bool, typer.Option("--watch", help="Show the new run while it runs, as `watch` does.")] = False,
-    timeout_sec: TimeoutOption = None,
+    seq: Annotated[int, Option("--seq", min=1, help="The number of the dead letter, as `dlq` shows it.")],
+    watch: Annotated[bool, Option("--watch", help="Show the new run while it runs, as `watch` does.")] = False,
+    timeout_sec: opt.TimeoutOption = None,
 ) -> int:
     """Run the job of a dead letter again, as a new run with the same flow, params, tag, labels and YAML."""
-    check_timeout(timeout_sec, waits=watch, option="--watch")
+    opt.check_timeout(timeout_sec, waits=watch, option="--watch")
     with connected(target) as client:
         replayed = client.replay_dead_letter(seq)
         if not watch:

@@ -7,24 +7,15 @@ from itertools import islice
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.logs import follow_job
 from pyoco_server.cli.client.commands.runs import print_submitted
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
-from pyoco_server.cli.client.options import (
-    MAX_SEC,
-    JobIdArgument,
-    ParamOption,
-    ParamsFileOption,
-    ParamsOption,
-    TableOutput,
-    TagOption,
-    TextOutput,
-    valid_job_id,
-)
 from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import took_sec
 from pyoco_server.cli.stdout import show, show_facts, write, write_json
@@ -76,20 +67,19 @@ LABELS = Table(("LABEL", "tag"), ("JOBS", "count"))
 def submit(
     target: Target,
     ctx: typer.Context,
-    flow: Annotated[str | None, typer.Option(help="Which flow runs it; the server's default flow if absent.")] = None,
-    tag: TagOption = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None,
-    params_file: ParamsFileOption = None,
-    params: ParamsOption = None,
-    param: ParamOption = None,
+    flow: Annotated[str | None, Option(help="Which flow runs it; the server's default flow if absent.")] = None,
+    tag: opt.TagOption = None,
+    label: Annotated[list[str] | None, Option(help="A label to find it by; may be repeated.")] = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
     timeout_sec: Annotated[
         float | None,
-        typer.Option("--timeout-sec", min=0.001, max=MAX_SEC, help="Stop a job that takes longer; it is then failed."),
+        Option("--timeout-sec", min=0.001, max=opt.MAX_SEC, help="Stop a job that takes longer; it is then failed."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show its output, as `job follow` does.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Show its output, as `job follow` does.")] = False,
     form: Annotated[
-        Literal["json", "status"] | None,
-        typer.Option("--output", "-o", help="What to print: json, or with --follow lines.", show_default=False),
+        Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or with --follow lines.")
     ] = None,
 ) -> int:
     """Submit a job. Params are merged in the order given; the last one wins."""
@@ -109,12 +99,10 @@ def submit(
 @remote_command
 def ls(
     target: Target,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Only jobs with this label; repeated: with all of them.")
-    ] = None,
-    status: Annotated[JobStatus | None, typer.Option(case_sensitive=False, help="Only jobs of this status.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most; 50 by default.")] = 50,
-    form: TableOutput = "table",
+    label: Annotated[list[str] | None, Option(help="Only jobs with this label; repeatable: with all.")] = None,
+    status: Annotated[JobStatus | None, Option(case_sensitive=False, help="Only jobs of this status.")] = None,
+    limit: Annotated[int, Option(min=1, max=10_000, help="How many at most; 50 by default.")] = 50,
+    form: opt.TableOutput = "table",
 ) -> None:
     """List jobs, newest first; removed ones are left out."""
     with connected(target) as client:
@@ -124,9 +112,9 @@ def ls(
 
 
 @remote_command
-def get(target: Target, job_id: JobIdArgument, form: TableOutput = "table") -> None:
+def get(target: Target, job_id: opt.JobIdArgument, form: opt.TableOutput = "table") -> None:
     """Show a job."""
-    wanted = valid_job_id(job_id)
+    wanted = opt.valid_job_id(job_id)
     with connected(target) as client:
         job = client.get_job(wanted)
     show_facts(form, job, JOB_FACTS)
@@ -135,17 +123,13 @@ def get(target: Target, job_id: JobIdArgument, form: TableOutput = "table") -> N
 @remote_command
 def tag(
     target: Target,
-    job_id: JobIdArgument,
-    action: Annotated[
-        Literal["add", "rm", "ls"], typer.Argument(metavar="ACTION", help="add, rm or ls.", show_default=False)
-    ],
-    labels: Annotated[
-        list[str] | None, typer.Argument(metavar="LABEL...", help="The labels to add or remove.", show_default=False)
-    ] = None,
-    form: TextOutput = "text",
+    job_id: opt.JobIdArgument,
+    action: Annotated[Literal["add", "rm", "ls"], Argument(metavar="ACTION", help="add, rm or ls.")],
+    labels: Annotated[list[str] | None, Argument(metavar="LABEL...", help="The labels to add or remove.")] = None,
+    form: opt.TextOutput = "text",
 ) -> None:
     """Add labels to a job, remove or list them, also after its end; prints its labels, one per line."""
-    wanted = valid_job_id(job_id)
+    wanted = opt.valid_job_id(job_id)
     _check_labels(action, labels or [])
     with connected(target) as client:
         for label in labels or []:
@@ -175,11 +159,9 @@ def _check_labels(action: str, labels: list[str]) -> None:
 @remote_command
 def tags(
     target: Target,
-    prefix: Annotated[
-        str, typer.Argument(metavar="PREFIX", help="Only labels with this prefix.", show_default=False)
-    ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most; 100 by default.")] = 100,
-    form: TableOutput = "table",
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Only labels with this prefix.")] = "",
+    limit: Annotated[int, Option(min=1, max=10_000, help="How many at most; 100 by default.")] = 100,
+    form: opt.TableOutput = "table",
 ) -> None:
     """List the labels of all jobs, and how many jobs have each."""
     with connected(target) as client:
@@ -190,10 +172,10 @@ def tags(
 @remote_command
 def rm(
     target: Target,
-    job_ids: Annotated[list[str], typer.Argument(metavar="JOB_ID...", help="The jobs.", show_default=False)],
+    job_ids: Annotated[list[str], Argument(metavar="JOB_ID...", help="The jobs.")],
 ) -> None:
     """Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error."""
-    wanted = [valid_job_id(job_id) for job_id in job_ids]
+    wanted = [opt.valid_job_id(job_id) for job_id in job_ids]
     with connected(target) as client:
         for job_id in wanted:
             client.delete_job(job_id)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from pyoco_server import __version__
 from pyoco_server.cli import output
@@ -22,8 +22,8 @@ ZSH_COMPLETES = "(( $+functions[compdef] )) || { autoload -Uz compinit && compin
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; created if missing.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    folder: Annotated[Path, Argument(metavar="DIR", help="Where to write; created if missing.")] = Path(),
+    force: Annotated[bool, Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write a first flow.yaml with its tasks.py, ready to run."""
     from importlib.resources import files
@@ -53,9 +53,7 @@ def init(
 
 
 def completion(
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)
-    ],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
     """Print the script for completion of commands and options in a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # typer has no public way

@@ -6,20 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import continues, exit_code, job_continues
-from pyoco_server.cli.client.options import (
-    JobIdArgument,
-    RunIdArgument,
-    RunIdOption,
-    TextOutput,
-    required_run_id,
-    valid_job_id,
-)
 from pyoco_server.cli.client.run_view import summary
 from pyoco_server.cli.stdout import draw, is_terminal, raw_output, write, write_json, write_json_line
 from pyoco_server.cli.suggestions import command_line, invalid
@@ -33,30 +26,26 @@ if TYPE_CHECKING:
 MAX_LINES = 10_000
 LEVEL_STYLES = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
 
-TailOption = Annotated[int | None, typer.Option(min=1, max=MAX_LINES, help="Only the last lines, this many.")]
-TaskOption = Annotated[str | None, typer.Option(help="Only lines of this task.")]
+TailOption = Annotated[int | None, Option(min=1, max=MAX_LINES, help="Only the last lines, this many.")]
+TaskOption = Annotated[str | None, Option(help="Only lines of this task.")]
 LevelOption = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None,
-    typer.Option(case_sensitive=False, help="Only lines of this level or more severe."),
+    Option(case_sensitive=False, help="Only lines of this level or more severe."),
 ]
-SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="TOKEN", help="Continue here: a token that `job logs` printed.")
-]
+SinceOption = Annotated[str | None, Option("--since", metavar="TOKEN", help="Continue here: a token of `job logs`.")]
 
 
 @remote_command
 def run_logs(
     target: Target,
-    run_id: RunIdArgument = None,
-    run_id_option: RunIdOption = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Continue with new output, until the run ends.")
-    ] = False,
+    run_id: opt.RunIdArgument = None,
+    run_id_option: opt.RunIdOption = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Continue with new output, until the run ends.")] = False,
     tail: TailOption = None,
-    form: TextOutput = "text",
+    form: opt.TextOutput = "text",
 ) -> None:
     """Show the output of a run: each line with its time (UTC) and its task."""
-    wanted = required_run_id(run_id, run_id_option)
+    wanted = opt.required_run_id(run_id, run_id_option)
     show = _line_writer(form)
     with connected(target) as client:
         if follow:
@@ -76,21 +65,18 @@ def run_logs(
 @remote_command
 def job_logs(
     target: Target,
-    job_id: JobIdArgument,
+    job_id: opt.JobIdArgument,
     tail: TailOption = None,
     task: TaskOption = None,
     level: LevelOption = None,
     since: SinceOption = None,
     text: Annotated[
-        str | None,
-        typer.Option(
-            "--text", metavar="FILE", help="The whole log as text; continues at the end of FILE. - is stdout."
-        ),
+        str | None, Option("--text", metavar="FILE", help="The whole log; continues FILE. - is stdout.")
     ] = None,
-    form: TextOutput = "text",
+    form: opt.TextOutput = "text",
 ) -> None:
     """Show the output of a job so far: each line with its time (UTC) and its task."""
-    wanted = valid_job_id(job_id)
+    wanted = opt.valid_job_id(job_id)
     if text is not None:
         filters = {"--tail": tail, "--task": task, "--level": level, "--since": since}
         for name in [name for name, value in filters.items() if value is not None]:
@@ -149,18 +135,16 @@ def _file_errors(job_id: str, text: str) -> Iterator[None]:
 @remote_command
 def job_follow(
     target: Target,
-    job_id: JobIdArgument,
+    job_id: opt.JobIdArgument,
     tail: TailOption = None,
     task: TaskOption = None,
     level: LevelOption = None,
     since: SinceOption = None,
-    after: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Continue where following stopped; Ctrl-C prints the place.")
-    ] = None,
-    form: TextOutput = "text",
+    after: Annotated[str | None, Option(metavar="PLACE", help="Continue here: a place that Ctrl-C printed.")] = None,
+    form: opt.TextOutput = "text",
 ) -> int:
     """Show the output of a job until it ends. Exits with 1 unless it completes."""
-    wanted = valid_job_id(job_id)
+    wanted = opt.valid_job_id(job_id)
     # The place is sent in a header.
     if after is not None and not (after.isascii() and after.isprintable()):
         raise invalid(f"{after[:80]!r} is not a place", {after: "3.87"})

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client.connection import Target, connected, remote_command
@@ -37,7 +37,7 @@ WHEEL_EVENTS = Table(
     ("SOURCE", lambda event: joined(event.get("source"), "client")),
 )
 
-NameOption = Annotated[str, typer.Option("--wheel-name", metavar="NAME", help=f"As in {EXAMPLE_WHEEL}.")]
+NameOption = Annotated[str, Option("--wheel-name", metavar="NAME", help=f"As in {EXAMPLE_WHEEL}.")]
 
 
 @remote_command
@@ -51,11 +51,9 @@ def wheels(target: Target, form: ListOutput = "json") -> None:
 @remote_command
 def history(
     target: Target,
-    limit: Annotated[int | None, typer.Option(min=1, max=500, help="How many at most; 100 by default.")] = None,
-    wheel_name: Annotated[
-        str | None, typer.Option("--wheel-name", metavar="NAME", help="Only events of this wheel.")
-    ] = None,
-    action: Annotated[Literal["upload", "delete"] | None, typer.Option(help="Only events of this kind.")] = None,
+    limit: Annotated[int | None, Option(min=1, max=500, help="How many at most; 100 by default.")] = None,
+    wheel_name: Annotated[str | None, Option("--wheel-name", metavar="NAME", help="Only events of this wheel.")] = None,
+    action: Annotated[Literal["upload", "delete"] | None, Option(help="Only events of this kind.")] = None,
     form: ListOutput = "json",
 ) -> None:
     """List uploads and deletions of wheels, newest first."""
@@ -69,15 +67,11 @@ def history(
 @remote_command
 def upload(
     target: Target,
-    wheel_file: Annotated[Path, typer.Option("--wheel-file", metavar="FILE", help="The wheel, under its own name.")],
+    wheel_file: Annotated[Path, Option("--wheel-file", metavar="FILE", help="The wheel, under its own name.")],
     tags: Annotated[
-        list[str] | None,
-        typer.Option("--tags", metavar="TAG,…", help="Workers of these tags only; may be repeated. None: all workers."),
+        list[str] | None, Option("--tags", metavar="TAG,…", help="Only workers of these tags; repeatable.")
     ] = None,
-    replace: Annotated[
-        bool,
-        typer.Option("--replace/--no-replace", help="For older scripts; has no effect: a version must be newer."),
-    ] = True,
+    replace: Annotated[bool, Option("--replace/--no-replace", help="Has no effect; for older scripts.")] = True,
 ) -> None:
     """Register a wheel; the workers install it. Its version must be newer than every registered one."""
     if not wheel_file.is_file():
@@ -94,9 +88,7 @@ def upload(
 def download(
     target: Target,
     wheel_name: NameOption,
-    to: Annotated[
-        Path, typer.Option("--to", metavar="PATH", help="A file or a folder; by default the current one.")
-    ] = Path(),
+    to: Annotated[Path, Option("--to", metavar="PATH", help="A file or folder; by default the current one.")] = Path(),
 ) -> None:
     """Download a wheel. A partial download writes nothing."""
     name = valid_wheel_name(wheel_name)
