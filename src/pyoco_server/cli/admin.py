@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from typer import Argument, Option
@@ -41,14 +40,9 @@ api_key = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPL
 app.add_typer(api_key, name="api-key")
 
 
-class Output(StrEnum):
-    JSON = "json"
-    TABLE = "table"
-
-
 NatsUrl = Annotated[str | None, Option("--nats-url", help="Where NATS is (PYOCO_NATS_URL).")]
 DataDir = Annotated[str | None, Option("--data-dir", help="Data folder of a local `pyoco-server up`.")]
-OutputOption = Annotated[Output, Option("--output", help="What to print.")]
+OutputOption = Annotated[Literal["json", "table"], Option("--output", help="What to print.")]
 
 
 @app.callback()
@@ -65,7 +59,7 @@ def create(
     ] = ",".join(in_words(USUAL_SCOPES)),
     expires_in: Annotated[str | None, Option(help="Lifetime: 30m, 12h, 90d, 52w.")] = None,
     expires_at: Annotated[str | None, Option(help="End: 2030-01-31 or 2030-01-31T12:00:00Z.")] = None,
-    output_form: OutputOption = Output.TABLE,
+    output_form: OutputOption = "table",
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -74,7 +68,7 @@ def create(
 
     wanted, ends_at = parse_scopes(scopes), expiry(expires_in, expires_at, SystemClock().now())
     made = _with_keys(lambda keys: keys.hand_out(tenant, wanted, name=name, expires_at=ends_at), nats_url, data_dir)
-    if output_form is Output.JSON:
+    if output_form == "json":
         write_json({"api_key": made.api_key, **_as_json(made.record)})
     else:
         write(made.api_key)
@@ -86,13 +80,13 @@ def create(
 def list_keys(
     tenant: Annotated[str | None, Option(help="Only the keys of this tenant.")] = None,
     everything: Annotated[bool, Option("--all", help="Revoked and expired keys too.")] = False,
-    output_form: OutputOption = Output.TABLE,
+    output_form: OutputOption = "table",
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
 ) -> None:
     """List the keys, oldest first, without their secrets."""
     records = _with_keys(lambda keys: keys.look_over(tenant_id=tenant, ended_too=everything), nats_url, data_dir)
-    if records or output_form is Output.JSON:
+    if records or output_form == "json":
         show(output_form, [_as_json(record) for record in records], KEYS)
     else:
         print_stderr(f"there are no keys; create one: {PROGRAM} api-key create --tenant team-a")
@@ -101,7 +95,7 @@ def list_keys(
 @api_key.command(epilog=REVOKE_EXAMPLE)
 def revoke(
     key_id: Annotated[str, Argument(help="The key's id, as `list` shows it.")],
-    output_form: OutputOption = Output.TABLE,
+    output_form: OutputOption = "table",
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -110,7 +104,7 @@ def revoke(
 
     wanted = parse_key_id(key_id)
     record = _with_keys(lambda keys: keys.revoke(wanted), nats_url, data_dir)
-    if output_form is Output.JSON:
+    if output_form == "json":
         write_json(_as_json(record))
     print_stderr(f"revoked key {record.key_id} of tenant {record.tenant_id} at {as_utc(record.revoked_at)}")
 

@@ -31,8 +31,10 @@ def up(
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     data_dir: Annotated[str | None, Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
     nats_url: Annotated[str | None, Option(help="Use this NATS instead of an embedded one.")] = None,
-    with_nats_bootstrap: Annotated[bool, Option("--with-nats-bootstrap", help="Ignore PYOCO_NATS_URL.")] = False,
-    nats_listen_host: Annotated[str, Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
+    with_nats_bootstrap: Annotated[
+        bool, Option("--with-nats-bootstrap", help="Even if PYOCO_NATS_URL is set.")
+    ] = False,
+    nats_listen_host: Annotated[str, Option(help="Address of the embedded NATS.")] = "127.0.0.1",
     nats_client_port: Annotated[
         int, Option(min=0, max=65535, help="Its port; 0: the previous one, or a free one.")
     ] = 0,
@@ -44,7 +46,8 @@ def up(
     worker_tags: Annotated[str | None, Option(help="Which runs it takes: tags joined by commas.")] = None,
     worker_concurrency: Annotated[int | None, Option(min=1, max=1024, help="How many at a time.")] = None,
     flow_resolver: Annotated[
-        str | None, Option(help="Its function from name to flow: module:func or path.py:func.")
+        str | None,
+        Option(help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."),
     ] = None,
 ) -> int:
     """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
@@ -59,17 +62,15 @@ def up(
         parse_worker_name(worker_id, PROGRAM)
 
     from pyoco_server.cli.process import run_event_loop
-    from pyoco_server.cli.up import Up, WorkerOptions
+    from pyoco_server.cli.up import Up
     from pyoco_server.config import NatsBackendConfig, names_a_broker
     from pyoco_server.logs import configure_logging
 
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
     configure_logging(service="pyoco-server:http", config=config)
-    options = None
-    if with_worker:
-        options = WorkerOptions(
-            worker_id=worker_id, tags=worker_tags, concurrency=worker_concurrency, flow_resolver=flow_resolver
-        )
+    worker = {"--worker-id": worker_id, "--tags": worker_tags, "--concurrency": worker_concurrency}
+    worker["--flow-resolver"] = flow_resolver
+    given = [word for name, value in worker.items() if value is not None for word in (name, str(value))]
     program = Up(
         config=config,
         host=host,
@@ -78,7 +79,7 @@ def up(
         nats_listen_host=nats_listen_host,
         nats_client_port=nats_client_port,
         nats_http_port=nats_http_port,
-        worker=options,
+        worker_arguments=given if with_worker else None,
     )
     return run_event_loop(_run(program))
 

@@ -74,18 +74,22 @@ def is_terminal(stream: Any = None) -> bool:
 
 
 @cache
-def console(*, stderr: bool = False) -> Console:
-    """The terminal; markup in foreign text has no effect. Rich itself obeys NO_COLOR."""
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """The terminal, or plain text if there is none; markup in foreign text has no effect. Rich obeys NO_COLOR."""
     from rich.console import Console  # here: commands that print JSON do not need it
 
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, force_terminal=True)
+    terminal = is_terminal(sys.stderr if stderr else sys.stdout)
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, force_terminal=terminal)
 
 
-def draw(drawn: RenderableType, width: int | None = None) -> None:
+def draw(drawn: RenderableType) -> None:
     """Write something of rich's to the terminal; long lines are not broken."""
-    board = console()
+    _print(console(), drawn, soft_wrap=True)
+
+
+def _print(board: Console, drawn: RenderableType, **options: Any) -> None:
     with board.capture() as captured:
-        board.print(drawn, soft_wrap=width is None, width=width, crop=False)
+        board.print(drawn, crop=False, **options)
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -104,17 +108,8 @@ def show(form: str, data: Any, table: Table, items: Iterable[Json] | None = None
 
 def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, str] = STYLES) -> None:
     """A table: in colour and cut to the width of a terminal, plain and complete elsewhere."""
-    if is_terminal():
-        draw(*layout(head, rows, styles, console().width))
-        return
-    from rich.console import Console
-
-    drawn, width = layout(head, rows, styles)
-    board = Console(color_system=None, markup=False, emoji=False, highlight=False, width=width)
-    with board.capture() as captured:
-        board.print(drawn, crop=False)
-    for line in captured.get().splitlines():
-        write(line.rstrip())
+    drawn, width = layout(head, rows, styles, console().width if is_terminal() else None)
+    _print(console(width=width), drawn)
 
 
 def show_facts(form: str, item: Any, table: Table) -> None:

@@ -22,19 +22,11 @@ Row = Sequence[str]
 Column = tuple[str, str | Callable[[Json], object]] | tuple[str, str | Callable[[Json], object], Callable[[Any], str]]
 
 STYLES = {
-    "COMPLETED": "green",
-    "SUCCEEDED": "green",
-    "FAILED": "bold red",
-    "CANCELLED": "yellow",
-    "CANCELED": "yellow",
-    "CANCELLING": "yellow",
-    "WAITING": "magenta",
-    "RUNNING": "cyan",
-    "ACTIVE": "cyan",
-    "IDLE": "green",
-    "DISCONNECTED": "red",
-    "PENDING": "dim",
-    "STOPPED_GRACEFUL": "dim",
+    **dict.fromkeys(("COMPLETED", "SUCCEEDED", "IDLE"), "green"),
+    **dict.fromkeys(("CANCELLED", "CANCELED", "CANCELLING"), "yellow"),
+    **dict.fromkeys(("RUNNING", "ACTIVE"), "cyan"),
+    **dict.fromkeys(("PENDING", "STOPPED_GRACEFUL"), "dim"),
+    **{"FAILED": "bold red", "DISCONNECTED": "red", "WAITING": "magenta"},
 }
 # An idle node has not started; an idle worker is healthy.
 NODE_STYLES = STYLES | {"IDLE": "dim", "READY": ""}

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,27 +41,6 @@ WORKER_POLL_SEC = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """The options of the worker that `up` starts."""
-
-    worker_id: str | None
-    tags: str | None
-    concurrency: int | None
-    flow_resolver: str | None
-
-    def arguments(self) -> Iterator[str]:
-        given = {
-            "--worker-id": self.worker_id,
-            "--tags": self.tags,
-            "--concurrency": self.concurrency,
-            "--flow-resolver": self.flow_resolver,
-        }
-        for option, value in given.items():
-            if value is not None:
-                yield from (option, str(value))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
     """One `pyoco-server up`."""
 
@@ -72,7 +51,7 @@ class Up:
     nats_listen_host: str
     nats_client_port: int
     nats_http_port: int | None
-    worker: WorkerOptions | None
+    worker_arguments: Sequence[str] | None  # None: no worker
 
     async def run(self, stop: StopRequest) -> None:
         """Start everything, and stop it on request."""
@@ -106,7 +85,7 @@ class Up:
         server = _Gateway(config)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
-            working = group.create_task(self._keep_worker(stop)) if self.worker else None
+            working = group.create_task(self._keep_worker(stop)) if self.worker_arguments is not None else None
             announcing = group.create_task(self._announce(server, listener))
             await _wait_for_first(serving, working, asyncio.ensure_future(stop.asked.wait()))
             announcing.cancel()
@@ -131,9 +110,9 @@ class Up:
             print_stderr(f"requests need a key: pyoco-server-admin api-key create --tenant team-a{where}")
         elif self.config.auth_ways:
             shown = " -H 'Authorization: Bearer TOKEN'"
-        if self.worker is not None:
+        if self.worker_arguments is not None:
             await server.wait_for_worker()
-            if self.worker.flow_resolver is None:
+            if "--flow-resolver" not in self.worker_arguments:
                 print_stderr(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
                 print_stderr("     (no flow.yaml here? `pyoco-client init` writes a first one)")
             else:
@@ -163,9 +142,8 @@ class Up:
         return None
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
-        assert self.worker is not None  # noqa: S101 - only called when there is one
         where = ["--data-dir", self.config.data_dir] if self.embedded else []
-        command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *self.worker.arguments()]
+        command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *(self.worker_arguments or ())]
         # Not as an argument: it may contain a password, and command lines are public. Empty instead of absent: a dotenv
         # file could name another broker than the embedded one.
         environment = os.environ | {"PYOCO_NATS_URL": "" if self.embedded else self.config.nats_url}

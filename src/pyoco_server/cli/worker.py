@@ -37,13 +37,14 @@ def worker(
     worker_id: Annotated[str | None, Option(help="Name in the fleet; host and pid by default.")] = None,
     concurrency: Annotated[int | None, Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
     flow_resolver: Annotated[
-        str | None, Option(help="Function from name to flow: module:func or path.py:func.")
+        str | None,
+        Option(help="Function from a flow's name to the flow: module:func or path.py:func. None: flow.yaml only."),
     ] = None,
     flows: Annotated[str | None, Option(help="Flows to announce, joined by commas; by default the resolver's.")] = None,
     wheel_sync: Annotated[
         bool | None, Option("--wheel-sync/--no-wheel-sync", help="Install wheels for these tags.")
     ] = None,
-    wheel_sync_dir: Annotated[str | None, Option(help="Where; workers of one machine may share it.")] = None,
+    wheel_sync_dir: Annotated[str | None, Option(help="Install folder; workers of a machine may share it.")] = None,
     wheel_sync_interval_sec: Annotated[float | None, Option(help="How often to look for new ones.")] = None,
     wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
 ) -> int:

@@ -10,16 +10,8 @@ from pyoco_server.cli.tables import Json, Row, Table, duration, moment, stamp, t
 from pyoco_server.cli.terminal_escape import escape_line
 
 TERMINAL = ("COMPLETED", "FAILED", "CANCELLED", "CANCELED")
-MARKS = {
-    "SUCCEEDED": "✓",
-    "FAILED": "✗",
-    "CANCELLED": "■",
-    "CANCELED": "■",
-    "PENDING": "·",
-    "IDLE": "·",
-    "READY": "○",
-    "WAITING": "?",
-}
+MARKS = {"SUCCEEDED": "✓", "FAILED": "✗", "CANCELLED": "■", "CANCELED": "■", "PENDING": "·", "IDLE": "·", "READY": "○"}
+MARKS["WAITING"] = "?"
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
