@@ -47,6 +47,11 @@ class PyocoError(Exception):
         """The catalogue's English sentence for this error."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
+    @classmethod
+    def ids(cls) -> dict[str, str]:
+        """The fields by which a log line names this error."""
+        return {"err_id": cls.err_id, "msg_id": cls.msg_id}
+
 
 class GatewayUnreachable(PyocoError):
     """the gateway cannot be reached"""

@@ -17,6 +17,8 @@ from pyoco_server.domain.execution.events import ExecutionCreated
 from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.worker.intake import parse_job
+from pyoco_server.http_client import calls
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.flow_files import TWO_TASKS
