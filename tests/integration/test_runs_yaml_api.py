@@ -16,8 +16,6 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.events import ExecutionCreated
 from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_client import AsyncPyocoHttpClient
-from pyoco_server.worker.intake import parse_job
-from pyoco_server.http_client import calls
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.broker import Broker
 from support.callers import hand_out, showing

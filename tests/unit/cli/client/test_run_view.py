@@ -1,4 +1,4 @@
-"""Runs as words: rows, lines of change, the last line; whatever the server says or leaves out."""
+"""Runs and tasks as text, whatever the server sends or leaves out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli.client import render
-from pyoco_server.cli.client.render import (
-    bar,
+from pyoco_server.cli.client.run_view import (
+    RUN_FACTS,
     changes,
-    duration,
-    explained,
-    fitting,
-    last_words,
-    run_facts,
-    run_row,
+    explanation,
+    fit_rows,
+    last_lines,
+    progress_bar,
     summary,
     task_rows,
-    worker_row,
 )
 
 RUN: dict[str, Any] = {
@@ -37,33 +33,6 @@ RUN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0123, "12ms"),
-        (1.26, "1.3s"),
-        (59.9, "59.9s"),
-        (65, "1m05s"),
-        (3_725, "1h02m"),
-        (-1, "0ms"),
-        (None, "-"),
-        (math.inf, "-"),
-    ],
-)
-def test_a_duration_has_the_units_that_matter(seconds: object, shown: str) -> None:
-    assert duration(seconds) == shown
-
-
-@pytest.mark.parametrize("unix_sec", [None, "soon", True, 1e300, math.nan])
-def test_a_time_that_is_none_is_a_dash(unix_sec: object) -> None:
-    assert render.moment(unix_sec) == "-"
-    assert render.stamp("soon") == "-"
-
-
-def test_a_row_of_a_run_that_says_next_to_nothing_has_dashes() -> None:
-    assert run_row({"run_id": "r"}) == ("r", "-", "-", "-", "-", "-", "-")
-
-
 def test_tasks_show_time_progress_message_and_attempt() -> None:
     rows = task_rows(RUN, now=103.5)
 
@@ -74,8 +43,8 @@ def test_tasks_show_time_progress_message_and_attempt() -> None:
 
 @pytest.mark.parametrize(("percent", "full"), [(0, 0), (50, 10), (100, 20), (250, 20), (-5, 0), (math.nan, 0)])
 def test_a_bar_keeps_its_width(percent: float, full: int) -> None:
-    assert bar(percent).count("█") == full
-    assert len(bar(percent)) == len(bar(0))
+    assert progress_bar(percent).count("█") == full
+    assert len(progress_bar(percent)) == len(progress_bar(0))
 
 
 def test_changes_tell_only_what_is_new() -> None:
@@ -108,11 +77,11 @@ def test_the_end_of_a_run_is_told_after_the_end_of_its_tasks() -> None:
 def test_a_failed_run_shows_its_limit_how_it_was_stopped_and_its_last_lines() -> None:
     failed = RUN | {"timeout_sec": 90, "timeout": {"how": "killed"}, "last_lines": ["loading", "bad\x1b[2J"]}
 
-    facts = dict(run_facts(failed))
+    facts = dict(RUN_FACTS.facts(failed))
 
     assert (facts["limit"], facts["stopped"]) == ("1m30s", "killed")
-    assert last_words(failed) == ["last lines:", "  loading", "  bad\ufffd[2J"]
-    assert last_words(RUN) == []
+    assert last_lines(failed) == ["last lines:", "  loading", "  bad\ufffd[2J"]
+    assert last_lines(RUN) == []
 
 
 def test_progress_is_told_in_steps_of_ten() -> None:
@@ -129,18 +98,21 @@ def test_where_rows_do_not_fit_those_stay_that_need_an_eye() -> None:
         for n, status in enumerate(["SUCCEEDED"] * 5 + ["FAILED", "RUNNING"] + ["PENDING"] * 5)
     ]
 
-    shown, left_out = fitting(rows, room=4)
+    shown, left_out = fit_rows(rows, room=4)
 
     assert [row[1] for row in shown] == ["t5", "t6", "t7"]
     assert left_out == {"SUCCEEDED": 5, "PENDING": 4}
-    assert fitting(rows, room=12) == (rows, {})
+    assert fit_rows(rows, room=12) == (rows, {})
 
 
 def test_the_last_line_says_how_it_ended_how_long_it_took_and_why() -> None:
     run = RUN | {"status": "FAILED", "end_time": 104.0, "error": "ValueError: \x1b[2J"}
 
-    assert summary(run) == "run r-1 FAILED in 4.0s (1 SUCCEEDED, 1 RUNNING, 1 PENDING): ValueError: \ufffd[2J"
-    assert summary({"run_id": "r", "status": "CANCELLED"}) == "run r CANCELLED"
+    assert (
+        summary("run", "r-1", run)
+        == "run r-1 FAILED in 4.0s (1 SUCCEEDED, 1 RUNNING, 1 PENDING): ValueError: \ufffd[2J"
+    )
+    assert summary("run", "r", {"status": "CANCELLED"}) == "run r CANCELLED"
 
 
 def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
@@ -151,7 +123,7 @@ def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
         "reasons": [{"code": "no_worker", "message": "no live worker serves gpu", "hint": "start one"}, {"code": "x"}],
     }
 
-    assert explained(answer) == [
+    assert explanation(answer) == [
         "r-1 PENDING",
         "nobody serves gpu",
         "- no live worker serves gpu",
@@ -168,55 +140,16 @@ def test_a_reason_that_is_the_sentence_itself_is_not_said_twice() -> None:
         "reasons": [{"message": "all busy", "hint": "wait"}],
     }
 
-    assert explained(answer) == ["r PENDING", "all busy", "  → wait"]
+    assert explanation(answer) == ["r PENDING", "all busy", "  → wait"]
 
 
 def test_a_run_names_the_wheels_it_ran_with() -> None:
     wheels = [{"name": "demo-1.0-py3-none-any.whl", "sha256": "9f2c"}, "of a newer server"]
 
-    assert dict(render.run_facts({"wheels": wheels})) == {"wheels": "demo-1.0-py3-none-any.whl"}
+    assert dict(RUN_FACTS.facts({"wheels": wheels})) == {"wheels": "demo-1.0-py3-none-any.whl"}
 
 
 def test_facts_leave_out_what_the_run_does_not_say() -> None:
-    facts = dict(render.run_facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
+    facts = dict(RUN_FACTS.facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 
     assert facts == {"run": "r", "status": "CANCELLED", "cancel": "killed why"}
-
-
-@pytest.mark.parametrize(
-    ("sync", "shown"),
-    [
-        (None, "-"),
-        ({"last_result": "ok", "installed_count": 12, "failed_count": 0}, "12"),
-        ({"last_result": "partial", "installed_count": 11, "failed_count": 1}, "11 (1 failed)"),
-        ({"last_result": "failed", "installed_count": 0, "failed_count": 0}, "0 (failed)"),
-        ({"from": "another program"}, "-"),
-    ],
-)
-def test_a_worker_shows_how_its_wheels_stand(sync: dict[str, Any] | None, shown: str) -> None:
-    row = worker_row({"worker_id": "w-1", "wheel_sync": sync})
-
-    assert (len(row), row[-1]) == (len(render.WORKER_HEAD), shown)
-
-
-@pytest.mark.parametrize(
-    ("flows", "shown"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("from another program", "-")]
-)
-def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -> None:
-    row = worker_row({"worker_id": "w-1", "flows": flows})
-
-    assert row[render.WORKER_HEAD.index("FLOWS")] == shown
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (20_054_016, "20.1 MB"), (5e9, "5.0 GB"), (None, "-"), (True, "-")],
-)
-def test_a_number_of_bytes_has_the_unit_that_fits(count: object, shown: str) -> None:
-    assert render.size(count) == shown
-
-
-@pytest.mark.parametrize("strange", [{}, {"actor": "me", "source": None}, {"actor": {}, "source": {"client": 7}}])
-def test_an_event_of_a_wheel_is_shown_whatever_it_leaves_out(strange: dict[str, Any]) -> None:
-    assert len(render.wheel_event_row(strange)) == len(render.WHEEL_EVENT_HEAD)
-    assert len(render.wheel_row(strange)) == len(render.WHEEL_HEAD)

@@ -1,4 +1,4 @@
-"""The commands that need no server: a first flow to start from, completion for the shell, the version."""
+"""The commands that need no server: `init`, `completion` and `version`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from pyoco_server import __version__
 from pyoco_server.cli import output
-from pyoco_server.cli.client import screen
-from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.cli.stdout import write
+from pyoco_server.cli.suggestions import CLIENT as PROGRAM
+from pyoco_server.cli.suggestions import command_line
 from pyoco_server.errors import InvalidUsage
 
 FILES = ("flow.yaml", "tasks.py")
-# A .zshrc that nobody has set up knows no compdef.
+# An empty .zshrc has no compdef.
 ZSH_COMPLETES = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; made if it is not there.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    folder: Annotated[Path, Argument(metavar="DIR", help="Where to write; created if missing.")] = Path(),
+    force: Annotated[bool, Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write a first flow.yaml with its tasks.py, ready to run."""
     from importlib.resources import files
 
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not force:
+    existing = [name for name in FILES if (folder / name).exists()]
+    if existing and not force:
         raise InvalidUsage(
-            f"{', '.join(str(folder / name) for name in there)} would be overwritten",
-            example=f"pyoco-client init {folder / 'first'} (or add --force)",
+            f"{', '.join(str(folder / name) for name in existing)} would be overwritten; --force replaces them",
+            example=command_line(["init", str(folder / "first")]),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,34 +42,32 @@ def init(
     except OSError as error:
         raise InvalidUsage(f"{error.filename}: {error.strerror}", example="pyoco-client init my-flow") from error
     for name in FILES:
-        screen.write(f"{output.in_words('written', '作成しました')}: {folder / name}")
-    screen.write(output.in_words("next:", "次のコマンド:"))
+        write(f"{output.localized('written', '作成しました')}: {folder / name}")
+    write(output.localized("next:", "次のコマンド:"))
     quoted = shlex.quote(str(folder))
-    screen.write(f"  cd {quoted} && pyoco-server up --with-worker")
-    screen.write(
+    write(f"  cd {quoted} && pyoco-server up --with-worker")
+    write(
         f"  cd {quoted} && pyoco-client submit-yaml --workflow-file flow.yaml --flow-name hello --watch   "
-        + output.in_words("# in another terminal", "# 別の端末で")
+        + output.localized("# in another terminal", "# 別の端末で")
     )
 
 
 def completion(
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)
-    ],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print the script that lets a shell complete commands and options."""
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # where typer itself takes it from
+    """Print the script for completion of commands and options in a shell."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # typer has no public way
 
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
     script = get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell)
     if shell == "zsh":
         script = script.replace("\ncompdef ", f"\n{ZSH_COMPLETES}\ncompdef ")
-    screen.write(script)
+    write(script)
 
 
 def version() -> None:
-    """Print the version of this client; `doctor` shows the server's."""
-    screen.write(version_line())
+    """Print the version of this client; `doctor` shows that of the server."""
+    write(version_line())
 
 
 def version_line() -> str:

@@ -1,10 +1,10 @@
-"""Times as people type and read them."""
+"""The lifetime of an API key on the command line."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyoco_server.cli.times import as_utc, expiry
+from pyoco_server.cli.admin import as_utc, expiry
 from pyoco_server.errors import InvalidUsage
 
 

@@ -1,4 +1,4 @@
-"""Other people's text on a terminal: it is shown, and steers nothing."""
+"""Foreign text on a terminal: control characters have no effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.cli import plain
+from pyoco_server.cli.terminal_escape import escape_line, escape_lines, to_json
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 
@@ -29,27 +29,27 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
     ],
 )
 def test_a_line_shows_what_is_harmless_and_replaces_what_steers(text: object, shown: str) -> None:
-    assert plain.line(text) == shown
+    assert escape_line(text) == shown
 
 
 @given(ANYTHING)
 def test_a_line_is_one_line_that_can_be_written(text: str) -> None:
-    shown = plain.line(text)
+    shown = escape_line(text)
 
     assert len(shown.splitlines()) <= 1
     assert shown.encode().decode() == shown
-    assert plain.line(shown) == shown
+    assert escape_line(shown) == shown
 
 
 def test_lines_keep_their_breaks() -> None:
-    assert plain.lines("a\n\tb\x1bc") == "a\n\tb\ufffdc"
+    assert escape_lines("a\n\tb\x1bc") == "a\n\tb\ufffdc"
 
 
 @given(
     st.recursive(ANYTHING | st.integers() | st.none(), lambda below: st.lists(below) | st.dictionaries(ANYTHING, below))
 )
 def test_a_document_means_the_same_and_is_harmless(value: Any) -> None:
-    written = plain.document(value, indent=2)
+    written = to_json(value, indent=2)
 
     assert json.loads(written) == json.loads(json.dumps(value))
-    assert plain.lines(written) == written
+    assert escape_lines(written) == written
