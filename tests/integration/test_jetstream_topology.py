@@ -388,7 +388,7 @@ async def test_a_recreated_bucket_is_not_taken_for_the_old_one(
         await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
 
     async with aclosing(ports.feed.snapshots(after=0)) as batches:
-        await anext(batches)
+        assert [len(await anext(batches)) for _ in range(2)] == [3, 0]
         await connection.api("$JS.API.STREAM.DELETE.KV_pyoco_runs")
         await ensure_resources(connection, config)
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""What every store of dead letters promises."""
+"""Dead letters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyoco_server.stores import DeadLetter, StoredDeadLetter
 from support.stores import Ports
 
 
-async def test_letters_come_back_newest_first(ports: Ports) -> None:
+async def test_dead_letters_are_listed_newest_first(ports: Ports) -> None:
     letters = [DeadLetter(timestamp=float(number), reason="execution_error", tag="a") for number in range(5)]
     for letter in letters:
         await ports.dead_letters.publish(letter)
@@ -15,7 +15,7 @@ async def test_letters_come_back_newest_first(ports: Ports) -> None:
     assert await ports.dead_letters.recent(2) == [letters[4], letters[3]]
 
 
-async def test_a_letter_comes_back_as_it_was_written(ports: Ports) -> None:
+async def test_a_dead_letter_is_read_as_it_was_written(ports: Ports) -> None:
     full = DeadLetter(
         timestamp=1.5,
         reason="invalid_job",
@@ -36,20 +36,8 @@ async def test_a_letter_comes_back_as_it_was_written(ports: Ports) -> None:
     assert await ports.dead_letters.recent() == [bare, full]
 
 
-async def test_without_letters_there_are_none(ports: Ports) -> None:
-    assert await ports.dead_letters.recent() == []
-    assert await ports.dead_letters.count() == 0
-
-
-async def test_letters_are_counted(ports: Ports) -> None:
-    for reason in ("invalid_job", "execution_error", "invalid_job"):
-        await ports.dead_letters.publish(DeadLetter(timestamp=1.0, reason=reason))
-
-    assert await ports.dead_letters.count() == 3
-
-
 async def every_letter(ports: Ports, tag: str | None = None) -> list[StoredDeadLetter]:
-    """All stretches, from the newest letter to the oldest."""
+    """All batches, from the newest dead letter to the oldest."""
     found: list[StoredDeadLetter] = []
     before: int | None = None
     while True:
@@ -60,7 +48,7 @@ async def every_letter(ports: Ports, tag: str | None = None) -> list[StoredDeadL
         before = stretch.before
 
 
-async def test_letters_are_found_by_their_number_newest_first_in_stretches(ports: Ports) -> None:
+async def test_dead_letters_are_read_newest_first_in_batches_and_by_sequence(ports: Ports) -> None:
     letters = [DeadLetter(timestamp=float(number), reason="execution_error", tag="a") for number in range(1, 1101)]
     for letter in letters:
         await ports.dead_letters.publish(letter)
@@ -74,7 +62,7 @@ async def test_letters_are_found_by_their_number_newest_first_in_stretches(ports
     assert await ports.dead_letters.get(found[3].seq) == found[3].letter
 
 
-async def test_letters_of_one_tag_are_found_and_no_others(ports: Ports) -> None:
+async def test_dead_letters_are_filtered_by_tag(ports: Ports) -> None:
     for number in range(6):
         await ports.dead_letters.publish(
             DeadLetter(timestamp=float(number), reason="invalid_job", tag=("gpu", "cpu")[number % 2])
@@ -83,10 +71,12 @@ async def test_letters_of_one_tag_are_found_and_no_others(ports: Ports) -> None:
 
     assert [filed.letter.timestamp for filed in await every_letter(ports, "gpu")] == [4.0, 2.0, 0.0]
     assert [filed.letter.timestamp for filed in await every_letter(ports, "default")] == [6.0]
-    assert await every_letter(ports, "nobody") == []
+    assert await every_letter(ports, "unused") == []
 
 
-async def test_there_is_no_letter_under_a_number_that_was_never_given(ports: Ports) -> None:
+async def test_an_unknown_sequence_has_no_dead_letter(ports: Ports) -> None:
     assert await every_letter(ports) == []
+    assert await ports.dead_letters.recent() == []
+    assert await ports.dead_letters.count() == 0
     assert await ports.dead_letters.get(7) is None
     assert (await ports.dead_letters.stretch(before=7)).letters == ()

@@ -1,4 +1,4 @@
-"""What every store of logs promises."""
+"""Run logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def append(logs: LogStore, run_id: RunId, *texts: str, attempt: int = 1) -
     return StoredChunk(sequence=stored.version, chunk=new)
 
 
-async def test_a_chunk_comes_back_as_it_was_stored(ports: Ports) -> None:
+async def test_a_chunk_is_read_as_it_was_stored(ports: Ports) -> None:
     run_id = new_run_id()
     written = [
         LogLine(1_700_000_000.25, "load", "stdout", "INFO", "größer \U0001f407"),
@@ -56,7 +56,7 @@ async def test_chunks_are_read_forwards_and_backwards_among_those_of_others(port
     stored = []
     for number in range(5):
         stored.append(await append(ports.logs, run_id, f"line {number}"))
-        await append(ports.logs, other_id, "of somebody else")
+        await append(ports.logs, other_id, "of another run")
 
     forwards, after = [], 0
     while (found := await ports.logs.next(run_id, after=after)) is not None:
@@ -79,14 +79,7 @@ async def test_a_chunk_of_another_run_is_not_found_by_its_sequence(ports: Ports)
     assert await ports.logs.at(new_run_id(), stored.sequence) is None
 
 
-async def test_an_unknown_run_has_written_nothing(ports: Ports) -> None:
-    run_id = new_run_id()
-
-    assert await ports.logs.last(run_id) is None
-    assert await ports.logs.next(run_id, after=0) is None
-
-
-async def test_whoever_did_not_see_the_last_chunk_is_refused(ports: Ports) -> None:
+async def test_a_writer_that_missed_a_chunk_gets_a_conflict(ports: Ports) -> None:
     run_id = new_run_id()
     first = await append(ports.logs, run_id, "of the first attempt")
     await append(ports.logs, run_id, "of the second", attempt=2)
@@ -110,7 +103,7 @@ async def test_the_same_chunk_again_is_found_and_not_stored_twice(ports: Ports) 
     assert await ports.logs.next(run_id, after=answers[0].version) is None
 
 
-async def test_a_chunk_without_lines_takes_its_place(ports: Ports) -> None:
+async def test_a_chunk_may_be_empty(ports: Ports) -> None:
     run_id = new_run_id()
     await append(ports.logs, run_id, "one")
     await append(ports.logs, run_id, attempt=2)
@@ -130,7 +123,7 @@ async def test_a_listener_hears_of_chunks_of_its_run_until_it_stops(ports: Ports
     stop()
     heard.clear()
     await append(ports.logs, run_id, "two")
-    await append(ports.logs, new_run_id(), "of somebody else")
+    await append(ports.logs, new_run_id(), "of another run")
 
     assert not heard.is_set()
 

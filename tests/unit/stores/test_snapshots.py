@@ -1,4 +1,4 @@
-"""What every snapshot store promises."""
+"""Snapshots: versions only rise, removed ones stay removed."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_removing_twice_is_no_error(ports: Ports) -> None:
     assert await ports.snapshots.remove(run_id, seen.revision)
 
 
-async def test_of_all_who_claim_what_they_know_one_succeeds(ports: Ports) -> None:
+async def test_of_all_claims_of_one_revision_one_succeeds(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     assert known is not None
@@ -163,7 +163,7 @@ async def test_of_all_who_claim_what_they_know_one_succeeds(ports: Ports) -> Non
     assert (loaded.execution, loaded.heartbeat_at) == (known.execution, known.heartbeat_at)
 
 
-async def test_what_was_removed_cannot_be_claimed(ports: Ports) -> None:
+async def test_a_removed_snapshot_cannot_be_claimed(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     assert known is not None
