@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
@@ -59,7 +60,7 @@ def flow_of(*tasks: Any) -> Flow:
 def play(flow: Flow, cancel: CancelSwitch | None = None, **params: Any) -> tuple[list[Step], RunEnded]:
     told: list[Step] = []
     ended = run_flow(flow, job(**params), told.append, cancel or CancelSwitch())
-    assert [step_from_wire(step_to_wire(step)) for step in told] == told
+    assert [step_from_wire(orjson.loads(orjson.dumps(step_to_wire(step)))) for step in told] == told
     return told, ended
 
 
