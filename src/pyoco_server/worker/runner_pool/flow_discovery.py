@@ -38,16 +38,12 @@ async def _request(runner: ProcessRunner, names: Sequence[str], loading_limit_se
     await _wait_for(answer, runner, ANNOUNCE_LIMIT_SEC)
     if _has_result(answer):
         return answer.result()
-    how = (
-        "the process that lists the flows died"
-        if runner.exited.done()
-        else f"no answer within {ANNOUNCE_LIMIT_SEC:g} s"
-    )
-    return FlowAnnouncement(left_out=(how,))
+    no_answer = f"no answer within {ANNOUNCE_LIMIT_SEC:g} s"
+    return FlowAnnouncement(left_out=("the process that lists the flows died" if runner.exited.done() else no_answer,))
 
 
-async def _wait_either(answer: asyncio.Future[Any], exited: asyncio.Future[Any], timeout_sec: float) -> None:
-    await asyncio.wait([answer, exited], timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
+async def _wait_for(answer: asyncio.Future[Any], runner: ProcessRunner, timeout_sec: float) -> None:
+    await asyncio.wait([answer, runner.exited], timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _has_result(answer: asyncio.Future[Any]) -> bool:
