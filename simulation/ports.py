@@ -40,7 +40,7 @@ from simulation.way import Faults, Way
 
 # The calls that the code under test makes; what else a port can do is not reached from here.
 _CALLS = {
-    "log": ("append", "read"),
+    "events": ("append", "read"),
     "snapshots": ("load", "advance"),
     "idempotency": ("create", "get", "replace", "remove"),
     "graphs": ("get",),

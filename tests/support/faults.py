@@ -15,8 +15,8 @@ from pyoco_server.services.context import Stores
 Action = Callable[[], Awaitable[object]]
 
 GUARDED = (
-    "log",
-    "logs",
+    "events",
+    "run_logs",
     "snapshots",
     "queue",
     "dead_letters",

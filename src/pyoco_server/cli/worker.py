@@ -15,7 +15,7 @@ from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.suggestions import invalid
-from pyoco_server.errors import InvalidRequest
+from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 
 if TYPE_CHECKING:
     from pyoco_server.config import NatsBackendConfig
@@ -26,6 +26,7 @@ PROGRAM = "pyoco-worker"
 EXAMPLE = "Example: pyoco-worker --data-dir .pyoco --tags default,gpu --flow-resolver flows.py:resolve"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+logger = logging.getLogger(__name__)
 task_output = logging.getLogger("pyoco_server.task")
 
 
@@ -102,18 +103,22 @@ async def _work(
 ) -> int:
     from pyoco_server.bootstrap import open_stores
     from pyoco_server.cli.process import StopRequest
-    from pyoco_server.worker.announce import names_in
-    from pyoco_server.worker.runner_pool import RunnerPool
-    from pyoco_server.worker.supervisor import Supervisor, unless_stopped
-    from pyoco_server.worker.wheel_sync import WheelSync
+    from pyoco_server.worker.runner_pool.pool import RunnerPool
+    from pyoco_server.worker.runner_process.flow_announcement import parse_names
+    from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped
+    from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
     stop = StopRequest()
     stop.listen()
     async with AsyncExitStack() as opened:
         opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
-        stores = await unless_stopped(stop.asked, opening)
+        try:
+            stores = await unless_stopped(stop.asked, opening)
+        except BrokerUnavailable:
+            logger.exception("cannot reach the broker", extra={"worker_id": worker_id, "tags": tags})
+            raise
         if stores is not None:
-            pool = RunnerPool(flow_resolver or "", slots, _log_output, names_in(config.worker_flows))
+            pool = RunnerPool(flow_resolver or "", slots, _log_output, parse_names(config.worker_flows))
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

@@ -16,7 +16,7 @@ from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import TagQueue
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.samples import new_run_id, worker
 from support.world import HELLO, OURS, World
 
@@ -170,7 +170,7 @@ async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: Wor
     run_ids = [await only_created(world) for _ in range(3)]
     await world.catch_up()
     world.clock.pass_time(1.5)
-    world.faults.fail("log.read")
+    world.faults.fail("events.read")
     with pytest.raises(BrokerUnavailable):
         await world.caretaker.repair()
 
@@ -185,7 +185,7 @@ async def test_a_run_that_cannot_be_mended_does_not_keep_the_others_from_it(worl
     await world.catch_up()
     world.clock.pass_time(1.5)
 
-    world.faults.fail("log.read", ValueError("not a commit"), times=1)
+    world.faults.fail("events.read", ValueError("not a commit"), times=1)
     with pytest.raises(ValueError, match="not a commit"):
         await world.caretaker.repair()
     await world.caretaker.repair()
@@ -252,7 +252,7 @@ async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_i
         await world.handle(run_id, CancelExecution(at=world.now()))
     await world.catch_up()
 
-    world.faults.fail("log.append", InternalError("a commit cannot be read"))
+    world.faults.fail("events.append", InternalError("a commit cannot be read"))
     await world.caretaker.see_cancels_through()
 
     assert sorted([await world.status(run_id) for run_id in run_ids]) == ["CANCELLED", "CANCELLING"]

@@ -53,7 +53,7 @@ async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_t
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
     ann = Claimer(world, executions_of(world), claims)
-    world.faults.after("log.append", killed(world))
+    world.faults.after("events.append", killed(world))
     with pytest.raises(BrokerUnavailable):
         await ann.claim()
     lease_until = (await world.told(run_id)).nodes[A].lease_until

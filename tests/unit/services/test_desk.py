@@ -164,7 +164,7 @@ async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_i
 async def test_a_command_that_broke_leaves_nothing_at_hand(world: World) -> None:
     run_id, desk = await begun(world), ExecutionCache(world.stores)
     await desk.handle(run_id, take(world), USER)
-    world.faults.fail("log.append")
+    world.faults.fail("events.append")
 
     with pytest.raises(BrokerUnavailable):
         await desk.handle(run_id, progress(world, 1), USER)

@@ -75,7 +75,7 @@ async def test_what_is_finished_is_archived_once(world: World) -> None:
 async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
-    world.faults.before("log.append", lambda: world.complete(run_id))
+    world.faults.before("events.append", lambda: world.complete(run_id))
 
     await discard(world.stores, run_id, USER)
 

@@ -100,7 +100,7 @@ async def test_a_quiet_tail_shows_life(world: World) -> None:
 async def test_a_tail_outlives_the_absence_of_the_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AGAIN_SEC", 0.001)
     run_id = await begun(world)
-    world.faults.fail("log.read", times=2)
+    world.faults.fail("events.read", times=2)
     tail = EventTail(world.stores.events, run_id, START, heartbeat_sec=60.0)
     await tail.open(world.live, is_over=False)
 

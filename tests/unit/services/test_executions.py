@@ -229,7 +229,7 @@ async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(w
     runs = [await begun(world, document.graph) for _ in range(2)]
     world.clock.pass_time(60.0)
     await world.catch_up()
-    world.faults.fail("log.append", SnapshotTooLarge())
+    world.faults.fail("events.append", SnapshotTooLarge())
 
     await world.caretaker.expire_nodes()
 

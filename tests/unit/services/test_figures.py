@@ -62,7 +62,7 @@ async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -
     async def be_faster() -> None:
         await world.handle(run_id, AddTag(at=world.now(), tag="theirs"))
 
-    world.faults.before("log.append", be_faster)
+    world.faults.before("events.append", be_faster)
     await handle(world.stores, run_id, AddTag(at=world.now(), tag="ours"), USER)
 
     process = (await look(world)).process

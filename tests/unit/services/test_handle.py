@@ -64,7 +64,7 @@ async def test_whoever_was_faster_is_read_and_the_decision_made_again(world: Wor
     async def somebody_cancels() -> None:
         await world.handle(run_id, CancelExecution(at=2.0))
 
-    world.faults.before("log.append", somebody_cancels)
+    world.faults.before("events.append", somebody_cancels)
     handled = await handle(world.stores, run_id, start(), USER)
 
     assert handled.refused is not None
@@ -79,7 +79,7 @@ async def test_a_verdict_overtaken_by_a_cancel_becomes_canceled(world: World) ->
     async def somebody_cancels() -> None:
         await world.handle(run_id, CancelExecution(at=2.0))
 
-    world.faults.before("log.append", somebody_cancels)
+    world.faults.before("events.append", somebody_cancels)
     handled = await handle(world.stores, run_id, CompleteExecution(at=3.0, instance_id=OURS), USER)
 
     assert [type(event) for event in handled.events] == [ExecutionCanceled]
@@ -139,7 +139,7 @@ async def test_a_run_that_retention_removed_under_us_is_not_revived(world: World
         await world.truth.events.purge(run_id)
         await world.truth.snapshots.remove(run_id)
 
-    world.faults.before("log.append", retention_comes)
+    world.faults.before("events.append", retention_comes)
     with pytest.raises(RunNotFound):
         await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
 
@@ -149,7 +149,7 @@ async def test_a_run_that_retention_removed_under_us_is_not_revived(world: World
 
 async def test_an_append_whose_answer_was_lost_is_not_made_twice_when_it_is_tried_again(world: World) -> None:
     run_id = await world.submit()
-    world.faults.lose_answer("log.append")
+    world.faults.lose_answer("events.append")
     with pytest.raises(BrokerUnavailable):
         await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
 
@@ -178,7 +178,7 @@ async def test_a_crowd_that_never_lets_us_in_is_an_error_with_a_name(
     monkeypatch.setattr(handling, "MAX_CONFLICTS", 3)
 
     for n in range(3):
-        world.faults.before("log.append", _tagging(world, run_id, f"other-{n}"))
+        world.faults.before("events.append", _tagging(world, run_id, f"other-{n}"))
 
     with pytest.raises(AppendConflict):
         await handle(world.stores, run_id, AddTag(at=2.0, tag="ours"), USER)

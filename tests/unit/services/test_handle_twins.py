@@ -111,7 +111,7 @@ async def test_a_twin_that_was_faster_has_done_it_for_both(world: World) -> None
         await world.handle(run_id, AddTag(at=2.0, tag="somebody's"))
         await handle(world.truth, run_id, CancelExecution(at=3.0, reason="twin"), keyed(Holding(), resumed=True))
 
-    world.faults.before("log.append", twin)
+    world.faults.before("events.append", twin)
     handled = await handle(world.stores, run_id, CancelExecution(at=4.0, reason="ours"), keyed(hold))
 
     assert handled.execution == await world.told(run_id)
@@ -145,7 +145,7 @@ async def test_an_ordinary_command_asks_nobody_and_reads_no_more_than_before(wor
 
     await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
 
-    assert world.faults.calls == ["snapshots.load", "log.append", "snapshots.advance"]
+    assert world.faults.calls == ["snapshots.load", "events.append", "snapshots.advance"]
 
 
 lines = st.integers(0, 7) | commands

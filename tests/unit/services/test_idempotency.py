@@ -128,8 +128,8 @@ async def test_a_second_one_waits_for_the_first(world: World) -> None:
 @pytest.mark.parametrize(
     ("where", "call"),
     [
-        ("before", "log.append"),
-        ("after", "log.append"),
+        ("before", "events.append"),
+        ("after", "events.append"),
         ("before", "snapshots.advance"),
         ("after", "snapshots.advance"),
         ("before", "queue.publish"),
@@ -200,7 +200,7 @@ async def test_with_a_key_a_submit_that_got_half_way_is_not_undone(world: World)
 
 
 async def test_with_a_key_a_first_event_without_an_answer_is_no_orphan(world: World) -> None:
-    world.faults.lose_answer("log.append")
+    world.faults.lose_answer("events.append")
     with pytest.raises(Unanswered):
         await ask(world)
 
@@ -212,7 +212,7 @@ async def test_with_a_key_a_first_event_without_an_answer_is_no_orphan(world: Wo
 
 async def test_a_lease_that_nobody_renews_ends_by_the_clock_of_whoever_waits(world: World) -> None:
     """The holder's clock is a million seconds ahead, and the holder is dead."""
-    world.faults.before("log.append", killed(world))
+    world.faults.before("events.append", killed(world))
     ahead = replace(world.stores, clock=ManualClock(now=2_000_000.0))
     with pytest.raises(BrokerUnavailable):
         await once(ahead, asked(), world.stores.ids.run_id, Submits(world.stores))
@@ -311,7 +311,7 @@ async def test_two_who_submit_at_once_submit_one_run(world: World) -> None:
         world.clock.pass_time(LEASE_SEC)
         await ask(world)
 
-    world.faults.before("log.append", the_other)
+    world.faults.before("events.append", the_other)
 
     await assert_one_run(world, await ask(world))
 

@@ -136,7 +136,7 @@ async def test_an_end_that_comes_before_word_of_the_last_chunk_waits_for_its_lin
     async with feeding(world) as (feed, _):
         follower = await feed.follow(run_id, tenant_filter=None)
         waiting = asyncio.create_task(to_the_end(follower))
-        await world.faults.tried("logs.next")
+        await world.faults.tried("run_logs.next")
         world.truth.logs._listeners.clear()  # type: ignore[attr-defined]  # word of chunks is lost from here on
 
         await writer.write("the last words")
@@ -256,7 +256,7 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_made_once_per_f
     async with feeding(world) as (feed, _):
         followers = [await feed.follow(run_id, tenant_filter=None) for _ in range(MANY)]
         readers = [asyncio.create_task(read(one, "ab"[n % 2])) for n, one in enumerate(followers)]
-        await world.faults.tried("logs.next")
+        await world.faults.tried("run_logs.next")
         for number in range(5):
             await writer.write(str(number))
             await asyncio.sleep(0)
@@ -266,7 +266,7 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_made_once_per_f
     assert all(one == [b"bytes"] * 5 for one in found)
     assert sorted(made) == sorted([str(number) for number in range(5)] * 2)
     # Each chunk, and looks that found nothing: at the beginning, behind each chunk, after the end.
-    assert world.faults.calls.count("logs.next") <= 5 + 1 + 5 + 1
+    assert world.faults.calls.count("run_logs.next") <= 5 + 1 + 5 + 1
     assert world.faults.calls.count("snapshots.load") == 1
 
 
@@ -357,7 +357,7 @@ async def test_a_reader_that_goes_while_it_reads_for_others_costs_them_nothing(w
             gone[0].cancel()
             await asyncio.sleep(0)
 
-        world.faults.before("logs.next", go)
+        world.faults.before("run_logs.next", go)
         gone += [asyncio.create_task(texts(follower)) for follower in followers]
 
         assert await asyncio.gather(*gone[1:]) == [["one"], ["one"]]
@@ -372,7 +372,7 @@ async def test_a_large_chunk_is_told_in_parts_that_are_shared(world: World, monk
         follower = await feed.follow(run_id, tenant_filter=None)
 
         assert [await texts(follower) for _ in range(3)] == [["a" * 6, "b" * 4], ["c" * 20], ["d"]]
-        assert world.faults.calls.count("logs.next") == 1
+        assert world.faults.calls.count("run_logs.next") == 1
 
 
 async def test_forms_that_few_want_are_not_all_kept(world: World) -> None:
@@ -466,7 +466,7 @@ async def test_a_follower_waits_while_the_broker_is_away_and_goes_on_when_it_is_
         follower = await feed.follow(run_id, tenant_filter=None)
         world.faults.away = True
         waiting = asyncio.create_task(texts(follower))
-        await world.faults.tried("logs.next")
+        await world.faults.tried("run_logs.next")
         await writer.write("meanwhile")
         world.faults.away = False
 
@@ -483,12 +483,12 @@ async def test_a_look_that_failed_is_tried_again_by_itself_once_for_all(
     await writer.write("one")
     async with feeding(world) as (feed, _):
         followers = [await feed.follow(run_id, tenant_filter=None) for _ in range(20)]
-        world.faults.fail("logs.next")
+        world.faults.fail("run_logs.next")
 
         found = await asyncio.gather(*(texts(follower) for follower in followers))
 
         assert found == [["one"]] * 20
-        assert world.faults.calls.count("logs.next") <= 3
+        assert world.faults.calls.count("run_logs.next") <= 3
 
 
 async def test_a_log_whose_word_was_lost_is_looked_at_with_the_runs_heartbeat(world: World) -> None:
@@ -496,7 +496,7 @@ async def test_a_log_whose_word_was_lost_is_looked_at_with_the_runs_heartbeat(wo
     async with feeding(world) as (feed, watches):
         follower = await feed.follow(run_id, tenant_filter=None)
         waiting = asyncio.create_task(texts(follower))
-        await world.faults.tried("logs.next")
+        await world.faults.tried("run_logs.next")
         world.truth.logs._listeners.clear()  # type: ignore[attr-defined]
         await writer.write("unheard")
 
@@ -519,7 +519,7 @@ async def test_a_follower_with_nothing_to_read_shows_life() -> None:
 async def test_a_follower_that_cannot_be_opened_leaves_nothing_behind(world: World) -> None:
     run_id, _ = await begun(world)
     async with feeding(world) as (feed, watches):
-        world.faults.fail("logs.listen")
+        world.faults.fail("run_logs.listen")
         with pytest.raises(BrokerUnavailable):
             await feed.follow(run_id, tenant_filter=None)
 

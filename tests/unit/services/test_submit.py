@@ -10,7 +10,7 @@ from pyoco_server.domain.execution.state import Status, StopHow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
 from pyoco_server.services.executions.submit import job_again, job_of, submit
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.world import HELLO, USER, World
 
 
@@ -72,7 +72,7 @@ async def test_two_submits_of_the_same_are_two_runs(world: World) -> None:
 
 
 async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: World) -> None:
-    world.faults.fail("log.append")
+    world.faults.fail("events.append")
 
     error = await refused(world)
 
@@ -82,7 +82,7 @@ async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: Wor
 
 
 async def test_a_run_whose_first_event_was_stored_without_an_answer_is_told_of_by_its_id(world: World) -> None:
-    world.faults.lose_answer("log.append")
+    world.faults.lose_answer("events.append")
 
     error = await refused(world)
 
@@ -120,7 +120,7 @@ async def test_a_run_that_was_undone_does_not_come_back_by_the_care_of_a_gateway
     assert await world.truth.queue.depth("default") == 0
 
 
-@pytest.mark.parametrize("broken", ["log.append", "snapshots.load", "snapshots.remove"])
+@pytest.mark.parametrize("broken", ["events.append", "snapshots.load", "snapshots.remove"])
 async def test_a_run_that_cannot_be_undone_is_told_of_by_its_id(
     world: World, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:

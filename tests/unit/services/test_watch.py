@@ -180,13 +180,13 @@ async def test_a_burst_is_read_and_told_as_one(world: World) -> None:
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
         await told(watcher)
-        reads = world.faults.calls.count("log.read")
+        reads = world.faults.calls.count("events.read")
 
         for number in range(50):
             await label(world, run_id, f"label-{number}")
 
         assert len((await told(watcher)).view.plain["tags"]) == 51
-        assert world.faults.calls.count("log.read") == reads + 1
+        assert world.faults.calls.count("events.read") == reads + 1
 
 
 async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,14 +237,14 @@ async def test_all_watchers_of_a_run_share_one_subscription_one_read_and_one_enc
         watchers = [await opened(watches, run_id) for _ in range(10)]
         for watcher in watchers:
             await told(watcher)
-        reads = world.faults.calls.count("log.read")
+        reads = world.faults.calls.count("events.read")
         await world.start(run_id)
 
         encoded = [(await told(watcher)).view.once("form", make) for watcher in watchers]
 
         assert encoded == [b"bytes"] * 10
         assert len(made) == 1
-        assert world.faults.calls.count("log.read") == reads + 1
+        assert world.faults.calls.count("events.read") == reads + 1
         assert world.live.listened_to == {run_id}
 
 
@@ -277,9 +277,9 @@ async def test_for_a_crowd_that_joins_at_once_the_log_is_read_a_few_times(world:
     run_id = await world.submit()
     async with hub(world) as watches:
         await opened(watches, run_id)
-        before = world.faults.calls.count("log.read")
+        before = world.faults.calls.count("events.read")
         everybody_came = asyncio.Event()
-        world.faults.before("log.read", everybody_came.wait)
+        world.faults.before("events.read", everybody_came.wait)
         crowd = [asyncio.create_task(opened(watches, run_id)) for _ in range(100)]
         for _ in range(5):  # turns of the loop: each of them waits for a read by then
             await asyncio.sleep(0)
@@ -287,7 +287,7 @@ async def test_for_a_crowd_that_joins_at_once_the_log_is_read_a_few_times(world:
         await asyncio.gather(*crowd)
 
         # For the first of them, and for those who came while that read was on its way.
-        assert world.faults.calls.count("log.read") - before == 2
+        assert world.faults.calls.count("events.read") - before == 2
 
 
 async def test_one_who_joins_while_the_log_is_read_for_another_is_told_what_was_stored_in_between(world: World) -> None:
@@ -300,7 +300,7 @@ async def test_one_who_joins_while_the_log_is_read_for_another_is_told_what_was_
             begun.set()
             await go_on.wait()
 
-        world.faults.after("log.read", slowly)
+        world.faults.after("events.read", slowly)
         first = asyncio.create_task(opened(watches, run_id))
         await begun.wait()
         loaded = await world.truth.snapshots.load(run_id)
@@ -325,7 +325,7 @@ async def test_a_run_that_is_not_there_or_another_tenants_is_not_found_and_leave
         assert await watches.open(theirs, tenant_filter="theirs") is not None
 
 
-@pytest.mark.parametrize("call", ["snapshots.load", "log.read"])
+@pytest.mark.parametrize("call", ["snapshots.load", "events.read"])
 async def test_without_a_broker_at_the_start_a_watch_is_refused_and_leaves_nothing_behind(
     world: World, call: str
 ) -> None:
@@ -524,8 +524,8 @@ async def test_a_read_that_failed_is_made_good_at_the_next_look_and_does_not_wai
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
         await told(watcher)
-        world.faults.fail("log.read")
-        tried = asyncio.create_task(world.faults.tried("log.read"))
+        world.faults.fail("events.read")
+        tried = asyncio.create_task(world.faults.tried("events.read"))
         await asyncio.sleep(0)  # one turn of the loop: it looks
         await commit(world.truth, await world.told(run_id), AddTag(at=world.now(), tag="new"), USER)
         await tried
