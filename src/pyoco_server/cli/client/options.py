@@ -67,10 +67,6 @@ def required_run_id(argument: str | None, option: str | None) -> str:
     return valid_id("a run id", run_id)
 
 
-def valid_job_id(job_id: str) -> str:
-    return valid_id("a job id", job_id)
-
-
 def valid_id(what: str, text: str, example: str = EXAMPLE_ID) -> str:
     """The id, which cannot lead to another path of the server."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", text):
