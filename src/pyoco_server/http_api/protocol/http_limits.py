@@ -15,7 +15,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.http_api.middleware.rejection_log import FewWarnings
+from pyoco_server.http_api.middleware.rejection_log import LimitWarnings
 
 # More than browsers and proxies send, cookies included.
 MAX_HEAD_BYTES = 64 * 1024
@@ -27,7 +27,7 @@ TAKE_PATIENCE_SEC = 60.0
 TAKEN_BYTES = 256 * 1024
 
 _logger = logging.getLogger(__name__)
-_logger.addFilter(FewWarnings(SystemClock()))
+_logger.addFilter(LimitWarnings(SystemClock()))
 
 
 class BoundedHttp(HttpToolsProtocol):

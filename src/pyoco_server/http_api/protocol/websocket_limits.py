@@ -14,7 +14,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.http_api.middleware.rejection_log import FewWarnings
+from pyoco_server.http_api.middleware.rejection_log import LimitWarnings
 
 # Whatever is said to us is short.
 MAX_MESSAGE_BYTES = 64 * 1024
@@ -33,7 +33,7 @@ POLICY_VIOLATION = 1008
 # Its own, and at this level: uvicorn would log the address of every connection, and the library every byte of its head.
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.WARNING)
-_logger.addFilter(FewWarnings(SystemClock()))
+_logger.addFilter(LimitWarnings(SystemClock()))
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
