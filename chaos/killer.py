@@ -16,7 +16,7 @@ from chaos.patience import comes_true
 from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import STOP_SEC, Broker, Identity, Member, family_of, identity_of
 from chaos.wheelwright import Wheelwright
-from pyoco_server.worker.process_tree import children_of
+from pyoco_server.worker.runner_process.process_tree import children_of
 
 LONGEST_DOWN_SEC = 3.0
 # Long enough for every patience of the program to end, and everybody to be busy with trying again.

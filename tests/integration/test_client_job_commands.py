@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -12,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli import output
-from pyoco_server.cli.client.following import job_goes_on
-from pyoco_server.cli.client.program import app
-from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.cli.client.following import job_continues
 from support.programs import client
+from support.shells import RunClient
 from support.stand_in import Events, NoContent, Refusal, StandIn, stand_in
 from support.terminal import Terminal
 
@@ -56,10 +53,7 @@ def stream(status: str | None = "completed", entries: list[dict[str, Any]] = ENT
     return Events((*lines, ("end", {"status": status})) if status else lines, stays_open=status is None)
 
 
-@pytest.fixture(autouse=True)
-def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
@@ -78,13 +72,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield there
 
 
-def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
-    monkeypatch.setattr("sys.argv", [PROGRAM, "job", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        output.run(app, PROGRAM)
-    return ended.value.code
-
-
 def where(server: StandIn) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address}
 
@@ -94,11 +81,11 @@ def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
 
 
 def test_a_submit_sends_what_was_typed_and_shows_the_job(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
 
-    code = end(monkeypatch, "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
+    code = end("job", "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
 
     assert code == 0
     assert server.asked == [("POST", "/jobs")]
@@ -112,17 +99,15 @@ def test_a_submit_sends_what_was_typed_and_shows_the_job(
     assert json.loads(capsys.readouterr().out) == JOB
 
 
-def test_a_submit_as_status_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "submit", "-o", "status") == 0
+def test_a_submit_as_status_is_one_line(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+    assert end("job", "submit", "-o", "status") == 0
     assert capsys.readouterr().out == f"{ID} pending\n"
 
 
 def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
-    code = end(monkeypatch, "submit", "--follow")
+    code = end("job", "submit", "--follow")
 
     said = capsys.readouterr()
     assert code == 0
@@ -132,18 +117,18 @@ def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
 
 @pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
 def test_a_job_that_failed_fails_the_command_that_followed_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
 ) -> None:
     server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
-    assert end(monkeypatch, *command) == 1
+    assert end("job", *command) == 1
     assert capsys.readouterr().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
 
 
 def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
-    code = end(monkeypatch, "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
+    code = end("job", "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
 
     said = capsys.readouterr()
     assert code == 0
@@ -178,44 +163,44 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
 
     assert code == 130
     assert program.err.all() == [
-        f"no longer following; the job goes on. To go on here: pyoco-client job follow {ID} --after 3",
+        f"no longer following; the job continues. To continue here: pyoco-client job follow {ID} --after 3",
         f"To stop it: pyoco-client job rm {ID}",
     ]
     assert ("DELETE", f"/jobs/{ID}") not in server.asked
 
 
 def test_who_leaves_a_job_that_has_written_nothing_is_told_where_to_ask_why(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), job_goes_on(ID, lambda: None):
+    with pytest.raises(KeyboardInterrupt), job_continues(ID, lambda: None):
         raise KeyboardInterrupt
 
-    assert capsys.readouterr().err.splitlines()[-1] == f"Nothing came; to see why: pyoco-client explain {ID}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"There was no output; to see why: pyoco-client explain {ID}"
 
 
 def test_following_goes_on_at_the_place_that_was_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
-    assert end(monkeypatch, "follow", ID, "--after", "3") == 0
+    assert end("job", "follow", ID, "--after", "3") == 0
     assert server.headers[0]["Last-Event-ID"] == "3"
-    assert end(monkeypatch, "follow", ID, "--after", "３") == 1
+    assert end("job", "follow", ID, "--after", "３") == 1
     assert "is not a place" in capsys.readouterr().err
 
 
 def test_words_for_people_are_in_their_language(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     monkeypatch.setenv("LANG", "ja_JP.UTF-8")
     server.answers[f"/jobs/{ID}"] = NoContent()
 
-    assert end(monkeypatch, "rm", ID) == 0
+    assert end("job", "rm", ID) == 0
     assert capsys.readouterr().err == f"削除しました: {ID}\n"
 
 
 def test_a_list_is_a_table_for_people_with_the_newest_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED]}
 
-    code = end(monkeypatch, "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
+    code = end("job", "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
 
     head, first, second = capsys.readouterr().out.splitlines()
     assert code == 0
@@ -227,11 +212,11 @@ def test_a_list_is_a_table_for_people_with_the_newest_first(
 
 
 def test_a_list_as_json_is_what_the_server_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
 
-    assert end(monkeypatch, "ls", "--limit", "2", "-o", "json") == 0
+    assert end("job", "ls", "--limit", "2", "-o", "json") == 0
     said = capsys.readouterr().out
     assert json.loads(said) == {"jobs": [JOB, FAILED]}
     assert "\x1b" not in said
@@ -250,11 +235,11 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
 
 
 def test_a_job_is_shown_with_what_is_known_of_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
 
-    assert end(monkeypatch, "get", ID) == 0
+    assert end("job", "get", ID) == 0
     facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.replace(":  ", ": ").splitlines())
     assert {name: value.strip() for name, value in facts.items()}.items() >= {
         "status": "failed",
@@ -266,16 +251,16 @@ def test_a_job_is_shown_with_what_is_known_of_it(
 
 
 def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
-    code = end(monkeypatch, "logs", ID, "--since", "t-1", "--level", "ERROR")
+    code = end("job", "logs", ID, "--since", "t-1", "--level", "ERROR")
 
     said = capsys.readouterr()
     assert code == 0
     assert said.out.splitlines() == SHOWN * 2
-    assert said.err == f"the job goes on; to go on here: pyoco-client job logs {ID} --since t-4\n"
+    assert said.err == f"the job continues; to continue here: pyoco-client job logs {ID} --since t-4\n"
     path = f"/jobs/{ID}/logs?sinceToken="
     assert [asked for _, asked in server.asked] == [
         f"{path}t-1&limit=10000&level=ERROR",
@@ -283,23 +268,21 @@ def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
     ]
 
 
-def test_a_tail_is_asked_for_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_tail_is_asked_for_once(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
-    assert end(monkeypatch, "logs", ID, "--tail", "3", "-o", "json") == 0
+    assert end("job", "logs", ID, "--tail", "3", "-o", "json") == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ENTRIES
     assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
 
 
 def test_a_log_as_text_goes_to_a_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
 ) -> None:
     server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
     path = tmp_path / "job.log"
 
-    code = end(monkeypatch, "logs", ID, "--text", str(path))
+    code = end("job", "logs", ID, "--text", str(path))
 
     assert code == 0
     assert path.read_bytes() == b"begun\n\x1b[2Jdone\n"
@@ -325,45 +308,23 @@ def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_termi
     assert drawn.splitlines() == ["begun", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "example"),
-    [
-        (["--tail", "5"], "--text brings the whole log; --tail chooses from it", f"job logs {ID} --text job.log"),
-        (["--since", "t"], "--text brings the whole log; --since chooses from it", f"job logs {ID} --text job.log"),
-    ],
-)
-def test_what_chooses_lines_does_not_go_with_the_whole_log(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    words: list[str],
-    said: str,
-    example: str,
-) -> None:
-    assert end(monkeypatch, "logs", ID, "--text", "job.log", *words) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert f"example: pyoco-client {example}" in told
-    assert server.asked == []
-
-
 def test_a_file_that_cannot_be_written_is_told_with_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
 ) -> None:
-    assert end(monkeypatch, "logs", ID, "--text", str(tmp_path)) == 1
+    assert end("job", "logs", ID, "--text", str(tmp_path)) == 1
     told = capsys.readouterr().err
     assert "Is a directory" in told
     assert f"example: pyoco-client job logs {ID} --text {ID}.log" in told
 
 
 def test_labels_are_put_on_taken_off_and_listed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
-    assert end(monkeypatch, "tag", ID, "ls") == 0
+    assert end("job", "tag", ID, "ls") == 0
     assert capsys.readouterr().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
-    assert end(monkeypatch, "tag", ID, "add", "urgent", "b", "-o", "json") == 0
+    assert end("job", "tag", ID, "add", "urgent", "b", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out) == ["urgent", HOSTILE]
-    assert end(monkeypatch, "tag", ID, "rm", "a/b") == 0
+    assert end("job", "tag", ID, "rm", "a/b") == 0
 
     path = f"/jobs/{ID}/tags"
     assert server.asked[1:4] == [("POST", path), ("POST", path), ("GET", path)]
@@ -371,79 +332,32 @@ def test_labels_are_put_on_taken_off_and_listed(
     assert server.asked[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "example"),
-    [
-        (["add"], "add needs a label", f"job tag {ID} add urgent"),
-        (["ls", "urgent"], "ls takes no label", f"job tag {ID} ls"),
-        (["rm", ".."], "'..' is not a label", f"job tag {ID} rm urgent"),
-        (["put", "urgent"], "'put' is not one of add, rm, ls", f"job tag {ID} add urgent"),
-        ([], "Missing argument 'ACTION'. Choose from: add, rm, ls", f"job tag {ID} add urgent"),
-    ],
-)
-def test_a_slip_in_labelling_is_told_with_what_would_do(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    words: list[str],
-    said: str,
-    example: str,
-) -> None:
-    assert end(monkeypatch, "tag", ID, *words) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert f"example: pyoco-client {example}" in told
-    assert server.asked == []
-
-
-def test_labels_are_counted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "tags", "urg", "--limit", "5") == 0
+def test_labels_are_counted(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+    assert end("job", "tags", "urg", "--limit", "5") == 0
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["JOBS", "2", "12"]
     assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
 
 
-def test_an_option_that_is_not_there_is_not_taken_for_the_argument_of_that_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "tags", "--prefix", "urg") == 1
-    assert "example: pyoco-client job tags urg --limit 20" in capsys.readouterr().err.splitlines()
-
-
 def test_jobs_are_removed_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
 ) -> None:
     other = ID.replace("0190", "0191")
     server.answers |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
 
-    assert end(monkeypatch, "rm", ID, other) == 0
+    assert end("job", "rm", ID, other) == 0
     said = capsys.readouterr()
     assert (said.out, said.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
     assert server.asked == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
 
 
-@pytest.mark.parametrize("command", [["get"], ["logs"], ["follow"], ["rm"], ["tag"]])
-def test_what_is_no_id_reaches_no_server(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
-) -> None:
-    more = ["ls"] if command == ["tag"] else []
-
-    assert end(monkeypatch, *command, "../runs", *more) == 1
-    told = capsys.readouterr().err
-    assert "'../runs' is not a job id" in told
-    assert f"example: pyoco-client job {command[0]} {ID}" in told
-    assert server.asked == []
-
-
 @pytest.mark.parametrize("command", [["get", ID], ["follow", ID], ["logs", ID], ["logs", ID, "--text", "-"]])
 def test_what_the_server_refuses_is_told_with_its_hint(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
 ) -> None:
     refusal = Refusal(404, "ERR-PYOCO-0005", f"job {ID} is not there", hint="Check the id.")
     server.answers |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
 
-    assert end(monkeypatch, *command) == 1
+    assert end("job", *command) == 1
     said = capsys.readouterr()
     assert (said.out, said.err.splitlines()) == (
         "",

@@ -120,7 +120,7 @@ def test_to_be_interrupted_without_a_terminal_is_130_too(
         code = program.exit_code()
 
     assert code == 130
-    assert any("goes on" in line for line in program.err.all())
+    assert any("continues" in line for line in program.err.all())
 
 
 def test_a_reader_that_has_had_enough_is_no_failure(server: StandIn, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_doctor_ends_with_the_broker_that_is_away(server: StandIn, tmp_path: P
 
     assert code == 1
     assert [line for line in program.out.all() if line.startswith("✗")] == [
-        "✗ nats: the gateway does not reach its NATS [ERR-PYOCO-0003]"
+        "✗ nats: the gateway is not connected to NATS [ERR-PYOCO-0003]"
     ]
     assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
 

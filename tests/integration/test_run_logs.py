@@ -20,8 +20,8 @@ from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.services.executions.submit import submit
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.supervisor import Supervisor
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.broker import Broker
 from support.programs import worker as worker_program
 from support.stores import settings

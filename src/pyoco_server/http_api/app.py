@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -56,6 +57,8 @@ WITH_ROUTES = (
     health,
     docs_page,
 )
+logger = logging.getLogger(__name__)
+
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 
@@ -71,7 +74,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             try:
                 app.state.gateway = await opened.enter_async_context(open_gateway(settings))
             except PyocoError as error:
-                app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
+                # With exc_info the log line has the exc_* fields; uvicorn logs the traceback as a message only.
+                logger.exception("gateway startup failed")
+                app.state.refusal = error  # `pyoco-server up` prints it with its hint
                 raise
             opened.enter_context(on_shutdown_signal(app.state.gateway.let_go))
             yield

@@ -120,7 +120,7 @@ def test_a_japanese_terminal_is_spoken_to_in_japanese(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    output.complain(DataFolderInUse("pid 7"))
+    output.print_error(DataFolderInUse("pid 7"))
 
     said = capsys.readouterr().err
     assert (DataFolderInUse.message_ja in said) is japanese
@@ -135,4 +135,4 @@ def test_a_japanese_terminal_is_spoken_to_in_japanese(
     ],
 )
 def test_a_sentence_is_not_said_in_two_languages_but_a_detail_is_kept(detail: str, said: str) -> None:
-    assert output.in_japanese("runが見つかりません", detail) == said
+    assert output.with_japanese("runが見つかりません", detail) == said

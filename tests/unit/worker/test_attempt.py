@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import orjson
 import pytest
 
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import CancelExecution
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
+from pyoco_server.logs import JsonLines
 from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
-from unit.worker.conftest import working
+from unit.worker.conftest import QUICK, working
 
 
 async def letters(world: World) -> list[tuple[str, str | None]]:
@@ -305,3 +309,60 @@ async def test_a_cancelled_run_whose_holder_was_lost_ends_with_the_next_worker(w
 
     assert (await world.told(run_id)).cancel is not None
     assert (await receipt(world, run_id))["how"] == StopHow.ABANDONED.value
+
+
+# --- log lines of the contract ----------------------------------------------------------------------------------------
+
+
+def line_of(caplog: pytest.LogCaptureFixture, message: str) -> dict[str, Any]:
+    record = next(record for record in caplog.records if record.getMessage() == message)
+    line: dict[str, Any] = orjson.loads(JsonLines("pyoco-server:worker", NatsBackendConfig()).format(record))
+    return line
+
+
+async def test_the_log_line_of_a_failed_run_carries_its_context_and_the_original_exception(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.end(
+            "failed", error_type="OSError", message="no disk", traceback="Traceback …", origin="flows.py:7 in load"
+        )
+        await world.until(run_id, "FAILED")
+
+    line = line_of(caplog, "run failed")
+    assert (line["run_id"], line["flow_name"], line["tag"], line["worker_id"]) == (run_id, "hello", "default", "w-1")
+    assert (line["reason"], line["err_id"], line["msg_id"]) == ("execution_error", "ERR-PYOCO-0007", "MSG-PYOCO-0007")
+    assert (line["exc_type"], line["exc_message"]) == ("OSError", "no disk")
+    assert (line["exc_traceback"], line["exc_origin"]) == ("Traceback …", "flows.py:7 in load")
+
+
+async def test_the_log_line_of_a_missing_flow_names_that_error_and_no_exception_of_a_task(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).end("flow_not_found")
+        await world.until(run_id, "FAILED")
+
+    line = line_of(caplog, "run failed")
+    assert (line["reason"], line["err_id"], line["msg_id"]) == ("flow_not_found", "ERR-PYOCO-0006", "MSG-PYOCO-0006")
+    assert (line["flow_name"], line["tag"], line["worker_id"]) == ("hello", "default", "w-1")
+    assert not [name for name in line if name.startswith("exc_")]
+
+
+async def test_a_public_view_that_stays_above_its_limit_without_records_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(clock=SystemClock(), **QUICK, max_run_snapshot_bytes=1024)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared(*(f"task-{n}" for n in range(100))))
+        await world.until(run_id, "RUNNING")
+        runner.end("completed", began("task-1"), succeeded("task-1"))
+        await world.until(run_id, "COMPLETED")
+
+    found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0010"]
+    assert [(record.levelname, getattr(record, "run_id", None)) for record in found] == [("WARNING", run_id)]

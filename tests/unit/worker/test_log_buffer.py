@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.domain.run_logs.lines import LogLine, size_of
-from pyoco_server.worker.log_buffer import LogBuffer
+from pyoco_server.worker.output.log_buffer import LogBuffer
 
 PLENTY = 1_000_000
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyoco.core.context import Context
 
-from pyoco_server.trace import NodeProgressed
-from pyoco_server.worker.progress import (
+from pyoco_server.trace import TaskProgressed
+from pyoco_server.worker.runner_process.progress import (
+    MAX_REPORTS_PER_RUN,
     MESSAGE_CHARS,
-    MOST_REPORTS_PER_RUN,
-    PAUSES_PER_TIME_TAKEN,
-    SHORTEST_PAUSE_SEC,
-    ProgressDesk,
+    MIN_PAUSE_SEC,
+    PAUSES_PER_ELAPSED,
+    ProgressThrottle,
     TaskContext,
 )
 
@@ -55,12 +55,12 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
     return waiting
 
 
-def desk_of(clock: Clock) -> tuple[ProgressDesk, list[NodeProgressed]]:
-    told: list[NodeProgressed] = []
-    return ProgressDesk(told.append, monotonic=clock), told
+def desk_of(clock: Clock) -> tuple[ProgressThrottle, list[TaskProgressed]]:
+    told: list[TaskProgressed] = []
+    return ProgressThrottle(told.append, monotonic=clock), told
 
 
-def percents(told: list[NodeProgressed]) -> list[float | None]:
+def percents(told: list[TaskProgressed]) -> list[float | None]:
     return [step.percent for step in told]
 
 
@@ -73,8 +73,8 @@ def test_the_first_report_goes_on_at_once_and_the_latest_of_the_rest_after_a_pau
 
     assert percents(told) == [0.0]
     (timer,) = timers
-    assert timer.seconds == SHORTEST_PAUSE_SEC
-    clock.now = SHORTEST_PAUSE_SEC
+    assert timer.seconds == MIN_PAUSE_SEC
+    clock.now = MIN_PAUSE_SEC
     timer.call()
     assert percents(told) == [0.0, 99.0]
 
@@ -119,7 +119,7 @@ def test_a_day_of_reports_leaves_a_few_thousand(timers: list[NoTimer]) -> None:
         desk.report("load", 1, tenth / 10_000, str(tenth))
 
     assert 2_000 < len(told) < 3_500
-    assert told[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_TIME_TAKEN)
+    assert told[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_ELAPSED)
 
 
 def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
@@ -145,11 +145,11 @@ def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> 
 def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
     desk, told = desk_of(Clock())
 
-    for nth in range(1, MOST_REPORTS_PER_RUN + 10):
+    for nth in range(1, MAX_REPORTS_PER_RUN + 10):
         desk.report("load", nth, 1.0, None)
         desk.end("load")
 
-    assert len(told) == MOST_REPORTS_PER_RUN
+    assert len(told) == MAX_REPORTS_PER_RUN
 
 
 def test_nothing_is_told_when_the_run_is_over(timers: list[NoTimer]) -> None:
@@ -167,12 +167,12 @@ def test_nothing_is_told_when_the_run_is_over(timers: list[NoTimer]) -> None:
 def test_a_report_that_nothing_follows_is_told_by_the_clock_alone() -> None:
     arrived, told = threading.Event(), []
 
-    def emit(step: NodeProgressed) -> None:
+    def emit(step: TaskProgressed) -> None:
         told.append(step)
         if step.percent == 20.0:
             arrived.set()
 
-    desk = ProgressDesk(emit)
+    desk = ProgressThrottle(emit)
 
     desk.report("load", 1, 10.0, None)
     desk.report("load", 1, 20.0, None)
@@ -192,7 +192,7 @@ def context(tmp_path: Path) -> Context:
 
 def said(context: Context, *args: Any, **named: Any) -> tuple[float | None, str | None]:
     heard: list[tuple[float | None, str | None]] = []
-    TaskContext.seen_by(context, lambda percent, message: heard.append((percent, message))).progress(*args, **named)
+    TaskContext.wrap(context, lambda percent, message: heard.append((percent, message))).progress(*args, **named)
     return heard[0]
 
 
@@ -218,7 +218,7 @@ def test_a_message_is_one_line_of_bounded_length(context: Context) -> None:
 
 
 def test_the_context_of_a_task_is_the_context_of_the_run(context: Context) -> None:
-    view = TaskContext.seen_by(context, lambda _percent, _message: None)
+    view = TaskContext.wrap(context, lambda _percent, _message: None)
 
     view.scratch["a"] = 1
     view.colour = "blue"

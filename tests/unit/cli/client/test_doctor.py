@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pyoco_server import __version__
-from pyoco_server.cli.client.doctor import broker, clock, fleet, refused, version_of
+from pyoco_server.cli.client.commands.doctor import broker, clock, fleet, refused, version_of
 from pyoco_server.http_client import PyocoClientError
 
 AT = 1_800_000_000.0
@@ -68,7 +68,7 @@ def test_a_tag_that_was_asked_for_must_be_served(tag: str | None, verdicts: list
     findings = list(fleet(workers, tag))
 
     assert [finding.verdict for finding in findings] == verdicts
-    assert "1 alive, 1 busy" in findings[0].detail
+    assert "1 running, 1 busy" in findings[0].detail
     assert not any("\x1b" in finding.detail for finding in findings)
 
 

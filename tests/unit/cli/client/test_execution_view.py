@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.cli.client import execution_view as view
+from pyoco_server.cli.client.run_view import summary
 from pyoco_server.domain.execution.events import EVENT_NAMES
 
 ANYTHING = st.recursive(
@@ -27,7 +28,7 @@ def told(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
 def after(*events: dict[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for event in events:
-        shown = view.seen(shown, event)
+        shown = view.apply_event(shown, event)
     return shown
 
 
@@ -71,15 +72,15 @@ def test_with_the_end_no_node_is_left_unfinished() -> None:
 def test_whatever_a_server_says_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
     event = {"type": kind, "occurredAt": at, "payload": payload, "actor": actor}
 
-    shown = view.seen(view.seen({}, event), event)
+    shown = view.apply_event(view.apply_event({}, event), event)
 
-    for cell in (*view.event_row(event), view.last_line("e", shown)):
+    for cell in (*view.EVENTS.row(event), summary("execution", "e", shown)):
         assert len(cell.splitlines()) <= 1
 
 
 @given(st.dictionaries(st.sampled_from(["nodes", "startedAt", "error", "cancel", "input"]), ANYTHING | NODES))
 def test_an_execution_of_any_shape_has_facts(execution: dict[str, Any]) -> None:
-    facts = [value for _, value in view.execution_facts(execution)]
+    facts = [value for _, value in view.EXECUTION_FACTS.facts(execution)]
 
     for cell in (*facts, *(cell for row in view.node_rows(execution) for cell in row)):
         assert len(cell.splitlines()) <= 1

@@ -31,7 +31,7 @@ class RunSubmitYamlRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     workflow: str = Field(
-        description="A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/flow-yaml.md.",
+        description="A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/reference/flow-yaml.md.",
         json_schema_extra={"format": "binary"},
         examples=["tasks:\n  greet:\n    callable: tasks:greet\nflow:\n  graph: greet\n"],
     )
