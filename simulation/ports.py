@@ -38,8 +38,8 @@ from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
 from pyoco_server.testing.wheel_store import MemoryWheelStore
+from simulation.faulty_ports import Faults, Way
 from simulation.loop import SeededLoop
-from simulation.way import Faults, Way
 
 # The calls that the code under test makes; what else a port can do is not reached from here.
 _CALLS = {
