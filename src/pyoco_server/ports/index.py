@@ -1,4 +1,4 @@
-"""The rows of all snapshots, for lists, counts and claims: a cache that can be deleted."""
+"""The index of runs, for lists, counts and claims: a cache that can be deleted and rebuilt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunIndex(Protocol):
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         """The runs asked for that changed behind the sequence `since`, by id, of those behind `after` and up to `upto`.
 
-        A heartbeat is no change, but may be taken for one: after a rebuild nobody can tell them apart.
+        A heartbeat is no change, but may be taken for one: after a rebuild they cannot be distinguished.
         """
 
     def last_run_id(self) -> str:
@@ -55,7 +55,7 @@ class RunIndex(Protocol):
         """Version and status that each of these runs has here; runs it does not know are left out."""
 
     def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
-        """Whose each of these runs is (empty: nobody's); runs it does not know are left out."""
+        """Whose each of these runs is (empty: none); runs it does not know are left out."""
 
     def mark(self, name: str) -> int:
         """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
@@ -74,7 +74,7 @@ class RunIndex(Protocol):
         """Finished runs whose end is older, oldest first: what retention removes."""
 
     def at_work(self, limit: int) -> Mapping[RunId, int]:
-        """Runs that somebody may be working on, with the revision of their snapshot: every heartbeat raises it."""
+        """Runs that a worker may be working on, with the revision of their snapshot: every heartbeat raises it."""
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
@@ -95,7 +95,7 @@ class RunIndex(Protocol):
         """When the first lease ends, or has ended, after which a node of these graphs (of one tenant) can be taken."""
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
-        """Nodes that wait for somebody, by (since, run id, place): the longest wait first."""
+        """Nodes that wait for an answer, by (since, run id, place): the longest wait first."""
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         """Nodes whose wait, or whose last lease, is over at `before`, the earliest first."""
