@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Execution
-from pyoco_server.domain.flow_yaml.callables import patterns_of
-from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.errors import InvalidJob, InvalidRequest, WorkflowTooLarge
 from pyoco_server.ports import EventLog, Job
 from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text

@@ -109,7 +109,9 @@ class Writer:
         log: EventLog = self.scene.log
         snapshots: SnapshotStore = self.scene.snapshots
         # `handle` has no business with any other store.
-        stores = SimpleNamespace(events=log, snapshots=snapshots, clock=_Clock(), ids=_Ids(commit_id), counters=Counters())
+        stores = SimpleNamespace(
+            events=log, snapshots=snapshots, clock=_Clock(), ids=_Ids(commit_id), counters=Counters()
+        )
         return cast(Stores, stores)
 
 

@@ -12,9 +12,7 @@ from typing import Any
 
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, NodeStatus, Request, Work
-from pyoco_server.domain.fleet.facts import is_alive, is_stale, worker_now
-from pyoco_server.domain.fleet.queues import QueueState
-from pyoco_server.domain.fleet.worker_status import WorkerStatus
+from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus, is_alive, is_stale, worker_now
 from pyoco_server.domain.queries.explain_nodes import who_holds, why_nodes
 from pyoco_server.errors import FlowNotFound
 

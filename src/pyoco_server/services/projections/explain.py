@@ -9,7 +9,7 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.snapshot import from_snapshot, run_status
 from pyoco_server.domain.execution.state import Execution, Status
-from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, holder_lives, holder_seen, served_tags
 from pyoco_server.ports import DeadLetter
