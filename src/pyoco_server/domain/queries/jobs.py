@@ -13,7 +13,6 @@ from typing import NamedTuple
 from pyoco_server.domain.ids import RunId, is_run_id
 from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.domain.queries.query import Listed
-from pyoco_server.domain.queries.rows import RunRow
 
 _BYTES = 16
 # Foreign ids sort behind all of ours; they are longer, so the two are never confused.
@@ -95,19 +94,3 @@ def _about(query: JobQuery | LabelQuery) -> tuple[object, ...]:
             return ("jobs", sorted(set(query.status)), query.tenant_id, sorted(set(query.labels)))
         case LabelQuery():
             return ("labels", query.prefix, query.tenant_id)
-
-
-def matches(row: RunRow, query: JobQuery) -> bool:
-    """Whether the query asks for this row; its limit is another matter."""
-    return (
-        not row.archived
-        and (not query.status or row.status in query.status)
-        and query.tenant_id in (None, row.tenant_id)
-        and set(query.labels) <= set(row.labels)
-        and (query.before is None or order_of(row.run_id) < order_of(query.before))
-    )
-
-
-def is_listed(label: str, query: LabelQuery) -> bool:
-    """Whether the query asks for this label, of a run of its tenant."""
-    return label.startswith(query.prefix) and (query.after is None or label > query.after)
