@@ -1,7 +1,7 @@
 """The error catalogue: the id, the kind and the texts (English and Japanese) of every error a user can meet.
 
-Nothing here knows HTTP, queues or exit codes: the edges map `Kind` to their own codes. `docs/errors.md` is generated
-from this module.
+Nothing here knows HTTP, queues or exit codes: the edges map `Kind` to their own codes. `docs/reference/errors.md` is
+generated from this module.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class PyocoError(Exception):
     def message(cls) -> str:
         """The catalogue's English text for this error."""
         return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @classmethod
+    def ids(cls) -> dict[str, str]:
+        """The fields by which a log line names this error."""
+        return {"err_id": cls.err_id, "msg_id": cls.msg_id}
 
 
 class GatewayUnreachable(PyocoError, number=1, kind=Kind.UNAVAILABLE):
@@ -211,8 +216,8 @@ class InvalidUsage(PyocoError, number=18, kind=Kind.INVALID):
     """invalid command line or setting"""
 
     message_ja = "コマンドライン引数または設定が不正です"
-    hint = "See --help for the options and docs/settings.md for the settings."
-    hint_ja = "--help と docs/settings.md を確認してください。"
+    hint = "See --help for the options and docs/reference/settings.md for the settings."
+    hint_ja = "--help と docs/reference/settings.md を確認してください。"
 
 
 class InvalidWorkersRequest(PyocoError, number=19, kind=Kind.INVALID):
@@ -397,8 +402,8 @@ class InvalidGraph(PyocoError, number=55, kind=Kind.INVALID):
     """invalid graph"""
 
     message_ja = "graphが不正です"
-    hint = "Correct the graph as the message says and put it again; docs/graphs.md has the form."
-    hint_ja = "message に従って graph を修正し、再登録してください。書式は docs/graphs.md にあります。"
+    hint = "Correct the graph as the message says and put it again; docs/reference/graphs.md has the form."
+    hint_ja = "message に従って graph を修正し、再登録してください。書式は docs/reference/graphs.md にあります。"
 
 
 class GraphNotFound(PyocoError, number=56, kind=Kind.NOT_FOUND):

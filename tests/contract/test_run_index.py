@@ -296,6 +296,23 @@ def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex
     assert index.unfinished(status="RUNNING", tag="gpu", updated_before=99.0, limit=10) == []
 
 
+def test_runs_of_a_status_are_read_oldest_first_page_by_page(index: RunIndex) -> None:
+    take_in(
+        index,
+        seen(1, A, status="CANCELLING", updated_at=30.0),
+        seen(2, C, status="CANCELLING", updated_at=20.0, tag="gpu"),
+        seen(3, B, status="CANCELLING", updated_at=20.0, tenant_id="acme"),
+        seen(4, D, status="RUNNING", updated_at=10.0),
+    )
+
+    first = index.oldest("CANCELLING", limit=2)
+    second = index.oldest("CANCELLING", after=first[-1].key, limit=2)
+
+    assert [run.run_id for run in first] == [B, C]
+    assert [run.run_id for run in second] == [A]
+    assert index.oldest("CANCELLING", after=second[-1].key, limit=2) == []
+
+
 def test_snapshots_of_foreign_origin_are_listed_too(index: RunIndex) -> None:
     required = ("run_id", "flow_name", "status", "params", "tasks", "heartbeat_at", "updated_at")
     whole = seen(1, A).plain or {}
@@ -391,6 +408,7 @@ def everything(index: RunIndex) -> list[object]:
         *(lists(query) for query in queries),
         dict(index.counts()),
         index.finished_before(9e9, 10),
+        *(index.oldest(status, after=after, limit=2) for status in STATUSES for after in (None, (1.0, B))),
         *(index.unfinished(status=status, tag="default", updated_before=9e9, limit=10) for status in STATUSES),
         dict(index.known([A, B, C])),
         dict(index.tenants([A, B, C])),

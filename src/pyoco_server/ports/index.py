@@ -79,6 +79,9 @@ class RunIndex(Protocol):
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
 
+    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
+        """Runs of a status, least recently updated first. `after` is the `key` of the last run of the previous page."""
+
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:

@@ -126,6 +126,11 @@ class MemoryRunIndex:
         )
         return [run_id for _, run_id in quiet[:limit]]
 
+    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
+        found = [row.listed for row in self._rows.values() if row.status == status]
+        following = [run for run in found if after is None or run.key > after]
+        return sorted(following, key=lambda run: run.key)[:limit]
+
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:

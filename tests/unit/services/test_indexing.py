@@ -364,7 +364,7 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
         feed.away = True
         await clock.looked_at.wait()
         assert follower.failing is not None
-        assert (follower.failing.since, follower.failing.error) == (1000.0, "NatsUnavailable: the broker is away")
+        assert (follower.failing.since, follower.failing.error) == (1000.0, "BrokerUnavailable: the broker is away")
         assert not follower.is_caught_up
 
         feed.away = False

@@ -185,8 +185,14 @@ class SqliteRunIndex:
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
             shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
-            found = _run(reader, listing.oldest(shelves, tag, updated_before, limit))
+            found = _run(reader, listing.unfinished(shelves, tag, updated_before, limit))
         return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
+
+    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
+        with self._reading() as reader:
+            shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
+            found = _run(reader, listing.oldest(shelves, after, limit))
+        return [Listed(*row) for row in sorted(found)[:limit]]
 
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int

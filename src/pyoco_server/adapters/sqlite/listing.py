@@ -136,7 +136,14 @@ def numbers(values: Sequence[int]) -> str:
     return orjson.dumps(values).decode()
 
 
-def oldest(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
+def oldest(shelves: Sequence[int], after: tuple[float, str] | None, limit: int) -> list[Statement]:
+    """For `Listed`, oldest first, behind this key."""
+    where, params = all_of([("(updated_at, run_id) > (?, ?)", after)] if after is not None else [])
+    part = f"SELECT {_COLUMNS} FROM runs WHERE shelf = ?{where}"
+    return merged(part, [(shelf, *params) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
+
+
+def unfinished(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
     """For (updated_at, run_id), oldest first."""
     part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND tag = ? AND updated_at < ?"
     return merged(part, [(shelf, tag, updated_before) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
