@@ -16,8 +16,8 @@ class RunIndex(Protocol):
     """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous, local."""
 
     def position(self) -> IndexPosition | None: ...
-    def reset(self, *, lived_after: int = 0) -> None:
-        """Forget everything. What the bucket held up to `lived_after` will be listed, but adds nothing to the tallies:
+    def reset(self, *, count_after: int = 0) -> None:
+        """Forget everything. What the bucket held up to `count_after` will be listed, but adds nothing to the tallies:
         it happened before this index was there to see it.
         """
 

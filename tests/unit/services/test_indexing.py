@@ -15,7 +15,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable
 from pyoco_server.ports import LogSeen, RunIndex
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.testing.index import MemoryRunIndex
@@ -364,7 +364,7 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
         feed.away = True
         await clock.looked_at.wait()
         assert follower.failing is not None
-        assert (follower.failing.since, follower.failing.error) == (1000.0, "NatsUnavailable: the broker is away")
+        assert (follower.failing.since, follower.failing.error) == (1000.0, "BrokerUnavailable: the broker is away")
         assert not follower.is_caught_up
 
         feed.away = False
@@ -444,7 +444,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
         await follower.caught_up()
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
-        with pytest.raises(BrokerUnavailable):
+        with pytest.raises(IndexUnavailable, match="run index"):
             index.run_ids(RunQuery())
 
         await feed.asked(times=2)

@@ -181,7 +181,7 @@ class Indexer:
         if known is None or not await self._is_of(known, created, last):
             if known is not None:
                 logger.warning("the index is of another bucket and is built again", extra={"position": known.sequence})
-            await _in(writer, partial(self._index.reset, lived_after=last))
+            await _in(writer, partial(self._index.reset, count_after=last))
             known = IndexPosition(stream_created=created, sequence=0, last_key="")
         self._stream = created
         self._target = last
