@@ -1,4 +1,4 @@
-"""The index of runs as a dictionary: what the contract suite compares SQLite with. It forgets everything on exit."""
+"""The run index as a dictionary: the reference model of the contract suite. It is not persistent."""
 
 from __future__ import annotations
 
