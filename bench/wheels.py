@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench.processes import StepFailed
-from bench.stacks import Ours
+from bench.systems import Ours
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.wheel_sync import WheelSync
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
 WHEELS = 20
 FUNCTIONS = 300
@@ -48,7 +48,7 @@ async def _sync(config: NatsBackendConfig, files: list[Path]) -> float:
             for file in files:
                 await stores.wheels.put(file.name, _pieces(file), tags=())
             began = time.perf_counter()
-            await sync.look()
+            await sync.sync()
             taken_sec = time.perf_counter() - began
         finally:
             await pool.close()

@@ -18,7 +18,7 @@ from pathlib import Path
 from chaos.plan import MARKER
 from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
-from pyoco_server.worker.process_tree import descendants_of
+from pyoco_server.worker.runner_process.process_tree import descendants_of
 
 STOP_SEC = 15.0
 

@@ -218,10 +218,10 @@ def row(cells: tuple[str, ...]) -> str:
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
-    "settings.md": settings_page,
-    "errors.md": errors_page,
-    "events.md": events_page,
-    "cli.md": cli_page,
+    "reference/settings.md": settings_page,
+    "reference/errors.md": errors_page,
+    "reference/events.md": events_page,
+    "reference/cli.md": cli_page,
 }
 
 

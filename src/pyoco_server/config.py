@@ -1,8 +1,7 @@
-"""Every setting there is: its default, its meaning, what it accepts; read once, at the edge, into a frozen object.
+"""All settings: default, meaning and accepted values; read once at the edge into a frozen object.
 
-The table is data: a field of `NatsBackendConfig` is the only place where a setting stands, its variable is `PYOCO_` and
-the field's name, and `docs/settings.md` is generated from it. Nothing here opens a connection, looks for a file that a
-setting names (but the dotenv file), or shows a secret.
+A field of `NatsBackendConfig` is the only definition of a setting. Its variable is `PYOCO_` plus the field's name, and
+`docs/reference/settings.md` is generated from it. This module opens no connection and never shows a secret.
 """
 
 from __future__ import annotations

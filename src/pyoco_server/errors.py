@@ -1,7 +1,7 @@
 """The error catalogue: every error a user can meet, with its ids, its kind and its words in English and Japanese.
 
 Nothing here knows HTTP, queues or exit codes: the edges map `Kind` to what they speak. An error class is the only place
-where its id and its words stand; `docs/errors.md` is generated from this module.
+where its id and its words stand; `docs/reference/errors.md` is generated from this module.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class PyocoError(Exception):
     def message(cls) -> str:
         """The catalogue's English sentence for this error."""
         return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @classmethod
+    def ids(cls) -> dict[str, str]:
+        """The fields by which a log line names this error."""
+        return {"err_id": cls.err_id, "msg_id": cls.msg_id}
 
 
 class GatewayUnreachable(PyocoError):
@@ -248,8 +253,8 @@ class InvalidUsage(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0018", "MSG-PYOCO-0018", Kind.INVALID
     code = "INVALID_USAGE"
     message_ja = "コマンドライン引数または設定が不正です"
-    hint = "See --help for the options and docs/settings.md for the settings."
-    hint_ja = "--help と docs/settings.md を確認してください。"
+    hint = "See --help for the options and docs/reference/settings.md for the settings."
+    hint_ja = "--help と docs/reference/settings.md を確認してください。"
 
 
 class InvalidWorkersRequest(PyocoError):
@@ -480,8 +485,8 @@ class InvalidGraph(PyocoError):
     err_id, msg_id, kind = "ERR-PYOCO-0055", "MSG-PYOCO-0055", Kind.INVALID
     code = "INVALID_GRAPH"
     message_ja = "graphが不正です"
-    hint = "Correct the graph as the message says and put it again; docs/graphs.md has the form."
-    hint_ja = "message に従って graph を修正し、再登録してください。書式は docs/graphs.md にあります。"
+    hint = "Correct the graph as the message says and put it again; docs/reference/graphs.md has the form."
+    hint_ja = "message に従って graph を修正し、再登録してください。書式は docs/reference/graphs.md にあります。"
 
 
 class GraphNotFound(PyocoError):

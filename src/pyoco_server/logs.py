@@ -72,6 +72,8 @@ class Lines(logging.Formatter):
     def facts(self, record: logging.LogRecord) -> dict[str, object]:
         """What the caller said beyond the message, and what the exception knows by itself."""
         facts = {key: value for key, value in record.__dict__.items() if key not in OWN_ATTRIBUTES}
+        if not self.include_traceback:
+            facts.pop("exc_traceback", None)  # of a task's exception, which was raised in another process
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, PyocoError):
             facts = {"err_id": error.err_id, "msg_id": error.msg_id, **error.facts, **facts}

@@ -1,7 +1,7 @@
-"""Turns pyoco's synchronous callbacks into steps of a run and hands them to a sink; it never waits, stores or connects.
+"""Turns pyoco's synchronous trace callbacks into steps of a run and passes them to a sink. Never blocks or does I/O.
 
-pyoco calls from the threads its tasks run in, names no run and reports some failures twice. A backend therefore serves
-one run, numbers each beginning of a node, and says of every beginning at most once how it ended.
+pyoco calls from the threads of its tasks, names no run and reports some failures twice. A backend therefore serves one
+run, numbers the starts of each node, and reports at most one end per start.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ TRACEBACK_CAP_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodesDeclared:
-    """The flow has these nodes; those that come first are named first."""
+class TasksDeclared:
+    """The nodes of the flow, in topological order."""
 
     at: float
     nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBegan:
-    """The node runs; `nth` counts its beginnings in this attempt (a loop has many), from 1."""
+class TaskStarted:
+    """The node runs; `nth` counts its starts in this attempt (a loop has many), from 1."""
 
     at: float
     node: str
@@ -37,8 +37,8 @@ class NodeBegan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeProgressed:
-    """The node says how far it is (0 to 100) and what it is doing; None is what it did not say."""
+class TaskProgressed:
+    """Progress reported by the node: percent (0 to 100) and message; None where it gave none."""
 
     at: float
     node: str
@@ -48,8 +48,8 @@ class NodeProgressed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSucceeded:
-    """The node is done; `output` is plain JSON, bounded in size."""
+class TaskSucceeded:
+    """The node has succeeded; `output` is plain JSON, bounded in size."""
 
     at: float
     node: str
@@ -58,8 +58,8 @@ class NodeSucceeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFailed:
-    """The engine has given the node up; a failure that it tries again is not reported."""
+class TaskFailed:
+    """The node has failed for good; a failure that the engine retries is not reported."""
 
     at: float
     node: str
@@ -69,20 +69,21 @@ class NodeFailed:
     traceback: str
 
 
-Step = NodesDeclared | NodeBegan | NodeProgressed | NodeSucceeded | NodeFailed
+Step = TasksDeclared | TaskStarted | TaskProgressed | TaskSucceeded | TaskFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """What is told of an exception: bounded, and safe to encode."""
+class ErrorDescription:
+    """An exception as text: bounded, and safe to encode. `origin` is the place where it was raised."""
 
     error_type: str
     message: str
     traceback: str
+    origin: str | None
 
 
-def describe_error(error: BaseException, *, hide_frames_of: str = "") -> Failure:
-    """Tell an exception in words, even one whose `__str__` raises; frames up to the last of that file are left out."""
+def describe_error(error: BaseException, *, hide_frames_of: str = "") -> ErrorDescription:
+    """Describes any exception, even one whose `__str__` raises; frames up to the last of that file are left out."""
     trimmed = _frames_after(error.__traceback__, hide_frames_of)
     lines = traceback.format_exception(type(error), error, trimmed)
     name = type(error).__name__
@@ -90,10 +91,13 @@ def describe_error(error: BaseException, *, hide_frames_of: str = "") -> Failure
         message = str(error) or ("out of memory" if isinstance(error, MemoryError) else name)
     except Exception:  # noqa: BLE001  # user code: a `__str__` may raise anything
         message = f"{name} (its message cannot be shown: str() of it raised)"
-    return Failure(
+    frames = traceback.extract_tb(trimmed)
+    origin = encodable(f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}") if frames else None
+    return ErrorDescription(
         error_type=encodable(name),
         message=encodable(message, MESSAGE_CAP_BYTES),
         traceback=_tail(encodable("".join(lines)), TRACEBACK_CAP_BYTES),
+        origin=origin,
     )
 
 
@@ -104,7 +108,7 @@ def encodable(text: str, cap_bytes: int | None = None) -> str:
 
 def _tail(text: str, cap_bytes: int) -> str:
     data = text.encode()
-    # What a reader needs of a traceback stands at its end.
+    # The most useful part of a traceback is its end.
     return text if len(data) <= cap_bytes else data[-cap_bytes:].decode("utf-8", "ignore")
 
 
@@ -120,8 +124,8 @@ def _frames_after(frames: TracebackType | None, filename: str) -> TracebackType 
 class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not typed
     """pyoco's callbacks as steps, in order, from any thread.
 
-    The sink is called under a lock and in the thread of the task: it must be quick. What it raises at a NodeBegan keeps
-    that node from running.
+    The sink is called under a lock in the thread of the task: it must be quick. An exception that it raises at a
+    TaskStarted keeps that node from running.
     """
 
     def __init__(
@@ -137,50 +141,50 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         self._time_limits_sec = time_limits_sec or {}
         self._hide_frames_of = hide_frames_of
         self._lock = threading.Lock()
-        self._beginnings: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
         self._open: dict[str, int] = {}
         self._outputs: dict[str, object] = {}
         self._here = threading.local()
 
     def keep_output(self, output: object) -> None:
-        """Remember what the task in this thread returned: `on_node_end` comes without it."""
+        """Remembers what the task in this thread returned: `on_node_end` does not carry it."""
         node = getattr(self._here, "node", None)
         if node is not None:
             self._outputs[node] = output
 
     def on_flow_start(self, flow_name: str, run_id: str | None = None) -> None:
-        """Nothing to tell: whoever runs the flow knows."""
+        """Not reported: the caller of the flow knows."""
 
     def on_flow_end(self, flow_name: str) -> None:
-        """Nothing to tell; pyoco leaves this call out when a task failed."""
+        """Not reported: pyoco omits this call when a task failed."""
 
     def on_node_start(self, node_name: str) -> None:
         with self._lock:
-            nth = self._beginnings.get(node_name, 0) + 1
-            self._sink(NodeBegan(at=self._clock(), node=node_name, nth=nth))
-            self._beginnings[node_name] = self._open[node_name] = nth
+            nth = self._starts.get(node_name, 0) + 1
+            self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth))
+            self._starts[node_name] = self._open[node_name] = nth
             self._here.node = node_name
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:
         limit_sec = self._time_limits_sec.get(node_name)
         if limit_sec is not None and duration_ms > limit_sec * 1000:
-            # pyoco fails the run at the deadline, lets the task go on, and then calls it a success.
+            # pyoco fails the run at the deadline, lets the task continue, and then reports its success.
             self.on_node_error(node_name, TimeoutError(f"Task '{node_name}' exceeded timeout of {limit_sec}s"))
             return
         with self._lock:
             output = self._outputs.pop(node_name, None)
             nth = self._open.pop(node_name, None)
             if nth is not None:
-                self._sink(NodeSucceeded(at=self._clock(), node=node_name, nth=nth, output=output))
+                self._sink(TaskSucceeded(at=self._clock(), node=node_name, nth=nth, output=output))
 
     def on_node_error(self, node_name: str, error: BaseException) -> None:
         failure = describe_error(error, hide_frames_of=self._hide_frames_of)
         with self._lock:
             nth = self._open.pop(node_name, None)
             if nth is None:
-                return  # an isolated failure is reported by the task's thread and again by the engine's
+                return  # pyoco reports an isolated failure from the task's thread and again from the engine's
             self._sink(
-                NodeFailed(
+                TaskFailed(
                     at=self._clock(),
                     node=node_name,
                     nth=nth,
@@ -191,6 +195,6 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
             )
 
     def fail_open_nodes(self, error: BaseException) -> None:
-        """The run is over by this error: no node that began is left without an end."""
+        """Ends every started node with this error, which ended the run."""
         for node_name in tuple(self._open):
             self.on_node_error(node_name, error)

@@ -1,4 +1,4 @@
-"""Every method of both clients against one real gateway, its broker and a worker."""
+"""Every method of the blocking client against one real gateway, its broker and a worker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from pyoco_server import __version__
 from pyoco_server.http_client import InvalidRequest, NotFound, RunNotFound, WaitTimeout, WorkerNotFound
 from support.programs import Program, address_of, until, up_with_worker
-from support.twins import Kind, Twin
+from support.twins import Twin
 
 PATIENCE_SEC = 30.0
 QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
-NOBODY = "0198c0de-0000-7000-8000-000000000000"
+UNKNOWN = "0198c0de-0000-7000-8000-000000000000"
 WORKFLOW = """\
 version: 1
 tasks:
@@ -38,10 +38,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         yield program
 
 
-@pytest.fixture(params=["sync", "async"])
-def twin(request: pytest.FixtureRequest, system: Program) -> Twin:
-    kind: Kind = request.param
-    return Twin(kind, address_of(system))
+@pytest.fixture
+def twin(system: Program) -> Twin:
+    return Twin(address_of(system), "sync")
 
 
 def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
@@ -99,8 +98,8 @@ def test_runs_are_listed_as_soon_as_they_are_submitted(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("method", ["get_run", "get_tasks", "cancel_run", "wait"])
-@pytest.mark.parametrize("run_id", [NOBODY, "no-run-id"])
-def test_a_run_that_is_not_there_is_told_as_such(twin: Twin, method: str, run_id: str) -> None:
+@pytest.mark.parametrize("run_id", [UNKNOWN, "no-run-id"])
+def test_a_missing_run_is_an_error(twin: Twin, method: str, run_id: str) -> None:
     with pytest.raises(RunNotFound) as caught:
         twin.ask(method, run_id)
 
@@ -118,7 +117,7 @@ def test_bad_input_is_refused_with_its_place(twin: Twin) -> None:
 
 def test_hints_come_in_the_language_that_was_asked_for(system: Program) -> None:
     with pytest.raises(RunNotFound) as caught:
-        Twin("sync", address_of(system), language="ja").ask("get_run", NOBODY)
+        Twin(address_of(system), "sync", language="ja").ask("get_run", UNKNOWN)
 
     assert caught.value.message == "runが見つかりません"
 
@@ -148,7 +147,7 @@ def test_a_watch_ends_when_its_time_is_over_or_there_is_nothing_to_see(twin: Twi
     assert seen
     assert twin.take("watch", run_id, since=stopped["updated_at"]) == []
     with pytest.raises(RunNotFound):
-        twin.take("watch", NOBODY)
+        twin.take("watch", UNKNOWN)
 
 
 def test_a_workflow_file_is_run(twin: Twin) -> None:
@@ -221,16 +220,16 @@ def test_dead_letters_are_listed_and_replayed(twin: Twin) -> None:
     assert caught.value.err_id == "ERR-PYOCO-0040"
 
 
-def test_a_run_that_nobody_takes_is_explained(twin: Twin) -> None:
+def test_a_run_without_workers_is_explained(twin: Twin) -> None:
     run_id = submitted(twin, "hello", tag="nobody-serves-this")
 
-    told = twin.ask("explain_run", run_id)
+    found = twin.ask("explain_run", run_id)
 
-    assert told["run_id"] == run_id
-    assert told["summary"]
-    assert told["reasons"][0]["hint"]
+    assert found["run_id"] == run_id
+    assert found["summary"]
+    assert found["reasons"][0]["hint"]
     with pytest.raises(RunNotFound):
-        twin.ask("explain_run", NOBODY)
+        twin.ask("explain_run", UNKNOWN)
 
 
 def test_metrics_are_text(twin: Twin) -> None:
@@ -239,7 +238,7 @@ def test_metrics_are_text(twin: Twin) -> None:
 
 def test_a_path_that_this_gateway_does_not_have_is_not_taken_for_a_run(system: Program) -> None:
     with pytest.raises(NotFound) as caught:
-        Twin("sync", f"{address_of(system)}/elsewhere").ask("health")
+        Twin(f"{address_of(system)}/elsewhere", "sync").ask("health")
 
     assert not isinstance(caught.value, RunNotFound)
     assert caught.value.err_id == "ERR-PYOCO-0033"

@@ -1,4 +1,4 @@
-"""What both clients say of executions, against one real gateway, its broker and a worker."""
+"""Executions with the blocking client against one real gateway, its broker and a worker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pyoco_server.http_client import (
     RunNotFound,
 )
 from support.programs import ROOT, Program, address_of, up_with_worker
-from support.twins import Kind, Twin
+from support.twins import Twin
 
-NOBODY = "0198c0de-0000-7000-8000-000000000000"
+UNKNOWN = "0198c0de-0000-7000-8000-000000000000"
 PATIENCE_SEC = 30.0
 ODD_NAMES = ["100%", "a b", "lint?", "#1", "back\\slash", "%2F", "構築"]
 
@@ -32,15 +32,14 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         yield program
 
 
-@pytest.fixture(params=["sync", "async"])
-def twin(request: pytest.FixtureRequest, system: Program) -> Twin:
-    kind: Kind = request.param
-    return Twin(kind, address_of(system))
+@pytest.fixture
+def twin(system: Program) -> Twin:
+    return Twin(address_of(system), "sync")
 
 
 @pytest.fixture
 def graph_id(twin: Twin) -> str:
-    """A release of the test's own, so that nobody else takes its nodes."""
+    """A graph of the test's own, so that no other test claims its nodes."""
     name = f"release-{uuid4()}"
     twin.ask("put_graph", name, Path(ROOT / "examples" / "release.yaml").read_text("utf-8"))
     return name
@@ -174,7 +173,7 @@ def test_refusals_have_a_kind_a_code_and_a_guard(twin: Twin, graph_id: str) -> N
     with pytest.raises(CommandRejected) as early:
         twin.ask("start_node", execution_id, "deploy")
     with pytest.raises(RunNotFound) as unknown:
-        twin.ask("start_execution", NOBODY)
+        twin.ask("start_execution", UNKNOWN)
     with pytest.raises(InvalidRequest) as bad:
         twin.ask("report_progress", execution_id, "build", 101)
 

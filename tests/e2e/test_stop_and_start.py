@@ -230,7 +230,7 @@ def test_a_worker_beside_the_gateway_that_is_killed_is_started_again(tmp_path: P
 
         os.kill(first, signal.SIGKILL)
 
-        program.out.wait_for("the worker is gone and will be started again")
+        program.out.wait_for("worker exited, restarting it")
         seen(client, submit(client, "hello"), "COMPLETED")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from support.broker import Broker
 from support.executions import Caller
 from support.gateways import gateway_settings
 from support.served import served
+from support.shells import RunClient
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +37,16 @@ def caller(shared_address: str) -> Iterator[Caller]:
     """Somebody who speaks with it."""
     with httpx.Client(base_url=shared_address, timeout=60.0) as http:
         yield Caller(http)
+
+
+@pytest.fixture
+def clean_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings and no locale from the environment of the tests."""
+    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunClient:
+    """Runs a command of `pyoco-client`; returns its exit code."""
+    return RunClient(monkeypatch, capsys)

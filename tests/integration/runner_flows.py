@@ -3,7 +3,6 @@
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import subprocess
@@ -27,16 +26,6 @@ def tell(add: int) -> str:
     return f"the sum is {add}"
 
 
-def divide() -> float:
-    print("about to divide")
-    return 1 / 0
-
-
-async def fetch() -> str:
-    await asyncio.sleep(0)
-    return "fetched"
-
-
 def leave() -> None:
     sys.exit(3)
 
@@ -52,12 +41,9 @@ def crash() -> None:
     ctypes.string_at(0)
 
 
-def unserialisable() -> object:
-    return {1, 2}
-
-
-def huge() -> str:
-    return "x" * 200_000
+def print_beside_a_non_blocking_child() -> None:
+    subprocess.run([sys.executable, "-c", "import os; os.set_blocking(1, False)"], check=True)
+    print_much()
 
 
 def print_much() -> None:
@@ -131,10 +117,6 @@ def secrets() -> list[str]:
     return sorted(name for name in os.environ if name.startswith("PYOCO_"))
 
 
-def count(ctx: Any) -> int:
-    return int(ctx.loop.iteration)
-
-
 def where(ctx: Any) -> dict[str, Any]:
     return {
         "pid": os.getpid(),
@@ -162,20 +144,13 @@ def _flow(name: str, *parts: Any) -> Flow:
 
 
 ALONE = (
-    *(divide, fetch, leave, vanish, crash, unserialisable, huge, print_much, wait_until_cancelled, ignore_cancel),
+    *(leave, vanish, crash, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
-    *(wander_off, look_around, secrets),
+    *(wander_off, look_around, secrets, print_beside_a_non_blocking_child),
 )
 FLOWS = {func.__name__: _flow(func.__name__, _task(func)) for func in ALONE}
 FLOWS["sum"] = _flow("sum", _task(add), _task(tell))
-FLOWS["loop"] = _flow("loop", _task(count)[3])
 FLOWS["large_loop"] = _flow("large_loop", _task(many_large)[200])
-FLOWS["wide"] = _flow(
-    "wide",
-    TaskWrapper(Task(func=lambda: 1, name="start")),
-    [TaskWrapper(Task(func=lambda start: start + 1, name=name)) for name in ("left", "right")],
-    TaskWrapper(Task(func=lambda left, right: left + right, name="join")),
-)
 
 
 def resolve(flow_name: str) -> Flow:

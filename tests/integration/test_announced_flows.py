@@ -18,9 +18,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.testing.wheel_store import MemoryWheelStore
-from pyoco_server.worker.library import PyocoNatsWorker
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.wheel_sync import WheelSync
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.supervisor.library import PyocoNatsWorker
+from pyoco_server.worker.wheels.wheel_sync import WheelSync
 from support.broker import Broker
 from support.installable import installable, put
 from support.runs import outcome_of
@@ -44,7 +44,7 @@ def resolve(name):
     raise KeyError(name)
 """
 THERE = AnnouncedFlow(name="there", nodes=("one", "other"), edges=(("one", "other"),))
-WARNING = "flows are not announced, or not in full"
+WARNING = "flows not announced, or not in full"
 
 Start = Callable[..., Awaitable[RunnerPool]]
 
@@ -96,15 +96,17 @@ async def test_building_all_flows_leaves_no_trace_where_runs_are(start: Start) -
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("dies", "the process that was asked for the flows died"),
-        ("hangs", "not told in 0.3 s"),
+        ("dies", "the process that lists the flows died"),
+        ("hangs", "no answer within 0.3 s"),
         ("gone", "flow 'gone': KeyError: 'gone'"),
     ],
 )
 async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_worker(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
-    monkeypatch.setattr("pyoco_server.worker.scout.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0)
+    monkeypatch.setattr(
+        "pyoco_server.worker.runner_pool.flow_discovery.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0
+    )
 
     pool = await start(f"FLOWS = [{name!r}]")
 
@@ -132,7 +134,7 @@ async def test_a_new_wheel_brings_a_new_announcement(tmp_path: Path, monkeypatch
     try:
         before = pool.flows
         await put(store, installable("team", "2.0", {"team.py": "NAMES = ['there', 'back']"}))
-        await sync.look()
+        await sync.sync()
 
         assert before == (THERE,)
         assert [flow.name for flow in pool.flows] == ["there", "back"]
@@ -183,7 +185,7 @@ async def test_a_worker_inside_a_program_announces_what_lies_ready_and_builds_no
 async def test_one_that_does_not_answer_is_not_waited_for(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pyoco_server.worker.thread_executor.ANNOUNCE_LIMIT_SEC", 0.05)
+    monkeypatch.setattr("pyoco_server.worker.runner_pool.thread_executor.ANNOUNCE_LIMIT_SEC", 0.05)
     answer = threading.Event()
 
     def late() -> list[str]:
@@ -192,4 +194,4 @@ async def test_one_that_does_not_answer_is_not_waited_for(
 
     assert await announced_by(config, Resolver(late)) == ()
     answer.set()
-    assert reasons(caplog) == ["not told in 0.05 s"]
+    assert reasons(caplog) == ["no answer within 0.05 s"]

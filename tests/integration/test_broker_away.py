@@ -172,7 +172,7 @@ async def test_a_job_that_waits_behind_a_long_run_is_neither_lost_nor_begun_twic
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that takes jobs ahead gives them back; each delivery counts, and the broker gives up after a few."""
-    monkeypatch.setattr("pyoco_server.worker.attempt.GIVE_BACK_AFTER_SEC", 0.05)
+    monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.05)
     few = replace(config, consumer_max_deliver=4)
     async with serving(few) as client, open_stores(few, name="worker") as stores, at_work(stores, few) as worker:
         long, waiting = await submit(client), [await submit(client) for _ in range(3)]

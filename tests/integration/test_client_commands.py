@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from pyoco_server.cli import output
 from pyoco_server.cli.client.program import ALL_COMMANDS, app
-from pyoco_server.cli.correction import PROGRAM
 from pyoco_server.domain.flow_yaml.document import read_flow_file
+from support.shells import RunClient
 from support.stand_in import StandIn, stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,10 +78,7 @@ LINE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
@@ -108,23 +104,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield there
 
 
-def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
-    monkeypatch.setattr("sys.argv", [PROGRAM, *arguments])
-    with pytest.raises(SystemExit) as ended:
-        output.run(app, PROGRAM)
-    return ended.value.code
-
-
 def test_the_commands_of_the_contract_are_there() -> None:
     assert set(OF_THE_CONTRACT) <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", ["", "job", *NAMES])
-def test_every_help_has_an_example(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    assert end(monkeypatch, *name.split(), "--help") == 0
-    assert f"Example: pyoco-client {name}" in " ".join(capsys.readouterr().out.split())
+def test_every_help_has_an_example(end: RunClient, name: str) -> None:
+    assert end(*name.split(), "--help") == 0
+    assert f"Example: pyoco-client {name}" in " ".join(end.printed().out.split())
 
 
 @pytest.mark.parametrize("entry", ALL_COMMANDS, ids=NAMES)
@@ -140,104 +127,32 @@ def test_every_example_can_be_parsed(entry: Any) -> None:
         assert context.args == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "unwanted"),
-    [
-        (["--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
-        (["job", "submit", "--help"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
-        (["version"], {"httpx", "rich", "yaml", "pydantic", "asyncio"}),
-        (["list", "--limit", "1"], {"rich", "yaml", "pydantic", "fastapi", "nats"}),
-    ],
-    ids=["help", "help-of-a-job", "version", "list"],
-)
-def test_a_command_loads_no_more_than_it_needs(server: StandIn, arguments: list[str], unwanted: set[str]) -> None:
-    asked = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); " + START
+def test_a_command_that_prints_json_does_not_load_rich(server: StandIn) -> None:
+    listing = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); " + START
 
-    told = subprocess.run(
-        [sys.executable, "-c", asked, *arguments],
+    ended = subprocess.run(
+        [sys.executable, "-c", listing, "list", "--limit", "1"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         check=True,
         text=True,
     )
 
-    assert unwanted & set(told.stderr.split()) == set()
+    assert {"rich", "yaml", "fastapi", "nats"} & set(ended.stderr.split()) == set()
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["version"]])
-def test_the_version_needs_no_server(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
-    assert end(monkeypatch, *arguments) == 0
-    assert capsys.readouterr().out.startswith("pyoco-client ")
+def test_the_version_needs_no_server(end: RunClient, arguments: list[str]) -> None:
+    assert end(*arguments) == 0
+    assert end.printed().out.startswith("pyoco-client ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told", "example"),
-    [
-        ([], "Missing command", "pyoco-client submit --flow-name hello --param name=Ann --watch"),
-        (["sumbit"], "sumbit", "pyoco-client submit"),
-        (["submit"], "--flow-name", "pyoco-client submit --flow-name hello"),
-        (["submit", "--flow", "x"], "--flow", "pyoco-client submit --flow-name x"),
-        (["submit", "--flow-nam=x"], "--flow-nam", "pyoco-client submit --flow-name=x"),
-        (["submit-yaml"], "--workflow-file", "pyoco-client submit-yaml --workflow-file flow.yaml"),
-        (["submit-yaml", "--workflow-file", "gone.yaml"], "No such file", "pyoco-client init"),
-        (["get"], "no run", f"pyoco-client get {RUN_ID}"),
-        (["get", ""], "no run", f"pyoco-client get {RUN_ID}"),
-        (["get", "../workers"], "not a run id", f"pyoco-client get {RUN_ID}"),
-        (["get", "a", "--run-id", "b"], "two different", "pyoco-client get a"),
-        (["get", "--run-id=b", "a"], "two different", "pyoco-client get a"),
-        (["cancel", "--run-id"], "--run-id", f"pyoco-client cancel --run-id {RUN_ID}"),
-        (["cancel", "a", "--timeout-sec", "0"], "--timeout-sec", "pyoco-client cancel --run-id"),
-        (["list", "--status", "DONE"], "DONE", "pyoco-client list --status FAILED"),
-        (["list", "--limit", "0"], "--limit", "pyoco-client list"),
-        (["list", "--limit", "many"], "whole number", "pyoco-client list"),
-        (["list-vnext", "--updated-after", "nan"], "no time", "pyoco-client list-vnext"),
-        (["get", RUN_ID, "--include", "everything"], "records, full, all", "pyoco-client get"),
-        (["list", "--output", "xml"], "xml", "pyoco-client list"),
-        (["workers", "--hide", "a", "--unhide", "b"], "exclude", "pyoco-client workers --hide a"),
-        (["workers", "--hide", "a/b"], "not a worker id", "pyoco-client workers --hide worker-1"),
-        (["wheel-upload"], "--wheel-file", "pyoco-client wheel-upload --wheel-file dist/demo-1.0-py3-none-any.whl"),
-        (
-            ["wheel-upload", "--wheel-file", "x.whl"],
-            "no file",
-            f"pyoco-client wheel-upload --wheel-file dist/{WHEEL['name']}",
-        ),
-        (
-            ["wheel-delete", "--wheel-name", "demo"],
-            "name of a wheel",
-            "pyoco-client wheel-delete --wheel-name demo-1.0",
-        ),
-        (["wheel-history", "--limit", "501"], "--limit", "pyoco-client wheel-history"),
-        (["wheel-history", "--action", "replace"], "replace", "pyoco-client wheel-history"),
-        (["wheel-download", "--wheel-name", "a.whl", "--to", "no/where"], "no folder", "mkdir -p no"),
-        (["list", "--server", "localhost:8000"], "address", "pyoco-client --server http://127.0.0.1:8000"),
-        (["list", "--api-key", "日本"], "api_key", "pyoco-client"),
-        (["cancel", "a", "--timeout-sec", "9"], "needs --wait", "pyoco-client cancel a --timeout-sec 9 --wait"),
-        (["completion", "tcsh"], "tcsh", "pyoco-client completion bash"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_cannot_be_understood_ends_with_1_and_a_corrected_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str, example: str
-) -> None:
-    assert end(monkeypatch, *arguments) == 1
-
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert told in said.err
-    assert "[ERR-PYOCO-0018]" in said.err
-    assert f"example: {example}" in said.err
-
-
-def test_params_go_to_the_server_in_the_order_of_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, server: StandIn
-) -> None:
+def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient, server: StandIn) -> None:
     server.answers["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
     options = ["--param", "a=1", "--params", '{"a": 2, "b": 2}', "--param", "b=3", "--tags", "x, y", "--tags", "z"]
     options += ["--run-timeout-sec", "90"]
 
-    code = end(monkeypatch, "submit", "--flow-name", "hello", "--tag", "gpu", *options)
+    code = end("submit", "--flow-name", "hello", "--tag", "gpu", *options)
 
     assert code == 0
     assert json.loads(server.bodies[0]) == {
@@ -283,27 +198,21 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_asks_once_and_prints_the_answer_as_json(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    asked: tuple[str, str],
+    end: RunClient, server: StandIn, arguments: list[str], asked: tuple[str, str]
 ) -> None:
-    assert end(monkeypatch, *arguments) == 0
+    assert end(*arguments) == 0
 
     assert server.asked == [asked]
-    assert json.loads(capsys.readouterr().out) == server.answers[asked[1].partition("?")[0]]
+    assert json.loads(end.printed().out) == server.answers[asked[1].partition("?")[0]]
 
 
-def test_a_page_names_the_next_one_for_people_on_stderr(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.answers["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
 
-    code = end(monkeypatch, "list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
+    code = end("list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert server.asked == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
     assert said.out.splitlines()[1].startswith(RUN_ID)
@@ -332,101 +241,85 @@ def test_a_page_names_the_next_one_for_people_on_stderr(
         (["logs", RUN_ID, "-f", "--tail", "5"], "1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"),
     ],
 )
-def test_other_forms_are_for_people(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    shown: str,
-) -> None:
-    assert end(monkeypatch, *arguments) == 0
-    assert capsys.readouterr().out == shown
+def test_text_forms_print_lines_and_tables(end: RunClient, server: StandIn, arguments: list[str], shown: str) -> None:
+    assert end(*arguments) == 0
+    assert end.printed().out == shown
 
 
-def test_the_lines_of_a_log_are_json_lines_for_programs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
     page = server.answers[f"/runs/{RUN_ID}/logs"]
     server.answers[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
 
-    assert end(monkeypatch, "logs", RUN_ID, "-o", "json", "--tail", "7") == 0
+    assert end("logs", RUN_ID, "-o", "json", "--tail", "7") == 0
 
-    assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert [json.loads(line)["n"] for line in end.printed().out.splitlines()] == [1, 2]
     assert server.asked == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
 @pytest.mark.parametrize("before", [True, False])
 def test_the_server_may_be_named_before_or_after_the_command(
-    monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool
 ) -> None:
     monkeypatch.setenv("PYOCO_SERVER", "http://127.0.0.1:1")
     options = ["--server", server.address, "--token", "t-1"]
 
-    code = end(monkeypatch, *(options if before else []), "metrics", *([] if before else options))
+    code = end(*(options if before else []), "metrics", *([] if before else options))
 
     assert code == 0
     assert server.headers[0]["Authorization"] == "Bearer t-1"
 
 
-def test_a_key_goes_into_the_header_that_the_server_asks_for(monkeypatch: pytest.MonkeyPatch, server: StandIn) -> None:
+def test_a_key_goes_into_the_header_that_the_server_asks_for(
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
+) -> None:
     monkeypatch.setenv("PYOCO_HTTP_API_KEY_HEADER", "X-Team-Key")
     monkeypatch.setenv("PYOCO_API_KEY", "k-1")
 
-    assert end(monkeypatch, "metrics") == 0
+    assert end("metrics") == 0
     assert server.headers[0]["X-Team-Key"] == "k-1"
 
 
-def test_init_writes_a_flow_and_says_how_to_run_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_writes_a_flow_and_says_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
     folder = tmp_path / "my first"
 
-    assert end(monkeypatch, "init", str(folder)) == 0
+    assert end("init", str(folder)) == 0
 
     flow = read_flow_file((folder / "flow.yaml").read_bytes())
     assert list(flow.tasks) == ["words", "count", "report"]
-    assert f"cd '{folder}' && pyoco-client submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
+    assert f"cd '{folder}' && pyoco-client submit-yaml --workflow-file flow.yaml" in end.printed().out
     compile((folder / "tasks.py").read_text(), "tasks.py", "exec")
 
 
-def test_init_overwrites_nothing_unless_told_to(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_overwrites_files_only_with_force(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("mine")
 
-    assert end(monkeypatch, "init", str(tmp_path)) == 1
+    assert end("init", str(tmp_path)) == 1
     assert (tmp_path / "tasks.py").read_text() == "mine"
     assert not (tmp_path / "flow.yaml").exists()
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in end.printed().err
 
-    assert end(monkeypatch, "init", str(tmp_path), "--force") == 0
+    assert end("init", str(tmp_path), "--force") == 0
     assert (tmp_path / "tasks.py").read_text() != "mine"
 
 
-def test_init_where_nothing_can_be_written_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    assert end(monkeypatch, "init", str(tmp_path / "file" / "below")) == 1
-    assert "[ERR-PYOCO-0018]" in capsys.readouterr().err
+    assert end("init", str(tmp_path / "file" / "below")) == 1
+    assert "[ERR-PYOCO-0018]" in end.printed().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
-) -> None:
-    assert end(monkeypatch, "completion", shell) == 0
-    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in capsys.readouterr().out
+def test_a_shell_gets_its_completion(end: RunClient, shell: str) -> None:
+    assert end("completion", shell) == 0
+    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in end.printed().out
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
-def test_a_zsh_that_nobody_has_set_up_completes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert end(monkeypatch, "completion", "zsh") == 0
+def test_completion_works_in_a_zsh_without_configuration(end: RunClient, tmp_path: Path) -> None:
+    assert end("completion", "zsh") == 0
     script = tmp_path / ".zshrc"
-    script.write_text(capsys.readouterr().out)
+    script.write_text(end.printed().out)
 
     shell = subprocess.run(
         ["zsh", "-fc", "source ./.zshrc && print ${_comps[pyoco-client]}"],
@@ -448,10 +341,10 @@ def test_commands_options_and_choices_are_completed() -> None:
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split(" ")) - 1),
         }
-        told = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
         )
-        return told.stdout.split()
+        return printed.stdout.split()
 
     assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
     assert completed("pyoco-client watch --unt") == ["--until-terminal"]

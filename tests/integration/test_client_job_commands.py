@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -12,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli import output
-from pyoco_server.cli.client.following import job_goes_on
-from pyoco_server.cli.client.program import app
-from pyoco_server.cli.correction import PROGRAM
+from pyoco_server.cli.client.following import job_continues
 from support.programs import client
+from support.shells import RunClient
 from support.stand_in import Events, NoContent, Refusal, StandIn, stand_in
 from support.terminal import Terminal
 
@@ -39,8 +36,8 @@ FAILED = ENDED | {"status": "failed", "error": "load: no such\nfile"}
 
 
 def entry(number: int, message: str, level: str = "INFO", task: str | None = "load") -> dict[str, Any]:
-    told = {"timestamp": AT.format(number), "message": message, "n": number, "task": task, "level": level}
-    return told | {"stream": "stdout", "attempt": 1}
+    line = {"timestamp": AT.format(number), "message": message, "n": number, "task": task, "level": level}
+    return line | {"stream": "stdout", "attempt": 1}
 
 
 ENTRIES = [entry(1, "begun"), entry(2, HOSTILE, "ERROR"), entry(3, "not of a task", "DEBUG", None)]
@@ -56,10 +53,7 @@ def stream(status: str | None = "completed", entries: list[dict[str, Any]] = ENT
     return Events((*lines, ("end", {"status": status})) if status else lines, stays_open=status is None)
 
 
-@pytest.fixture(autouse=True)
-def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("PYOCO_", "LC_", "LANG"))]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
@@ -78,13 +72,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield there
 
 
-def end(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
-    monkeypatch.setattr("sys.argv", [PROGRAM, "job", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        output.run(app, PROGRAM)
-    return ended.value.code
-
-
 def where(server: StandIn) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address}
 
@@ -93,12 +80,10 @@ def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
     return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
 
 
-def test_a_submit_sends_what_was_typed_and_shows_the_job(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server: StandIn) -> None:
     words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
 
-    code = end(monkeypatch, "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
+    code = end("job", "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
 
     assert code == 0
     assert server.asked == [("POST", "/jobs")]
@@ -109,22 +94,18 @@ def test_a_submit_sends_what_was_typed_and_shows_the_job(
         "tag": "gpu",
         "timeout_sec": 60.0,
     }
-    assert json.loads(capsys.readouterr().out) == JOB
+    assert json.loads(end.printed().out) == JOB
 
 
-def test_a_submit_as_status_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "submit", "-o", "status") == 0
-    assert capsys.readouterr().out == f"{ID} pending\n"
+def test_a_submit_as_status_is_one_line(end: RunClient, server: StandIn) -> None:
+    assert end("job", "submit", "-o", "status") == 0
+    assert end.printed().out == f"{ID} pending\n"
 
 
-def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    code = end(monkeypatch, "submit", "--follow")
+def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(end: RunClient, server: StandIn) -> None:
+    code = end("job", "submit", "--follow")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert said.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
     assert said.err == f"submitted: {ID}\n"
@@ -132,29 +113,25 @@ def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
 
 @pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
 def test_a_job_that_failed_fails_the_command_that_followed_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+    end: RunClient, server: StandIn, command: list[str]
 ) -> None:
     server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
-    assert end(monkeypatch, *command) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
+    assert end("job", *command) == 1
+    assert end.printed().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
 
 
-def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    code = end(monkeypatch, "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
+def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(end: RunClient, server: StandIn) -> None:
+    code = end("job", "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert [json.loads(line) for line in said.out.splitlines()] == ENTRIES
     assert said.err == f"job {ID} completed in 2.5s\n"
     assert server.asked[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
 
 
-def test_on_a_terminal_levels_have_colours_and_what_others_wrote_does_not_steer_it(
-    server: StandIn, tmp_path: Path
-) -> None:
+def test_on_a_terminal_levels_have_colours_and_output_is_escaped(server: StandIn, tmp_path: Path) -> None:
     with on_terminal(server, tmp_path, "follow", ID) as terminal:
         code, drawn = terminal.end()
 
@@ -166,7 +143,7 @@ def test_on_a_terminal_levels_have_colours_and_what_others_wrote_does_not_steer_
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
+def test_after_ctrl_c_the_job_continues_and_the_message_says_how_to_follow_it(
     server: StandIn, tmp_path: Path, number: signal.Signals
 ) -> None:
     server.answers[f"/jobs/{ID}/logs/stream"] = stream(None)
@@ -178,46 +155,42 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
 
     assert code == 130
     assert program.err.all() == [
-        f"no longer following; the job goes on. To go on here: pyoco-client job follow {ID} --after 3",
+        f"no longer following; the job continues. To continue here: pyoco-client job follow {ID} --after 3",
         f"To stop it: pyoco-client job rm {ID}",
     ]
     assert ("DELETE", f"/jobs/{ID}") not in server.asked
 
 
-def test_who_leaves_a_job_that_has_written_nothing_is_told_where_to_ask_why(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), job_goes_on(ID, lambda: None):
+def test_ctrl_c_without_output_suggests_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), job_continues(ID, lambda: None):
         raise KeyboardInterrupt
 
-    assert capsys.readouterr().err.splitlines()[-1] == f"Nothing came; to see why: pyoco-client explain {ID}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"There was no output; to see why: pyoco-client explain {ID}"
 
 
-def test_following_goes_on_at_the_place_that_was_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "follow", ID, "--after", "3") == 0
+def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) -> None:
+    assert end("job", "follow", ID, "--after", "3") == 0
     assert server.headers[0]["Last-Event-ID"] == "3"
-    assert end(monkeypatch, "follow", ID, "--after", "３") == 1
-    assert "is not a place" in capsys.readouterr().err
+    assert end("job", "follow", ID, "--after", "３") == 1
+    assert "is not a place" in end.printed().err
 
 
-def test_words_for_people_are_in_their_language(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+def test_messages_are_japanese_in_a_japanese_locale(
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
 ) -> None:
     monkeypatch.setenv("LANG", "ja_JP.UTF-8")
     server.answers[f"/jobs/{ID}"] = NoContent()
 
-    assert end(monkeypatch, "rm", ID) == 0
-    assert capsys.readouterr().err == f"削除しました: {ID}\n"
+    assert end("job", "rm", ID) == 0
+    assert end.printed().err == f"削除しました: {ID}\n"
 
 
-def test_a_list_is_a_table_for_people_with_the_newest_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED]}
 
-    code = end(monkeypatch, "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
+    code = end("job", "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
 
-    head, first, second = capsys.readouterr().out.splitlines()
+    head, first, second = end.printed().out.splitlines()
     assert code == 0
     assert head.split() == ["JOB_ID", "STATUS", "FLOW", "TAG", "CREATED", "TOOK", "LABELS", "ERROR"]
     assert first.startswith(f"{ID}  pending")
@@ -226,16 +199,14 @@ def test_a_list_is_a_table_for_people_with_the_newest_first(
     assert server.asked == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
 
 
-def test_a_list_as_json_is_what_the_server_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_list_as_json_is_the_answer_of_the_server(end: RunClient, server: StandIn) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
 
-    assert end(monkeypatch, "ls", "--limit", "2", "-o", "json") == 0
-    said = capsys.readouterr().out
+    assert end("job", "ls", "--limit", "2", "-o", "json") == 0
+    said = end.printed().out
     assert json.loads(said) == {"jobs": [JOB, FAILED]}
     assert "\x1b" not in said
-    # As many were wanted as came: the next page is nobody's business.
+    # The limit is reached: the next page is not requested.
     assert len(server.asked) == 1
 
 
@@ -249,13 +220,11 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
     assert "\x1b]0;" not in drawn
 
 
-def test_a_job_is_shown_with_what_is_known_of_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
 
-    assert end(monkeypatch, "get", ID) == 0
-    facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.replace(":  ", ": ").splitlines())
+    assert end("job", "get", ID) == 0
+    facts = dict(line.split(": ", 1) for line in end.printed().out.replace(":  ", ": ").splitlines())
     assert {name: value.strip() for name, value in facts.items()}.items() >= {
         "status": "failed",
         "parameters": '{"input": "data.csv"}',
@@ -265,17 +234,15 @@ def test_a_job_is_shown_with_what_is_known_of_it(
     }.items()
 
 
-def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
-    code = end(monkeypatch, "logs", ID, "--since", "t-1", "--level", "ERROR")
+    code = end("job", "logs", ID, "--since", "t-1", "--level", "ERROR")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert said.out.splitlines() == SHOWN * 2
-    assert said.err == f"the job goes on; to go on here: pyoco-client job logs {ID} --since t-4\n"
+    assert said.err == f"the job continues; to continue here: pyoco-client job logs {ID} --since t-4\n"
     path = f"/jobs/{ID}/logs?sinceToken="
     assert [asked for _, asked in server.asked] == [
         f"{path}t-1&limit=10000&level=ERROR",
@@ -283,27 +250,23 @@ def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
     ]
 
 
-def test_a_tail_is_asked_for_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_tail_is_asked_for_once(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
-    assert end(monkeypatch, "logs", ID, "--tail", "3", "-o", "json") == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ENTRIES
+    assert end("job", "logs", ID, "--tail", "3", "-o", "json") == 0
+    assert [json.loads(line) for line in end.printed().out.splitlines()] == ENTRIES
     assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
 
 
-def test_a_log_as_text_goes_to_a_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
-) -> None:
+def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
     path = tmp_path / "job.log"
 
-    code = end(monkeypatch, "logs", ID, "--text", str(path))
+    code = end("job", "logs", ID, "--text", str(path))
 
     assert code == 0
     assert path.read_bytes() == b"begun\n\x1b[2Jdone\n"
-    assert json.loads(capsys.readouterr().out) == {
+    assert json.loads(end.printed().out) == {
         "bytes_written": 15,
         "size_bytes": 15,
         "complete": None,
@@ -325,45 +288,21 @@ def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_termi
     assert drawn.splitlines() == ["begun", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "example"),
-    [
-        (["--tail", "5"], "--text brings the whole log; --tail chooses from it", f"job logs {ID} --text job.log"),
-        (["--since", "t"], "--text brings the whole log; --since chooses from it", f"job logs {ID} --text job.log"),
-    ],
-)
-def test_what_chooses_lines_does_not_go_with_the_whole_log(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    words: list[str],
-    said: str,
-    example: str,
+def test_a_log_file_that_cannot_be_written_is_reported_with_an_example(
+    end: RunClient, server: StandIn, tmp_path: Path
 ) -> None:
-    assert end(monkeypatch, "logs", ID, "--text", "job.log", *words) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert f"example: pyoco-client {example}" in told
-    assert server.asked == []
+    assert end("job", "logs", ID, "--text", str(tmp_path)) == 1
+    printed = end.printed().err
+    assert "Is a directory" in printed
+    assert f"example: pyoco-client job logs {ID} --text {ID}.log" in printed
 
 
-def test_a_file_that_cannot_be_written_is_told_with_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
-) -> None:
-    assert end(monkeypatch, "logs", ID, "--text", str(tmp_path)) == 1
-    told = capsys.readouterr().err
-    assert "Is a directory" in told
-    assert f"example: pyoco-client job logs {ID} --text {ID}.log" in told
-
-
-def test_labels_are_put_on_taken_off_and_listed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "tag", ID, "ls") == 0
-    assert capsys.readouterr().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
-    assert end(monkeypatch, "tag", ID, "add", "urgent", "b", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == ["urgent", HOSTILE]
-    assert end(monkeypatch, "tag", ID, "rm", "a/b") == 0
+def test_labels_are_put_on_taken_off_and_listed(end: RunClient, server: StandIn) -> None:
+    assert end("job", "tag", ID, "ls") == 0
+    assert end.printed().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
+    assert end("job", "tag", ID, "add", "urgent", "b", "-o", "json") == 0
+    assert json.loads(end.printed().out) == ["urgent", HOSTILE]
+    assert end("job", "tag", ID, "rm", "a/b") == 0
 
     path = f"/jobs/{ID}/tags"
     assert server.asked[1:4] == [("POST", path), ("POST", path), ("GET", path)]
@@ -371,80 +310,29 @@ def test_labels_are_put_on_taken_off_and_listed(
     assert server.asked[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "example"),
-    [
-        (["add"], "add needs a label", f"job tag {ID} add urgent"),
-        (["ls", "urgent"], "ls takes no label", f"job tag {ID} ls"),
-        (["rm", ".."], "'..' is not a label", f"job tag {ID} rm urgent"),
-        (["put", "urgent"], "'put' is not one of add, rm, ls", f"job tag {ID} add urgent"),
-        ([], "Missing argument 'ACTION'. Choose from: add, rm, ls", f"job tag {ID} add urgent"),
-    ],
-)
-def test_a_slip_in_labelling_is_told_with_what_would_do(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    words: list[str],
-    said: str,
-    example: str,
-) -> None:
-    assert end(monkeypatch, "tag", ID, *words) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert f"example: pyoco-client {example}" in told
-    assert server.asked == []
-
-
-def test_labels_are_counted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "tags", "urg", "--limit", "5") == 0
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["JOBS", "2", "12"]
+def test_labels_are_counted(end: RunClient, server: StandIn) -> None:
+    assert end("job", "tags", "urg", "--limit", "5") == 0
+    assert [line.split()[-1] for line in end.printed().out.splitlines()] == ["JOBS", "2", "12"]
     assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
 
 
-def test_an_option_that_is_not_there_is_not_taken_for_the_argument_of_that_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
-    assert end(monkeypatch, "tags", "--prefix", "urg") == 1
-    assert "example: pyoco-client job tags urg --limit 20" in capsys.readouterr().err.splitlines()
-
-
-def test_jobs_are_removed_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_jobs_are_removed_one_after_the_other(end: RunClient, server: StandIn) -> None:
     other = ID.replace("0190", "0191")
     server.answers |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
 
-    assert end(monkeypatch, "rm", ID, other) == 0
-    said = capsys.readouterr()
+    assert end("job", "rm", ID, other) == 0
+    said = end.printed()
     assert (said.out, said.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
     assert server.asked == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
 
 
-@pytest.mark.parametrize("command", [["get"], ["logs"], ["follow"], ["rm"], ["tag"]])
-def test_what_is_no_id_reaches_no_server(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
-) -> None:
-    more = ["ls"] if command == ["tag"] else []
-
-    assert end(monkeypatch, *command, "../runs", *more) == 1
-    told = capsys.readouterr().err
-    assert "'../runs' is not a job id" in told
-    assert f"example: pyoco-client job {command[0]} {ID}" in told
-    assert server.asked == []
-
-
 @pytest.mark.parametrize("command", [["get", ID], ["follow", ID], ["logs", ID], ["logs", ID, "--text", "-"]])
-def test_what_the_server_refuses_is_told_with_its_hint(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
-) -> None:
+def test_an_error_of_the_server_is_printed_with_its_hint(end: RunClient, server: StandIn, command: list[str]) -> None:
     refusal = Refusal(404, "ERR-PYOCO-0005", f"job {ID} is not there", hint="Check the id.")
     server.answers |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
 
-    assert end(monkeypatch, *command) == 1
-    said = capsys.readouterr()
+    assert end("job", *command) == 1
+    said = end.printed()
     assert (said.out, said.err.splitlines()) == (
         "",
         [f"error: job {ID} is not there [ERR-PYOCO-0005]", "hint: Check the id."],

@@ -13,14 +13,13 @@ from packaging.tags import sys_tags
 
 from pyoco_server.domain.wheels.requirements import Candidate, needed
 from pyoco_server.domain.wheels.wheel import Wheel
-from pyoco_server.worker.environment import Environment
-from pyoco_server.worker.environments import COMPLETE, Environments, Fetched
-from pyoco_server.worker.installer import RUNNERS_STAND_ON, own_packages
+from pyoco_server.worker.wheels.environments import COMPLETE, Environment, Environments, WheelFile
+from pyoco_server.worker.wheels.venv_builder import RUNNER_PACKAGES, own_packages
 from support.installable import installable
 
 INSTALL_SEC = 60.0
 
-Place = Callable[[tuple[str, bytes]], Fetched]
+Place = Callable[[tuple[str, bytes]], WheelFile]
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +34,12 @@ def environments(tmp_path: Path) -> Environments:
 
 @pytest.fixture
 def fetched(tmp_path: Path) -> Place:
-    def place(wheel: tuple[str, bytes]) -> Fetched:
+    def place(wheel: tuple[str, bytes]) -> WheelFile:
         name, content = wheel
         file = tmp_path / hashlib.sha256(content).hexdigest() / name
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(content)
-        return Fetched(candidate=candidate(name, content), file=file)
+        return WheelFile(candidate=candidate(name, content), file=file)
 
     return place
 
@@ -70,10 +69,11 @@ async def test_wheels_that_need_each_other_are_installed_together_over_the_worke
 
     assert built.failed == ()
     assert (
-        says(built.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)") == "1.0 1.0"
+        says(built.lease.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)")
+        == "1.0 1.0"
     )
-    assert built.environment is not None
-    assert {wheel.name for wheel in built.environment.wheels} == {upper.candidate.name, lower.candidate.name}
+    assert built.lease.environment is not None
+    assert {wheel.name for wheel in built.lease.environment.wheels} == {upper.candidate.name, lower.candidate.name}
 
 
 async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wheel(
@@ -84,7 +84,7 @@ async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wh
 
     built = await environments.build([newer])
 
-    assert says(built.environment, "import rich; print(rich.VERSION)") == "99.0"
+    assert says(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
     assert own_rich() == before
 
 
@@ -98,7 +98,7 @@ async def test_a_wheel_that_needs_another_version_of_what_runners_stand_on_fails
 ) -> None:
     built = await environments.build([fetched(installable("greedy", requires=["orjson>=99"]))])
 
-    assert built.environment is None
+    assert built.lease.environment is None
     ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
     assert name == "greedy-1.0-py3-none-any.whl"
     assert "orjson" in reason
@@ -111,7 +111,7 @@ async def test_a_wheel_that_cannot_be_installed_fails_alone_with_pips_reason(
 
     built = await environments.build([fetched(wheel) for wheel in wheels])
 
-    assert says(built.environment, "import a, c; print('fine')") == "fine"
+    assert says(built.lease.environment, "import a, c; print('fine')") == "fine"
     ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
     assert name == "needy-1.0-py3-none-any.whl"
     assert "absent-9" in reason
@@ -133,7 +133,7 @@ async def test_settings_that_send_pip_elsewhere_do_not_count(
 
     built = await environments.build([fetched(installable("good"))])
 
-    assert says(built.environment, "import good; print('fine')") == "fine"
+    assert says(built.lease.environment, "import good; print('fine')") == "fine"
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -142,8 +142,8 @@ async def test_programs_that_a_wheel_brings_run_in_its_environment(environments:
 
     built = await environments.build([fetched(tool)])
 
-    assert built.environment is not None
-    assert output_of(built.environment.python.parent / "tool") == "at work\n"
+    assert built.lease.environment is not None
+    assert output_of(built.lease.environment.python.parent / "tool") == "at work\n"
 
 
 def output_of(program: Path) -> str:
@@ -154,11 +154,11 @@ async def test_the_same_wheels_are_the_same_environment_and_are_built_once(
     environments: Environments, fetched: Place
 ) -> None:
     wheels = [fetched(installable("a")), fetched(installable("b"))]
-    first = (await environments.build(wheels)).environment
+    first = (await environments.build(wheels)).lease.environment
     assert first is not None
     written = (first.folder / COMPLETE).stat().st_mtime_ns
 
-    second = (await environments.build(wheels[::-1])).environment
+    second = (await environments.build(wheels[::-1])).lease.environment
 
     assert second is not None
     assert (second.key, (second.folder / COMPLETE).stat().st_mtime_ns) == (first.key, written)
@@ -167,21 +167,24 @@ async def test_the_same_wheels_are_the_same_environment_and_are_built_once(
 async def test_what_is_used_or_to_be_kept_is_not_collected_and_the_rest_is(
     environments: Environments, fetched: Place, tmp_path: Path
 ) -> None:
-    built = [(await environments.build([fetched(installable(name))])).environment for name in ("used", "kept", "old")]
+    built = [
+        (await environments.build([fetched(installable(name))])).lease.environment for name in ("used", "kept", "old")
+    ]
     used, kept, old = [environment for environment in built if environment is not None]
     (tmp_path / "envs" / "half-built").mkdir()
-    lodging = environments.enter(used)
+    lodging = environments.acquire(used)
 
     gone = environments.collect(keep=[kept.key])
 
     assert sorted(gone) == sorted([old.key, "half-built"])
-    lodging.leave()
+    lodging.release()
     assert environments.collect(keep=[]) != []
     assert list((tmp_path / "envs").iterdir()) == []
 
 
 def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
-    program = "import sys, pyoco_server.worker.fork_server; print(*{name.partition('.')[0] for name in sys.modules})"
+    module = "pyoco_server.worker.runner_process.fork_server"
+    program = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
     modules = {
         name for name in loaded.stdout.split() if name not in sys.stdlib_module_names and not name.startswith("_")
@@ -189,4 +192,4 @@ def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
 
     packages = {"pyoco_server": "pyoco-server", "pyoco": "pyoco", "orjson": "orjson", "yaml": "pyyaml"}
 
-    assert {packages[name] for name in modules - {"cython_runtime"}} == set(RUNNERS_STAND_ON) == set(own_packages())
+    assert {packages[name] for name in modules - {"cython_runtime"}} == set(RUNNER_PACKAGES) == set(own_packages())

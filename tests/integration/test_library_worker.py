@@ -167,23 +167,6 @@ async def test_a_job_that_comes_between_two_calls_is_not_lost(config: NatsBacken
         assert await one.run_once(timeout=PATIENCE_SEC) == run_id
 
 
-async def test_a_failing_flow_and_a_missing_one_fail_their_runs_and_leave_letters(
-    config: NatsBackendConfig, flows: Flows
-) -> None:
-    async with serving(config) as client, worker(config, flows) as one, open_stores(config, name="test") as stores:
-        failing, missing = await submit(client, "fails"), await submit(client, "missing")
-        for _ in range(2):
-            await one.run_once(timeout=PATIENCE_SEC)
-        first, second = await seen(client, failing, "FAILED"), await seen(client, missing, "FAILED")
-        letters = {letter.run_id: letter for letter in await stores.dead_letters.recent()}
-
-    assert first["error"] == "ValueError: no such file"
-    assert first["tasks"] == {"fails": "FAILED"}
-    assert "missing" in second["error"]
-    assert (letters[failing].reason, letters[missing].reason) == ("execution_error", "flow_not_found")
-    assert letters[failing].subject == "pyoco.work.default"
-
-
 async def test_a_flow_that_listens_stops_when_its_run_is_cancelled(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows) as one, at_work(one):
         run_id = await submit(client, "listens")
@@ -213,7 +196,7 @@ async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
     assert run["cancel"]["how"] == "abandoned"
 
 
-async def test_a_flow_that_outlasts_its_limit_is_told_to_stop_and_abandoned_after_the_grace(
+async def test_a_flow_that_outlasts_its_limit_is_cancelled_and_abandoned_after_the_grace(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one:
@@ -228,7 +211,7 @@ async def test_a_flow_that_outlasts_its_limit_is_told_to_stop_and_abandoned_afte
     ]
 
 
-async def test_a_call_that_is_cancelled_stops_its_flow_and_gives_the_job_to_somebody_else(
+async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows, "first") as one:

@@ -12,9 +12,9 @@ import pytest
 
 from pyoco_server.domain.execution.state import WheelUsed
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.worker.environment import Environment, Lodging
-from pyoco_server.worker.installer import Installer, own_site_folders
-from pyoco_server.worker.runner_pool import RunnerPool
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.wheels.environments import Environment, EnvironmentLease
+from pyoco_server.worker.wheels.venv_builder import VenvBuilder, own_site_folders
 from support.processes import wait_for_exit
 from support.runs import outcome_of, until
 
@@ -29,7 +29,7 @@ def furnish(tmp_path: Path) -> Furnish:
 
     def make(name: str, module: str) -> Environment:
         folder = tmp_path / name
-        installer = Installer(folder, own_site_folders(), {}, 1.0)
+        installer = VenvBuilder(folder, own_site_folders(), {}, 1.0)
         installer.prepare()
         (packages,) = folder.glob("lib/python*/site-packages")
         (packages / "tools.py").write_text(module)
@@ -38,7 +38,7 @@ def furnish(tmp_path: Path) -> Furnish:
             folder=folder,
             python=installer.python,
             sys_path=(str(packages),),
-            beneath=own_site_folders(),
+            base_folders=own_site_folders(),
             wheels=(WheelUsed(name=f"tools-{name}.whl", sha256=name),),
         )
 
@@ -72,11 +72,11 @@ async def version(pool: RunnerPool) -> object:
 
 async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: RunnerPool, furnish: Furnish) -> None:
     left = Left()
-    await pool.start(Lodging(environment=furnish("one", "VERSION = '1'"), leave=left))
+    await pool.start(EnvironmentLease(environment=furnish("one", "VERSION = '1'"), release=left))
     old = [*pool.pids(), pool.fork_server_pid]
     assert await version(pool) == "1"
 
-    await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
+    await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
 
     assert await version(pool) == "2"
     await until(lambda: left.times == 1)
@@ -88,12 +88,12 @@ async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
     pool: RunnerPool, furnish: Furnish, tmp_path: Path
 ) -> None:
     left, go = Left(), tmp_path / "go"
-    await pool.start(Lodging(environment=furnish("one", "VERSION = '1'"), leave=left))
+    await pool.start(EnvironmentLease(environment=furnish("one", "VERSION = '1'"), release=left))
     running = asyncio.create_task(outcome_of(pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
     async with pool.borrow() as borrowed:
-        await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
-        await pool.switch(Lodging(environment=furnish("three", "VERSION = '3'")))
+        await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
+        await pool.switch(EnvironmentLease(environment=furnish("three", "VERSION = '3'")))
 
         assert borrowed.is_alive  # between its being borrowed and its job
         assert [wheel.sha256 for wheel in borrowed.wheels] == ["one"]
@@ -113,13 +113,13 @@ async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing
         f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\nimport tools\nfrom wheel_flows import resolve\n"
     )
     pool = RunnerPool("flows_of_ours.py:resolve", 1, lambda run_id, line: None)
-    await pool.start(Lodging(environment=furnish("good", "VERSION = '1'")))
+    await pool.start(EnvironmentLease(environment=furnish("good", "VERSION = '1'")))
     before = pool.pids()
     left = Left()
 
     for name, module in (("broken", "raise RuntimeError('no good')"), ("deadly", "import os; os._exit(7)")):
         with pytest.raises(InvalidUsage, match=r"no good|exit code 7"):
-            await pool.switch(Lodging(environment=furnish(name, module), leave=left))
+            await pool.switch(EnvironmentLease(environment=furnish(name, module), release=left))
 
     assert left.times == 2
     assert pool.pids() == before
@@ -129,7 +129,7 @@ async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing
 
 async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: RunnerPool, furnish: Furnish) -> None:
     await pool.start()
-    await pool.switch(Lodging(environment=furnish("two", "VERSION = '2'")))
+    await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
     lost = pool.fork_server_pid
     assert lost is not None
 
@@ -150,7 +150,7 @@ async def test_a_pool_that_could_not_start_can_be_started_elsewhere(
     with pytest.raises(InvalidUsage, match="tools"):
         await pool.start()
 
-    await pool.start(Lodging(environment=furnish("good", "VERSION = '1'")))
+    await pool.start(EnvironmentLease(environment=furnish("good", "VERSION = '1'")))
 
     assert await version(pool) == "1"
     await pool.close()

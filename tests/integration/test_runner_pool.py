@@ -18,10 +18,10 @@ import pytest
 
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.worker.pipe import FrameTooLarge
-from pyoco_server.worker.runner import Message, Runner
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.steps import Died, Ended, NodeBegan, NodeFailed, NodesDeclared, NodeSucceeded, RunJob, Step
+from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.runner_pool.runner import ProcessRunner
+from pyoco_server.worker.runner_process.protocol import FrameTooLarge, RunEnded, RunJob, RunnerDied, RunUpdate
 
 FLOWS = f"{Path(__file__).with_name('runner_flows.py')}:resolve"
 
@@ -102,35 +102,35 @@ def job(flow_name: str, run_id: str = "run-1", **params: Any) -> RunJob:
     return RunJob(run_id=run_id, flow_name=flow_name, params=params, attempt=1)
 
 
-async def hear(runner: Runner) -> list[Message]:
+async def updates_of(runner: ProcessRunner) -> list[RunUpdate]:
     async with asyncio.timeout(20):
-        return [message async for message in runner.messages()]
+        return [update async for update in runner.updates()]
 
 
-async def play(pool: RunnerPool, flow_name: str, run_id: str = "run-1", **params: Any) -> list[Message]:
+async def play(pool: RunnerPool, flow_name: str, run_id: str = "run-1", **params: Any) -> list[RunUpdate]:
     async with pool.borrow() as runner:
         runner.begin(job(flow_name, run_id, **params))
-        return await hear(runner)
+        return await updates_of(runner)
 
 
-def steps_of(messages: list[Message]) -> list[Step]:
-    return [step for message in messages if isinstance(message, tuple) for step in message]
+def steps_of(updates: list[RunUpdate]) -> list[Step]:
+    return [step for update in updates for step in update.steps]
 
 
-def ended_of(messages: list[Message]) -> Ended:
-    ended = messages[-1]
-    assert isinstance(ended, Ended), ended
+def ended_of(updates: list[RunUpdate]) -> RunEnded:
+    ended = updates[-1].end
+    assert isinstance(ended, RunEnded), ended
     return ended
 
 
-def died_of(messages: list[Message]) -> Died:
-    died = messages[-1]
-    assert isinstance(died, Died), died
+def died_of(updates: list[RunUpdate]) -> RunnerDied:
+    died = updates[-1].end
+    assert isinstance(died, RunnerDied), died
     return died
 
 
-def outputs_of(messages: list[Message]) -> dict[str, object]:
-    return {step.node: step.output for step in steps_of(messages) if isinstance(step, NodeSucceeded)}
+def outputs_of(updates: list[RunUpdate]) -> dict[str, object]:
+    return {step.node: step.output for step in steps_of(updates) if isinstance(step, TaskSucceeded)}
 
 
 def pids_in(lines: list[str]) -> list[int]:
@@ -140,27 +140,26 @@ def pids_in(lines: list[str]) -> list[int]:
 async def test_a_short_run_comes_back_in_one_piece(pool: RunnerPool, output: Output) -> None:
     tries = [await play(pool, "sum", a=2, b=3) for _ in range(20)]  # a busy machine may make some of them long
 
-    messages = min(tries, key=len)
-    assert len(messages) == 2
-    assert [type(step) for step in steps_of(messages)] == [
-        *(NodesDeclared, NodeBegan, NodeSucceeded, NodeBegan, NodeSucceeded)
+    updates = min(tries, key=len)
+    assert len(updates) == 1
+    assert [type(step) for step in steps_of(updates)] == [
+        *(TasksDeclared, TaskStarted, TaskSucceeded, TaskStarted, TaskSucceeded)
     ]
-    assert outputs_of(messages) == {"add": 5, "tell": "the sum is 5"}
-    assert ended_of(messages).how == "completed"
+    assert outputs_of(updates) == {"add": 5, "tell": "the sum is 5"}
+    assert ended_of(updates).how == "completed"
     assert output.of("run-1") == ["adding 2 and 3"] * 20
 
 
 async def test_the_steps_of_a_long_run_come_while_it_runs(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("wait_until_cancelled"))
-        messages = runner.messages()
+        updates = runner.updates()
         async with asyncio.timeout(10):
-            first = await anext(messages)
+            first = await anext(updates)
             runner.cancel()
-            rest = [message async for message in messages]
+            rest = [update async for update in updates]
 
-    assert isinstance(first, tuple)
-    assert [type(step) for step in first] == [NodesDeclared, NodeBegan]
+    assert [type(step) for step in first.steps] == [TasksDeclared, TaskStarted]
     assert ended_of(rest).how == "cancelled"
 
 
@@ -170,58 +169,24 @@ async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> Non
     runs = [play(pool, "sum", f"run-{n}", a=n, b=n) for n in range(20)]
     results = await asyncio.gather(*runs)
 
-    assert [outputs_of(messages)["add"] for messages in results] == [2 * n for n in range(20)]
+    assert [outputs_of(updates)["add"] for updates in results] == [2 * n for n in range(20)]
     assert pool.pids() == pids
-
-
-async def test_a_failed_run_brings_its_traceback(pool: RunnerPool) -> None:
-    messages = await play(pool, "divide")
-
-    failed = steps_of(messages)[-1]
-    assert isinstance(failed, NodeFailed)
-    assert (failed.node, failed.nth, failed.error_type) == ("divide", 1, "ZeroDivisionError")
-    assert "return 1 / 0" in failed.traceback
-    assert (ended_of(messages).how, ended_of(messages).message) == ("failed", "division by zero")
-
-
-async def test_an_unknown_flow_is_not_found(pool: RunnerPool) -> None:
-    messages = await play(pool, "no such flow")
-
-    assert steps_of(messages) == []
-    assert ended_of(messages).how == "flow_not_found"
-
-
-async def test_an_async_task_is_awaited(pool: RunnerPool) -> None:
-    assert outputs_of(await play(pool, "fetch")) == {"fetch": "fetched"}
 
 
 async def test_a_task_that_exits_fails_and_its_runner_lives(pool: RunnerPool) -> None:
     pids = pool.pids()
 
-    messages = await play(pool, "leave")
+    updates = await play(pool, "leave")
 
-    assert ended_of(messages).message == "the task called sys.exit(3)"
+    assert ended_of(updates).message == "the task called sys.exit(3)"
     assert pool.pids() == pids
 
 
-async def test_outputs_are_bounded_and_plain(pool: RunnerPool) -> None:
-    huge = outputs_of(await play(pool, "huge"))["huge"]
-    assert isinstance(huge, dict)
-    assert (huge["truncated"], huge["bytes"]) == (True, 200_002)
-
-
-async def test_a_loop_numbers_its_rounds_and_a_group_joins(pool: RunnerPool) -> None:
-    rounds = [step.nth for step in steps_of(await play(pool, "loop")) if isinstance(step, NodeSucceeded)]
-
-    assert rounds == [1, 2, 3]
-    assert outputs_of(await play(pool, "wide")) == {"start": 1, "left": 2, "right": 2, "join": 4}
-
-
 async def test_more_outputs_than_a_frame_holds_come_in_several(pool: RunnerPool) -> None:
-    messages = await play(pool, "large_loop")
+    updates = await play(pool, "large_loop")
 
-    assert [step.nth for step in steps_of(messages) if isinstance(step, NodeSucceeded)] == list(range(1, 201))
-    assert ended_of(messages).how == "completed"
+    assert [step.nth for step in steps_of(updates) if isinstance(step, TaskSucceeded)] == list(range(1, 201))
+    assert ended_of(updates).how == "completed"
 
 
 async def test_a_job_that_does_not_fit_into_a_frame_is_refused_and_the_runner_stays_free(pool: RunnerPool) -> None:
@@ -230,12 +195,19 @@ async def test_a_job_that_does_not_fit_into_a_frame_is_refused_and_the_runner_st
             runner.begin(job("sum", a="x" * 9_000_000))
         runner.begin(job("sum", a=1, b=1))
 
-        assert ended_of(await hear(runner)).how == "completed"
+        assert ended_of(await updates_of(runner)).how == "completed"
 
 
-async def test_a_hundred_thousand_lines_arrive_before_the_end_is_told(pool: RunnerPool, output: Output) -> None:
+async def test_a_hundred_thousand_lines_arrive_before_the_end(pool: RunnerPool, output: Output) -> None:
     await play(pool, "print_much")
 
+    assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
+
+
+async def test_a_child_that_makes_stdout_non_blocking_does_not_break_print(pool: RunnerPool, output: Output) -> None:
+    updates = await play(pool, "print_beside_a_non_blocking_child")
+
+    assert ended_of(updates).how == "completed"
     assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
 
 
@@ -272,10 +244,10 @@ async def test_the_next_run_finds_folder_and_environment_as_they_were(
     pids = pool.pids()
 
     await play(pool, "wander_off", "run-a")
-    messages = await play(pool, "look_around", "run-b")
+    updates = await play(pool, "look_around", "run-b")
 
     assert pool.pids() == pids
-    assert outputs_of(messages) == {"look_around": [str(tmp_path), None, os.environ["PATH"]]}
+    assert outputs_of(updates) == {"look_around": [str(tmp_path), None, os.environ["PATH"]]}
     await pool.close()
 
 
@@ -285,22 +257,22 @@ async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, mon
     pool = RunnerPool(FLOWS, 1, output)
     await pool.start()
 
-    messages = await play(pool, "secrets", "run-a")
+    updates = await play(pool, "secrets", "run-a")
     await pool.close()
 
-    assert outputs_of(messages) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
+    assert outputs_of(updates) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
 
 
-async def test_a_task_that_leaves_by_the_back_door_is_named_by_its_exit_code(pool: RunnerPool) -> None:
-    messages = await play(pool, "vanish")
+async def test_a_task_that_exits_the_process_is_named_by_its_exit_code(pool: RunnerPool) -> None:
+    updates = await play(pool, "vanish")
 
-    assert died_of(messages) == Died(exit_code=3, signal_name=None, last_lines=("last words",))
+    assert died_of(updates) == RunnerDied(exit_code=3, signal_name=None, last_lines=("last words",))
 
 
 async def test_a_crash_is_named_by_its_signal_and_brings_the_last_lines(pool: RunnerPool, output: Output) -> None:
-    messages = await play(pool, "crash")
+    updates = await play(pool, "crash")
 
-    died = died_of(messages)
+    died = died_of(updates)
     assert (died.exit_code, died.signal_name) == (None, "SIGSEGV")
     report = "\n".join(died.last_lines)
     assert "line 29" in died.last_lines
@@ -324,9 +296,11 @@ async def test_a_job_given_to_a_runner_that_has_just_died_never_began(pool: Runn
         until_gone(runner.pid)
         runner.begin(job("sum", a=1, b=1))
 
-        messages = await hear(runner)
+        updates = await updates_of(runner)
 
-    assert messages == [Died(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)]
+    assert [update.end for update in updates] == [
+        RunnerDied(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)
+    ]
 
 
 @needs_linux
@@ -337,9 +311,11 @@ async def test_a_job_that_lay_unread_when_its_runner_died_never_began(pool: Runn
         runner.begin(job("sum", a=1, b=1))
         runner.kill()
 
-        messages = await hear(runner)
+        updates = await updates_of(runner)
 
-    assert messages == [Died(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)]
+    assert [update.end for update in updates] == [
+        RunnerDied(exit_code=None, signal_name="SIGKILL", last_lines=(), never_began=True)
+    ]
 
 
 async def test_an_idle_runner_that_dies_is_replaced(pool: RunnerPool) -> None:
@@ -348,8 +324,12 @@ async def test_an_idle_runner_that_dies_is_replaced(pool: RunnerPool) -> None:
     os.kill(before[0], signal.SIGKILL)
     async with asyncio.timeout(10):
         while before[0] in pool.pids() or len(pool.pids()) < 2:
-            last = (await play(pool, "sum", a=1, b=1))[-1]
-            assert last.how == "completed" if isinstance(last, Ended) else isinstance(last, Died) and last.never_began
+            last = (await play(pool, "sum", a=1, b=1))[-1].end
+            assert (
+                last.how == "completed"
+                if isinstance(last, RunEnded)
+                else isinstance(last, RunnerDied) and last.never_began
+            )
 
     assert before[1] in pool.pids()
 
@@ -361,9 +341,9 @@ async def test_a_cancel_that_is_ignored_ends_with_a_kill(pool: RunnerPool, outpu
         runner.cancel()
         runner.kill()
 
-        died = died_of(await hear(runner))
+        died = died_of(await updates_of(runner))
 
-    assert died == Died(exit_code=None, signal_name="SIGKILL", last_lines=("waiting",))
+    assert died == RunnerDied(exit_code=None, signal_name="SIGKILL", last_lines=("waiting",))
 
 
 async def test_a_late_cancel_does_not_hit_the_next_run(
@@ -376,9 +356,9 @@ async def test_a_late_cancel_does_not_hit_the_next_run(
     async with pool.borrow() as runner:
         runner.begin(job("sum", "run-a", a=1, b=1))
         runner.cancel()  # may come too late for run-a
-        await hear(runner)
+        await updates_of(runner)
         runner.begin(job("sum", "run-b", a=1, b=1))
-        second = ended_of(await hear(runner))
+        second = ended_of(await updates_of(runner))
     await pool.close()
 
     assert second.how == "completed"
@@ -392,7 +372,7 @@ async def test_a_runner_given_back_in_the_middle_of_a_run_is_not_lent_again(pool
 
     results = await asyncio.gather(*(play(pool, "where", f"run-{n}") for n in range(4)))
 
-    used = {outputs_of(messages)["where"]["pid"] for messages in results}  # type: ignore[index]
+    used = {outputs_of(updates)["where"]["pid"] for updates in results}  # type: ignore[index]
     assert left not in used
 
 
@@ -412,7 +392,7 @@ async def test_a_kill_takes_the_programs_that_a_task_started_with_it(pool: Runne
         runner.begin(job("start_programs"))
         pids = pids_in(await output.until(lambda lines: len(pids_in(lines)) == 2))
         runner.kill()
-        assert died_of(await hear(runner)).signal_name == "SIGKILL"
+        assert died_of(await updates_of(runner)).signal_name == "SIGKILL"
 
     for pid in pids:
         until_gone(pid)
@@ -420,9 +400,9 @@ async def test_a_kill_takes_the_programs_that_a_task_started_with_it(pool: Runne
 
 @needs_linux
 async def test_a_crash_takes_the_runners_group_with_it(pool: RunnerPool, output: Output) -> None:
-    messages = await play(pool, "start_programs_and_crash")
+    updates = await play(pool, "start_programs_and_crash")
 
-    assert died_of(messages).signal_name == "SIGABRT"
+    assert died_of(updates).signal_name == "SIGABRT"
     for pid in pids_in(output.of("run-1")):
         until_gone(pid)
 
@@ -436,18 +416,18 @@ async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_
     await pool.start()
 
     async with asyncio.timeout(5):
-        messages = await play(pool, "fork_and_crash")
+        updates = await play(pool, "fork_and_crash")
     await pool.close()
 
-    assert died_of(messages).signal_name == "SIGABRT"
+    assert died_of(updates).signal_name == "SIGABRT"
     (stray,) = pids_in(output.of("run-1"))
     until_gone(stray)
 
 
-async def test_a_runner_that_speaks_nonsense_is_killed(pool: RunnerPool) -> None:
-    messages = await play(pool, "write_nonsense")
+async def test_a_runner_that_sends_invalid_frames_is_killed(pool: RunnerPool) -> None:
+    updates = await play(pool, "write_nonsense")
 
-    assert died_of(messages).signal_name == "SIGKILL"
+    assert died_of(updates).signal_name == "SIGKILL"
 
 
 async def test_a_lost_fork_server_is_replaced_and_borrowed_runners_report_death(
@@ -459,14 +439,14 @@ async def test_a_lost_fork_server_is_replaced_and_borrowed_runners_report_death(
         lost = pool.fork_server_pid
         assert lost is not None
         os.kill(lost, signal.SIGKILL)
-        died = died_of(await hear(runner))
+        died = died_of(await updates_of(runner))
 
-    assert died == Died(exit_code=None, signal_name=None, last_lines=("waiting",))
+    assert died == RunnerDied(exit_code=None, signal_name=None, last_lines=("waiting",))
     assert ended_of(await play(pool, "sum", a=1, b=1)).how == "completed"
     assert pool.fork_server_pid != lost
 
 
-async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
+async def test_a_waiting_borrower_fails_when_the_pool_closes(
     output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -478,7 +458,7 @@ async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
         waiting = asyncio.create_task(play(pool, "sum", a=1, b=1))
         await output.until(lambda lines: "waiting" in lines)
         await pool.close()
-        died = died_of(await hear(runner))
+        died = died_of(await updates_of(runner))
 
     assert died.last_lines == ("waiting",)
     with pytest.raises(RuntimeError, match="closed"):
@@ -493,7 +473,7 @@ async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_is_told_at_the_start(tmp_path: Path, code: str, said: str) -> None:
+async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, said: str) -> None:
     (tmp_path / "broken_flows.py").write_text(code)
     pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, lines: None)
 
@@ -530,8 +510,8 @@ async def test_a_resolver_that_breaks_later_fails_jobs_rather_than_keep_them_wai
 SUPERVISOR = """
 import asyncio, json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.steps import RunJob
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.runner_process.protocol import RunJob
 
 async def main():
     def say(run_id, lines):
@@ -543,7 +523,7 @@ async def main():
     print("runners", json.dumps([pool.fork_server_pid, *pool.pids()]), flush=True)
     async with pool.borrow() as runner:
         runner.begin(RunJob(run_id="run-1", flow_name="start_programs", params={}, attempt=1))
-        async for message in runner.messages():
+        async for _ in runner.updates():
             pass
 
 asyncio.run(main())

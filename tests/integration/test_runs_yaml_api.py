@@ -15,8 +15,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.events import ExecutionCreated
 from pyoco_server.domain.ids import parse_run_id
-from pyoco_server.http_client import calls
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.http_client import AsyncPyocoHttpClient
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.flow_files import TWO_TASKS
@@ -196,9 +196,9 @@ async def test_a_file_needs_the_scope_to_write_and_its_run_belongs_to_the_caller
 
 
 async def test_the_form_of_the_sdk_is_the_form_that_is_taken(client: httpx.AsyncClient) -> None:
-    call = calls.submit_run_yaml(TWO_TASKS, "gpu", "from a program")
+    sdk = AsyncPyocoHttpClient(str(client.base_url), transport=client._transport)
 
-    answer = await client.post(call.path, files=call.files, data=call.fields)
+    accepted = await sdk.submit_run_yaml(TWO_TASKS, "gpu", "from a program")
 
-    run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
+    run = (await client.get(f"/runs/{accepted['run_id']}")).json()
     assert (run["flow_name"], run["tag"]) == ("from a program", "gpu")

@@ -1,4 +1,4 @@
-"""Both clients have jobs done by a real gateway on a real broker: lists, labels, logs, and restarts in between."""
+"""Jobs at a real gateway on a real broker: lists, labels, logs, and restarts in between."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ from support.hand import Hand
 from support.samples import new_run_id
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
-from support.twins import Kind, Twin
+from support.twins import Twin
 from support.written import Writer, numbered
-
-KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 @pytest.fixture
@@ -58,10 +56,10 @@ async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
 
 
 class Person:
-    """Somebody with one of the two clients, beside the loop in which the gateway runs."""
+    """Calls the client in a thread, beside the loop in which the gateway runs."""
 
-    def __init__(self, kind: Kind, url: str) -> None:
-        self._twin = Twin(kind, url)
+    def __init__(self, url: str) -> None:
+        self._twin = Twin(url)
 
     async def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         async with asyncio.timeout(PATIENCE_SEC):
@@ -72,9 +70,9 @@ class Person:
             return await asyncio.to_thread(lambda: self._twin.take(method, *arguments, **named))
 
 
-@pytest.fixture(params=["sync", "async"])
-def person(request: pytest.FixtureRequest, gateway: Gateway) -> Person:
-    return Person(request.param, url(gateway))
+@pytest.fixture
+def person(gateway: Gateway) -> Person:
+    return Person(url(gateway))
 
 
 def url(gateway: Gateway) -> str:
@@ -102,7 +100,7 @@ async def begun(person: Person, stores: Stores, *texts: str, **wanted: Any) -> t
     return job_id, writer
 
 
-async def test_a_job_is_what_was_asked_for(person: Person) -> None:
+async def test_a_job_has_the_submitted_values(person: Person) -> None:
     wanted = {"flow": "report", "tag": "gpu", "tags": ["urgent", "a/b"], "timeout_sec": 60.0}
 
     job = await person.ask("submit_job", {"input": "data.csv"}, **wanted, idempotency_key="once")
@@ -137,7 +135,7 @@ async def test_jobs_are_listed_by_their_labels_and_status_newest_first(person: P
     assert (await person.ask("list_tags", "日"))["tags"] == [{"tag": "日本語", "count": 1}]
 
 
-async def test_labels_are_put_on_and_taken_off_also_when_the_job_is_over(person: Person, stores: Stores) -> None:
+async def test_labels_are_added_and_removed_also_on_a_finished_job(person: Person, stores: Stores) -> None:
     job_id, _ = await begun(person, stores, tags=["a"])
     await Hand(stores).complete(job_id)
 
@@ -153,7 +151,7 @@ async def test_labels_are_put_on_and_taken_off_also_when_the_job_is_over(person:
     assert await person.ask("job_tags", job_id) == []
 
 
-async def test_a_label_too_many_is_refused_with_the_rule_that_it_ran_into(person: Person) -> None:
+async def test_too_many_labels_are_rejected_with_their_guard(person: Person) -> None:
     job = await person.ask("submit_job", {}, tags=[f"t{number}" for number in range(64)])
 
     with pytest.raises(CommandRejected) as caught:
@@ -163,7 +161,7 @@ async def test_a_label_too_many_is_refused_with_the_rule_that_it_ran_into(person
     assert caught.value.hint
 
 
-async def test_a_job_is_deleted_whatever_it_is(person: Person, stores: Stores) -> None:
+async def test_a_job_is_deleted_in_any_state(person: Person, stores: Stores) -> None:
     queued = (await person.ask("submit_job", {}))["id"]
     over, _ = await begun(person, stores)
     await Hand(stores).complete(over)
@@ -175,7 +173,7 @@ async def test_a_job_is_deleted_whatever_it_is(person: Person, stores: Stores) -
     await listed(person, [queued])
 
 
-async def test_what_is_not_there_or_not_understood_is_told_as_elsewhere(person: Person) -> None:
+async def test_missing_jobs_and_invalid_queries_are_errors(person: Person) -> None:
     nobody = str(new_run_id())
 
     for method in ("get_job", "job_tags", "job_logs"):
@@ -204,7 +202,7 @@ async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(person
     assert (rest["complete"], rest["entries"][-1]["timestamp"]) == (False, "2023-11-14T22:13:20.250Z")
 
 
-async def test_whoever_waits_for_a_line_gets_it_when_it_is_written(person: Person, stores: Stores) -> None:
+async def test_a_waiting_read_returns_the_next_line(person: Person, stores: Stores) -> None:
     job_id, writer = await begun(person, stores, "1")
     seen = await person.ask("job_logs", job_id)
 
@@ -214,9 +212,7 @@ async def test_whoever_waits_for_a_line_gets_it_when_it_is_written(person: Perso
     assert messages((await waiting)["entries"]) == ["2"]
 
 
-async def test_a_log_is_downloaded_gone_on_with_and_known_to_be_complete(
-    person: Person, stores: Stores, tmp_path: Path
-) -> None:
+async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, stores: Stores, tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     job_id, writer = await begun(person, stores, "größer", "漢字")
 
@@ -243,7 +239,9 @@ async def test_a_log_with_nothing_in_it_makes_an_empty_file(person: Person, stor
     assert (tmp_path / "job.log").read_bytes() == b""
 
 
-async def test_a_file_of_something_else_is_left_alone(person: Person, stores: Stores, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
+    person: Person, stores: Stores, tmp_path: Path
+) -> None:
     job_id, _ = await begun(person, stores, "1")
     path = tmp_path / "notes.txt"
     path.write_text("longer than the log")
@@ -268,7 +266,7 @@ async def test_a_file_of_something_else_is_left_alone(person: Person, stores: St
 async def test_a_log_is_followed_to_the_end_of_its_job(
     gateway: Gateway, stores: Stores, wanted: dict[str, Any], shown: list[str]
 ) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores, *numbered(1, 3))
+    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 3))
 
     async with AsyncPyocoHttpClient(url(gateway)) as client, client.follow_job_logs(job_id, **wanted) as lines:
         seen = [await anext(lines)] if "level" not in wanted else []
@@ -285,20 +283,18 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.job["error"] == "no more paper"
 
 
-@KINDS
-async def test_a_job_that_is_over_is_told_at_once(gateway: Gateway, stores: Stores, kind: Kind) -> None:
-    person = Person(kind, url(gateway))
+async def test_the_log_of_a_finished_job_is_complete_at_once(person: Person, stores: Stores) -> None:
     job_id, _ = await begun(person, stores, *numbered(1, 3))
     await Hand(stores).complete(job_id)
 
     page = await person.ask("job_logs", job_id, limit=2)
-    told = await person.take("follow_job_logs", job_id, since_token=page["nextToken"])
+    items = await person.take("follow_job_logs", job_id, since_token=page["nextToken"])
 
-    assert messages(told) == ["3"]
+    assert messages(items) == ["3"]
 
 
-async def test_what_was_left_is_gone_on_with_at_its_place(gateway: Gateway, stores: Stores) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores, *numbered(1, 5))
+async def test_following_continues_at_its_place(gateway: Gateway, stores: Stores) -> None:
+    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 5))
     async with AsyncPyocoHttpClient(url(gateway)) as client:
         async with client.follow_job_logs(job_id) as lines:
             first = [await anext(lines), await anext(lines)]
@@ -319,7 +315,7 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
     seen: list[JobLogEntry] = []
     async with listening(config) as before, TcpProxy(url(before)) as proxy:
         address = proxy.url.replace("nats://", "http://")
-        job_id, writer = await begun(Person("sync", url(before)), stores, *numbered(1, 10))
+        job_id, writer = await begun(Person(url(before)), stores, *numbered(1, 10))
         async with (
             asyncio.timeout(60),
             AsyncPyocoHttpClient(address) as client,
@@ -342,8 +338,8 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
     assert lines.status == "completed"
 
 
-async def test_a_download_goes_on_over_cut_connections(gateway: Gateway, stores: Stores, tmp_path: Path) -> None:
-    job_id, writer = await begun(Person("sync", url(gateway)), stores)
+async def test_a_download_resumes_over_cut_connections(gateway: Gateway, stores: Stores, tmp_path: Path) -> None:
+    job_id, writer = await begun(Person(url(gateway)), stores)
     for first in range(0, 20_000, 1000):
         await writer.write(*(f"{number:0200}" for number in range(first, first + 1000)))
     path = tmp_path / "job.log"

@@ -1,18 +1,13 @@
-"""Both clients read logs over real sockets: pages, following to the end, peers that break off."""
+"""Run logs over real sockets: pages, following to the end, peers that disconnect."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from pyoco_server.http_client import RunNotFound
 from support.peers import Cut, Peer, Reply
-from support.twins import Kind, Pauses, Twin
+from support.twins import BOTH, Kind, Pauses, Twin
 
 NOT_FOUND = Reply.json({"detail": "run not found", "err_id": "ERR-PYOCO-0005"}, 404)
-
-pytestmark = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 def page(*numbers: int, token: str, complete: bool = False) -> Reply:
@@ -20,35 +15,19 @@ def page(*numbers: int, token: str, complete: bool = False) -> Reply:
     return Reply.json({"run_id": "r", "items": items, "next_token": token, "complete": complete})
 
 
-def twin(kind: Kind, peer: Peer, **options: Any) -> Twin:
-    return Twin(kind, peer.url, timing=Pauses().timing(), **options)
+def twin(peer: Peer, **options: Any) -> Twin:
+    return Twin(peer.url, timing=Pauses().timing(), **options)
 
 
-def test_a_page_is_asked_for_as_it_was_wanted(kind: Kind) -> None:
-    with Peer(page(3, 4, token="t-2"), page(9, token="t-3")) as peer:
-        first = twin(kind, peer).ask("get_run_logs", "r", since_token="t-1", limit=2, wait_sec=5)
-        twin(kind, peer).ask("get_run_logs", "r", tail=1)
-
-    assert [item["n"] for item in first["items"]] == [3, 4]
-    assert [asked.target for asked in peer.asked] == [
-        "/runs/r/logs?since_token=t-1&limit=2&wait_sec=5",
-        "/runs/r/logs?tail=1",
-    ]
-
-
+@BOTH
 def test_a_log_is_followed_to_its_end_through_a_broken_connection(kind: Kind) -> None:
     replies = page(1, 2, token="a"), page(token="a"), Cut(), page(3, token="b"), page(4, token="c", complete=True)
     with Peer(*replies) as peer:
-        told = twin(kind, peer).take("follow_run_logs", "r", tail=2)
+        items = twin(peer, kind=kind).take("follow_run_logs", "r", tail=2)
 
-    assert [item["n"] for item in told] == [1, 2, 3, 4]
+    assert [item["n"] for item in items] == [1, 2, 3, 4]
     assert [asked.target for asked in peer.asked] == [
         "/runs/r/logs?tail=2&wait_sec=15.0",
         *["/runs/r/logs?since_token=a&wait_sec=15.0"] * 3,
         "/runs/r/logs?since_token=b&wait_sec=15.0",
     ]
-
-
-def test_a_run_that_is_not_there_cannot_be_followed(kind: Kind) -> None:
-    with Peer(NOT_FOUND) as peer, pytest.raises(RunNotFound):
-        twin(kind, peer).take("follow_run_logs", "r")

@@ -1,4 +1,4 @@
-"""Both clients watch and wait over real sockets, with peers that break off, fall silent and come back."""
+"""Watch and wait over real sockets, with peers that disconnect, fall silent and come back."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from pyoco_server.http_client import (
     WaitTimeout,
 )
 from support.peers import Cut, Peer, Reply, Silence, Stream, nobody_there
-from support.twins import Kind, Pauses, Twin
+from support.twins import BOTH, Kind, Pauses, Twin
 
 NOT_FOUND = Reply.json({"detail": "run not found", "err_id": "ERR-PYOCO-0005"}, 404)
 NO_SUCH_PATH = Reply.json({"detail": "no such path", "err_id": "ERR-PYOCO-0033"}, 404)
 AWAY = Reply.json({"detail": "nats away", "err_id": "ERR-PYOCO-0003"}, 503, Retry_After="2")
 NOTHING_NEW = Reply(status=204, body=b"")
 RETRY = b"retry: 2000\n\n"
-
-pytestmark = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 def snapshot(status: str) -> dict[str, Any]:
@@ -42,18 +40,18 @@ def event(status: str, id: int | None = None, name: str = "snapshot") -> bytes:
     return f"{head}event: {name}\ndata: {data}\n\n".encode()
 
 
-def twin(kind: Kind, peer: Peer, pauses: Pauses | None = None, **options: Any) -> Twin:
-    return Twin(kind, peer.url, timing=(pauses or Pauses()).timing(), **options)
+def twin(peer: Peer, pauses: Pauses | None = None, **options: Any) -> Twin:
+    return Twin(peer.url, timing=(pauses or Pauses()).timing(), **options)
 
 
-def test_a_watch_tells_every_event_and_ends_with_the_run(kind: Kind) -> None:
+def test_a_watch_yields_every_event_and_ends_with_the_run() -> None:
     stream = Stream(
         [event("PENDING", 1), event("RUNNING", 2) + event("RUNNING", name="heartbeat"), event("COMPLETED", 3)]
     )
     with Peer(stream, Cut()) as peer:
-        told = twin(kind, peer).take("watch", "r", include=["records"], since=5)
+        items = twin(peer).take("watch", "r", include=["records"], since=5)
 
-    assert [(item["event"], item["snapshot"]["status"], item["id"]) for item in told] == [
+    assert [(item["event"], item["snapshot"]["status"], item["id"]) for item in items] == [
         ("snapshot", "PENDING", "1"),
         ("snapshot", "RUNNING", "2"),
         ("heartbeat", "RUNNING", "2"),
@@ -64,52 +62,51 @@ def test_a_watch_tells_every_event_and_ends_with_the_run(kind: Kind) -> None:
     assert len(peer.asked) == 1
 
 
+@BOTH
 @pytest.mark.parametrize("cut", [True, False], ids=["cut", "closed"])
-def test_a_watch_goes_on_behind_the_last_event_that_it_heard(kind: Kind, cut: bool) -> None:
+def test_a_watch_resumes_after_its_last_event(kind: Kind, cut: bool) -> None:
     pauses = Pauses()
     with Peer(Stream([RETRY, event("RUNNING", 7)], cut=cut), Stream([event("FAILED", 8)])) as peer:
-        told = twin(kind, peer, pauses).take("watch", "r", since=5)
+        items = twin(peer, pauses, kind=kind).take("watch", "r", since=5)
 
-    assert [item["id"] for item in told] == ["7", "8"]
+    assert [item["id"] for item in items] == ["7", "8"]
     assert "last-event-id" not in peer.asked[0].headers
     assert peer.asked[1].headers["last-event-id"] == "7"
     assert peer.asked[1].target == "/runs/r/watch"
     assert pauses.slept == [2.0]
 
 
-def test_half_an_event_is_not_told(kind: Kind) -> None:
+def test_an_incomplete_event_is_dropped() -> None:
     whole = event("RUNNING", 7)
     with Peer(Stream([whole[:-3]], cut=True), Stream([event("FAILED", 8)])) as peer:
-        told = twin(kind, peer).take("watch", "r")
+        items = twin(peer).take("watch", "r")
 
-    assert [item["id"] for item in told] == ["8"]
+    assert [item["id"] for item in items] == ["8"]
     assert "last-event-id" not in peer.asked[1].headers
 
 
-def test_a_watch_lives_through_a_gateway_that_is_away_for_a_while(kind: Kind) -> None:
+def test_a_watch_survives_an_unavailable_gateway() -> None:
     pauses = Pauses()
     with Peer(Stream([event("RUNNING", 1)]), Cut(), AWAY, Cut(), Stream([event("COMPLETED", 2)])) as peer:
-        told = twin(kind, peer, pauses).take("watch", "r")
+        items = twin(peer, pauses).take("watch", "r")
 
-    assert [item["id"] for item in told] == ["1", "2"]
+    assert [item["id"] for item in items] == ["1", "2"]
     assert pauses.slept == [0.2, 0.4, 2.0, 1.6]
 
 
 @pytest.mark.parametrize(("failing", "error"), [(AWAY, Unavailable), (Cut(), GatewayUnreachable)])
-def test_a_watch_gives_up_when_nothing_is_heard_for_too_long(
-    kind: Kind, failing: Reply | Cut, error: type[Exception]
-) -> None:
+def test_a_watch_gives_up_after_retry_within_sec(failing: Reply | Cut, error: type[Exception]) -> None:
     pauses = Pauses()
     with Peer(failing) as peer, pytest.raises(error):
-        twin(kind, peer, pauses, retry_within_sec=20.0).take("watch", "r")
+        twin(peer, pauses, retry_within_sec=20.0).take("watch", "r")
 
     assert 20.0 <= sum(pauses.slept) <= 30.0
 
 
-def test_without_retries_the_first_loss_ends_the_watch(kind: Kind) -> None:
+def test_without_retries_the_first_loss_ends_the_watch() -> None:
     pauses = Pauses()
     with Peer(Cut()) as peer, pytest.raises(GatewayUnreachable):
-        twin(kind, peer, pauses, retries=0).take("watch", "r")
+        twin(peer, pauses, retries=0).take("watch", "r")
 
     assert pauses.slept == []
 
@@ -118,9 +115,9 @@ def test_without_retries_the_first_loss_ends_the_watch(kind: Kind) -> None:
     ("reply", "error"),
     [(NOT_FOUND, RunNotFound), (Reply.json({"detail": "since: not a number"}, 422), InvalidRequest)],
 )
-def test_a_refusal_ends_a_watch_at_once(kind: Kind, reply: Reply, error: type[Exception]) -> None:
+def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
     with Peer(Stream([event("RUNNING", 1)]), reply) as peer, pytest.raises(error):
-        twin(kind, peer).take("watch", "r")
+        twin(peer).take("watch", "r")
 
     assert len(peer.asked) == 2
 
@@ -135,150 +132,156 @@ def test_a_refusal_ends_a_watch_at_once(kind: Kind, reply: Reply, error: type[Ex
     ],
     ids=["page", "not-json", "no-object", "deep"],
 )
-def test_what_is_no_stream_of_a_gateway_is_told_as_such(kind: Kind, answer: Reply | Stream) -> None:
+def test_an_answer_that_is_no_event_stream_is_an_error(answer: Reply | Stream) -> None:
     with Peer(answer) as peer, pytest.raises(UnexpectedAnswer):
-        twin(kind, peer).take("watch", "r")
+        twin(peer).take("watch", "r")
 
 
-def test_a_watch_with_a_time_limit_ends_quietly(kind: Kind) -> None:
+def test_a_watch_with_a_time_limit_ends_quietly() -> None:
     pauses = Pauses()
     with Peer(Stream([RETRY, event("RUNNING", 1)])) as peer:
-        told = twin(kind, peer, pauses).take("watch", "r", timeout_sec=5)
+        items = twin(peer, pauses).take("watch", "r", timeout_sec=5)
 
-    assert {item["id"] for item in told} == {"1"}
+    assert {item["id"] for item in items} == {"1"}
     assert [asked.target for asked in peer.asked] == [f"/runs/r/watch?timeout_sec={left}" for left in (5, 3, 1)]
     assert sum(pauses.slept) == pytest.approx(5.0)
 
 
-def test_a_finished_run_with_nothing_new_ends_a_watch_without_a_word(kind: Kind) -> None:
+def test_a_watch_of_a_finished_run_without_news_is_empty() -> None:
     with Peer(NOTHING_NEW) as peer:
-        assert twin(kind, peer).take("watch", "r", since=9e9) == []
+        assert twin(peer).take("watch", "r", since=9e9) == []
 
 
-def test_whoever_stops_iterating_leaves_no_connection_behind(kind: Kind) -> None:
+@BOTH
+def test_a_watch_that_is_stopped_early_closes_its_connection(kind: Kind) -> None:
     with Peer(Stream([event("RUNNING", 1), event("RUNNING", 2)]), shown("RUNNING")) as peer:
-        told = twin(kind, peer).take("watch", "r", until=lambda item: True)
+        items = twin(peer, kind=kind).take("watch", "r", until=lambda item: True)
 
-    assert [item["id"] for item in told] == ["1"]
+    assert [item["id"] for item in items] == ["1"]
 
 
-def test_an_id_that_no_header_can_carry_is_not_sent_back(kind: Kind) -> None:
+def test_an_id_that_no_header_can_carry_is_not_sent_back() -> None:
     odd = event("RUNNING", 1).replace(b"id: 1", "id: \x01日".encode())
     with Peer(Stream([odd]), Stream([event("FAILED", 2)])) as peer:
-        twin(kind, peer).take("watch", "r")
+        twin(peer).take("watch", "r")
 
     assert "last-event-id" not in peer.asked[1].headers
 
 
-def test_wait_gives_the_terminal_snapshot(kind: Kind) -> None:
+def test_wait_gives_the_terminal_snapshot() -> None:
     with Peer(shown("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
-        assert twin(kind, peer).ask("wait", "r") == snapshot("CANCELLED")
+        assert twin(peer).ask("wait", "r") == snapshot("CANCELLED")
 
 
-def test_wait_comes_back_when_reads_show_the_end_too(kind: Kind) -> None:
+@BOTH
+def test_wait_returns_when_reads_show_the_end_too(kind: Kind) -> None:
     pauses = Pauses()
     late = (shown("RUNNING"), shown("RUNNING"), shown("COMPLETED"))
     with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), *late) as peer:
-        assert twin(kind, peer, pauses).ask("wait", "r") == snapshot("COMPLETED")
+        assert twin(peer, pauses, kind=kind).ask("wait", "r") == snapshot("COMPLETED")
 
     assert pauses.slept == [0.005, 0.01]
 
 
 @pytest.mark.parametrize("then", [shown("RUNNING"), AWAY, NOT_FOUND, Cut()])
-def test_wait_believes_the_stream_when_reads_do_not_follow(kind: Kind, then: Reply | Cut) -> None:
+def test_wait_believes_the_stream_when_reads_do_not_follow(then: Reply | Cut) -> None:
     with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), then) as peer:
-        assert twin(kind, peer).ask("wait", "r") == snapshot("COMPLETED")
+        assert twin(peer).ask("wait", "r") == snapshot("COMPLETED")
 
 
-def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there(kind: Kind) -> None:
+def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there() -> None:
     with Peer(shown("FAILED"), NOT_FOUND) as peer:
-        assert twin(kind, peer).ask("wait", "r")["status"] == "FAILED"
+        assert twin(peer).ask("wait", "r")["status"] == "FAILED"
         with pytest.raises(RunNotFound):
-            twin(kind, peer).ask("wait", "r")
+            twin(peer).ask("wait", "r")
 
     assert len(peer.asked) == 2
 
 
 @pytest.mark.parametrize("obstacle", [NO_SUCH_PATH, Reply(body=b"<html>"), Stream([b"data: x\n\n"])])
-def test_wait_asks_again_and_again_where_streams_do_not_come_through(kind: Kind, obstacle: Reply | Stream) -> None:
+def test_wait_polls_if_streams_do_not_get_through(obstacle: Reply | Stream) -> None:
     pauses = Pauses()
     with Peer(shown("PENDING"), obstacle, shown("RUNNING"), shown("RUNNING"), shown("COMPLETED")) as peer:
-        assert twin(kind, peer, pauses).ask("wait", "r")["status"] == "COMPLETED"
+        assert twin(peer, pauses).ask("wait", "r")["status"] == "COMPLETED"
 
     assert pauses.slept == pytest.approx([0.2, 0.3])
 
 
-def test_wait_looks_for_itself_when_a_connection_brought_nothing(kind: Kind) -> None:
+@BOTH
+def test_wait_polls_after_a_connection_without_events(kind: Kind) -> None:
     with Peer(shown("PENDING"), Stream([RETRY], cut=True), shown("RUNNING"), NOTHING_NEW, shown("COMPLETED")) as peer:
-        assert twin(kind, peer).ask("wait", "r")["status"] == "COMPLETED"
+        assert twin(peer, kind=kind).ask("wait", "r")["status"] == "COMPLETED"
 
     assert [asked.target.rpartition("/")[2] for asked in peer.asked] == ["r", "watch", "r", "watch", "r", "r"]
 
 
-def test_wait_ends_in_time_with_what_it_saw_last(kind: Kind) -> None:
+@BOTH
+def test_wait_times_out_with_the_last_snapshot(kind: Kind) -> None:
     pauses = Pauses()
     with (
         Peer(shown("PENDING"), Stream([RETRY, event("RUNNING", 1)])) as peer,
         pytest.raises(WaitTimeout, match="run r is RUNNING, not finished after 5 s") as caught,
     ):
-        twin(kind, peer, pauses).ask("wait", "r", timeout_sec=5)
+        twin(peer, pauses, kind=kind).ask("wait", "r", timeout_sec=5)
 
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.snapshot == snapshot("RUNNING")
     assert sum(pauses.slept) == pytest.approx(5.0)
 
 
-def test_a_cancel_that_waits_comes_back_when_the_run_has_stopped(kind: Kind) -> None:
+@BOTH
+def test_a_cancel_that_waits_returns_when_the_run_has_stopped(kind: Kind) -> None:
     with Peer(shown("CANCELLING"), shown("CANCELLING"), Stream([event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
-        run = twin(kind, peer).ask("cancel_run", "r", wait=True, timeout_sec=5)
+        run = twin(peer, kind=kind).ask("cancel_run", "r", wait=True, timeout_sec=5)
 
     assert run["status"] == "CANCELLED"
     assert [asked.method for asked in peer.asked] == ["POST", "GET", "GET", "GET"]
 
 
-def test_a_cancel_of_a_finished_run_has_nothing_to_wait_for(kind: Kind) -> None:
+def test_a_cancel_of_a_finished_run_has_nothing_to_wait_for() -> None:
     with Peer(shown("COMPLETED")) as peer:
-        assert twin(kind, peer).ask("cancel_run", "r", wait=True)["status"] == "COMPLETED"
+        assert twin(peer).ask("cancel_run", "r", wait=True)["status"] == "COMPLETED"
 
     assert len(peer.asked) == 1
     assert peer.asked[0].body == b""
 
 
 @pytest.mark.parametrize("timeout_sec", [0, -1, float("nan")])
-def test_a_time_limit_must_leave_time(kind: Kind, timeout_sec: float) -> None:
+def test_a_time_limit_must_be_positive(timeout_sec: float) -> None:
     with pytest.raises(ValueError, match="timeout_sec"):
-        Twin(kind, nobody_there()).take("watch", "r", timeout_sec=timeout_sec)
+        Twin(nobody_there()).take("watch", "r", timeout_sec=timeout_sec)
 
 
-def test_a_silent_stream_is_taken_for_lost(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.http_client.streaming.SILENCE_SEC", 0.05)
+@BOTH
+def test_a_silent_stream_is_reconnected(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"pyoco_server.http_client._{kind}.streams.SILENCE_SEC", 0.05)
 
     with Peer(Silence(), Stream([event("COMPLETED", 1)])) as peer:
-        told = twin(kind, peer).take("watch", "r")
+        items = twin(peer, kind=kind).take("watch", "r")
 
-    assert [item["id"] for item in told] == ["1"]
+    assert [item["id"] for item in items] == ["1"]
 
 
-def test_a_snapshot_of_any_shape_is_passed_on_and_ends_nothing(kind: Kind) -> None:
+def test_a_snapshot_of_any_shape_is_passed_on_and_ends_nothing() -> None:
     odd = [b'data: {"snapshot": 5}\n\n', b'data: {"snapshot": {}, "event": "x", "more": 1}\n\n']
     with Peer(Stream([*odd, event("COMPLETED", 1)])) as peer:
-        told = twin(kind, peer).take("watch", "r")
+        items = twin(peer).take("watch", "r")
 
-    assert told[0] == {"run_id": "r", "ts": 0.0, "snapshot": 5, "event": "message", "id": ""}
-    assert (told[1]["event"], told[1]["more"], len(told)) == ("message", 1, 3)
+    assert items[0] == {"run_id": "r", "ts": 0.0, "snapshot": 5, "event": "message", "id": ""}
+    assert (items[1]["event"], items[1]["more"], len(items)) == ("message", 1, 3)
 
 
-def test_a_time_limit_that_ends_in_a_lost_connection_is_no_error(kind: Kind) -> None:
+def test_a_time_limit_that_ends_in_a_lost_connection_is_no_error() -> None:
     pauses = Pauses()
     with Peer(Stream([RETRY]), Cut()) as peer:
-        told = twin(kind, peer, pauses, retry_within_sec=1.0).take("watch", "r", timeout_sec=2)
+        items = twin(peer, pauses, retry_within_sec=1.0).take("watch", "r", timeout_sec=2)
 
-    assert told == []
+    assert items == []
     assert pauses.slept == [2.0]
 
 
-def test_a_path_that_is_not_there_is_no_reason_to_connect_again(kind: Kind) -> None:
+def test_a_path_that_is_not_there_is_no_reason_to_connect_again() -> None:
     with Peer(NO_SUCH_PATH) as peer, pytest.raises(NotFound):
-        twin(kind, peer).take("watch", "r")
+        twin(peer).take("watch", "r")
 
     assert len(peer.asked) == 1

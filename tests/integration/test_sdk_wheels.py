@@ -1,4 +1,4 @@
-"""Wheels through both clients: against a real gateway, and against peers that fail in the middle."""
+"""Wheels against a real gateway, and against peers that fail in the middle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.broker import Broker
 from support.gateways import gateway_settings
 from support.peers import Cut, Peer, Reply, Stream
 from support.served import served
-from support.twins import Kind, Pauses, Twin
+from support.twins import BOTH, Kind, Pauses, Twin
 from support.wheels import NAME, large_wheel, wheel, wheel_name
 
 DATA = wheel()
@@ -45,26 +45,20 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(params=["sync", "async"])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    chosen: Kind = request.param
-    return chosen
-
-
 @pytest.fixture
-def twin(kind: Kind, address: str) -> Iterator[Twin]:
+def twin(address: str) -> Iterator[Twin]:
     """A client of a registry that is empty, before and after."""
-    there = Twin(kind, address)
+    there = Twin(address)
     yield there
     for one in there.ask("list_wheels"):
         there.ask("delete_wheel", one["name"])
 
 
-def impatient(kind: Kind, url: str) -> Twin:
-    return Twin(kind, url, retries=3, timing=Pauses().timing())
+def impatient(url: str, kind: Kind = "async") -> Twin:
+    return Twin(url, retries=3, timing=Pauses().timing(), kind=kind)
 
 
-def test_a_wheel_goes_there_and_comes_back(twin: Twin, tmp_path: Path) -> None:
+def test_a_wheel_is_uploaded_and_downloaded(twin: Twin, tmp_path: Path) -> None:
     registered = twin.ask("upload_wheel", NAME, DATA, tags=["gpu", "batch"])
     received = twin.ask("download_wheel", NAME, tmp_path)
 
@@ -88,7 +82,7 @@ def test_a_wheel_may_be_bytes_a_path_or_a_file(twin: Twin, tmp_path: Path, form:
     assert registered["sha256_hex"] == hashlib.sha256(DATA).hexdigest()
 
 
-def test_progress_is_told_while_a_large_file_is_sent_and_received(twin: Twin, tmp_path: Path) -> None:
+def test_progress_is_reported_while_a_large_file_is_transferred(twin: Twin, tmp_path: Path) -> None:
     path = large_wheel(tmp_path / NAME, 3_000_000)
     size = path.stat().st_size
     sent: list[tuple[int, int | None]] = []
@@ -99,13 +93,13 @@ def test_progress_is_told_while_a_large_file_is_sent_and_received(twin: Twin, tm
         twin.ask("download_wheel", NAME, target, progress=lambda done, total: received.append((done, total)))
 
         assert target.getvalue() == path.read_bytes()
-    for told in (sent, received):
-        assert told == sorted(told)
-        assert told[-1] == (size, size)
-        assert len(told) > 10
+    for calls in (sent, received):
+        assert calls == sorted(calls)
+        assert calls[-1] == (size, size)
+        assert len(calls) > 10
 
 
-def test_what_the_gateway_refuses_is_an_error_of_its_own(twin: Twin, tmp_path: Path) -> None:
+def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
     twin.ask("upload_wheel", NAME, DATA)
 
     with pytest.raises(WheelVersionConflict, match="is registered"):
@@ -135,32 +129,35 @@ def test_the_history_is_listed_and_filtered(twin: Twin) -> None:
         twin.ask("list_wheel_history", limit=501)
 
 
+@BOTH
 def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None:
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
-        assert impatient(kind, peer.url).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
+        assert impatient(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
 
     assert [asked.method for asked in peer.asked] == ["POST", "POST", "GET"]
     assert all(DATA in asked.body for asked in peer.asked[:2])
 
 
-def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat(kind: Kind) -> None:
+def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat() -> None:
     theirs = OURS | {"sha256_hex": "00" * 32}
     with Peer(AWAY, CONFLICT, Reply.json([theirs])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(kind, peer.url).ask("upload_wheel", NAME, DATA)
+        impatient(peer.url).ask("upload_wheel", NAME, DATA)
 
 
-def test_a_conflict_at_the_first_try_is_not_looked_into(kind: Kind) -> None:
+def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
     with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(kind, peer.url).ask("upload_wheel", NAME, DATA)
+        impatient(peer.url).ask("upload_wheel", NAME, DATA)
 
     assert len(peer.asked) == 1
 
 
+@BOTH
 def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
     with Peer(Cut(), NOT_THERE) as peer:
-        assert impatient(kind, peer.url).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
+        assert impatient(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
 
 
+@BOTH
 @pytest.mark.parametrize(
     "broken",
     [
@@ -175,7 +172,7 @@ def test_a_download_that_is_not_what_was_stored_leaves_what_was_there(
     target.write_bytes(b"before")
 
     with Peer(broken) as peer, pytest.raises((UnexpectedAnswer, GatewayUnreachable)):
-        impatient(kind, peer.url).ask("download_wheel", NAME, target)
+        impatient(peer.url, kind=kind).ask("download_wheel", NAME, target)
 
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]

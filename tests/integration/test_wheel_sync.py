@@ -17,9 +17,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.wheels.wheel import Wheel
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.testing.wheel_store import MemoryWheelStore
-from pyoco_server.worker.library import PyocoNatsWorker
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.wheel_sync import WheelSync
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.supervisor.library import PyocoNatsWorker
+from pyoco_server.worker.wheels.wheel_sync import WheelSync
 from support.installable import broken, installable, put
 from support.processes import wait_for_exit
 from support.programs import command_of, descendants
@@ -98,7 +98,7 @@ async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_e
     await until(go.with_suffix(".begun").exists)
     await put(store, installable("tools", "2.0"))
 
-    await worker.sync.look()
+    await worker.sync.sync()
     go.touch()
 
     assert await running == ["1.0", "1.0"]
@@ -117,9 +117,9 @@ async def test_the_log_names_the_wheels_at_the_start_and_when_they_change(
 
     with caplog.at_level(logging.INFO):
         worker = await join()
-        await worker.sync.look()
+        await worker.sync.sync()
         await put(store, installable("tools", "2.0"))
-        await worker.sync.look()
+        await worker.sync.sync()
 
     named = [record.__dict__["wheels"] for record in caplog.records if record.message == "wheels changed"]
     assert named == [["tools-1.0-py3-none-any.whl"], ["tools-2.0-py3-none-any.whl"]]
@@ -144,12 +144,12 @@ async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
     assert (await worker.version("tools"), await worker.version("gpu_only")) == ("1.0", ABSENT)
 
     await store.delete(for_all)
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert await worker.version("tools") == ABSENT
     assert (worker.installed(), worker.told["environment"]) == ([], None)
     await worker.until_at_most(1)
-    await worker.sync.look()
+    await worker.sync.sync()
     assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
 
 
@@ -162,7 +162,7 @@ async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
     await put(store, installable("needy", requires=["absent-9"]))
     await put(store, installable("fresh"))
 
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert (await worker.version("tools"), await worker.version("fresh")) == ("1.0", "1.0")
     assert worker.told["last_result"] == "partial"
@@ -180,11 +180,11 @@ async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the
     worker = await join()
     tries = len(caplog.records)
 
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert len(caplog.records) == tries
     await put(store, installable("tools", "2.1"))
-    await worker.sync.look()
+    await worker.sync.sync()
     assert await worker.version("tools") == "2.1"
 
 
@@ -221,7 +221,7 @@ async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
     worker = await join(resolver=f"{flows}:resolve")
     await put(store, installable("tools", "2.0", files={"tools.py": "raise RuntimeError('no good')"}))
 
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert await worker.version("tools") == "1.0"
     assert worker.told["last_result"] == "failed"
@@ -293,7 +293,7 @@ async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
     file.write_bytes(b"something else")
     await put(store, installable("more"))
 
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert (await worker.version("tools"), await worker.version("more")) == ("1.0", "1.0")
 
@@ -305,7 +305,7 @@ async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join:
 
     for content in ("", "{", "[]", '{"schema_version": 1}', '{"schema_version": 7, "sets": []}'):
         (tmp_path / "sync" / ".installed.json").write_text(content)
-        await worker.sync.look()
+        await worker.sync.sync()
 
         assert manifest(tmp_path) == before
 
@@ -319,22 +319,22 @@ async def test_workers_that_share_a_folder_share_environments_and_keep_each_othe
     assert one.told["environment"] == same.told["environment"] != gpu.told["environment"]
 
     await put(store, installable("tools", "2.0"))
-    await one.sync.look()
+    await one.sync.sync()
 
     assert (await one.version("tools"), await same.version("tools")) == ("2.0", "1.0")
     assert await gpu.version("gpu_only") == "1.0"
-    await asyncio.gather(same.sync.look(), gpu.sync.look())
+    await asyncio.gather(same.sync.sync(), gpu.sync.sync())
     for worker in (one, same, gpu):
         await worker.until_at_most(1)
     await put(store, installable("tools", "3.0"))
     for worker in (one, same, gpu):
-        await worker.sync.look()
+        await worker.sync.sync()
     present = {one.told["environment"], gpu.told["environment"]}
     assert present <= environments(tmp_path)
     assert one.told["environment"] == same.told["environment"]
 
 
-async def test_a_python_without_pip_says_so_and_the_worker_works(
+async def test_a_python_without_pip_is_reported_and_the_worker_runs(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))
@@ -374,11 +374,11 @@ async def test_old_environments_and_files_are_removed_when_their_last_runner_is_
     (wheel,) = await store.all()
     await store.delete(wheel)
     await put(store, installable("tools", "2.0"))
-    await worker.sync.look()
+    await worker.sync.sync()
     await worker.until_at_most(1)
     await put(store, installable("more"))
 
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert old not in environments(tmp_path)
     assert len(list((tmp_path / "sync" / "files").iterdir())) == 2
@@ -396,7 +396,7 @@ async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_w
     running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
     await put(store, installable("tools", "2.0"))
-    await worker.sync.look()
+    await worker.sync.sync()
     kept_for_the_run = old in environments(tmp_path)
     go.touch()
     await running
@@ -405,7 +405,7 @@ async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_w
 
     async with asyncio.timeout(30):  # a moment later its lock is gone too
         while environments(tmp_path) != {worker.told["environment"]}:
-            await worker.sync.look()
+            await worker.sync.sync()
 
     assert kept_for_the_run
 
@@ -424,7 +424,7 @@ async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_ch
     half.write_bytes(b"PK")
 
     await put(store, installable("other", "1.0"))
-    await worker.sync.look()
+    await worker.sync.sync()
 
     assert file.exists()
     assert not half.exists()

@@ -9,7 +9,7 @@ from pyoco_server.domain.execution.state import Failure
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
-from pyoco_server.worker.verdict import commands_of
+from pyoco_server.worker.attempt.step_commands import to_commands
 from support.world import USER
 
 WORKER, INSTANCE = WorkerId("w-1"), InstanceId("i-1")
@@ -26,7 +26,7 @@ class Hand:
         await self._do(run_id, StartExecution(at=now, attempt=1, worker_id=WORKER, instance_id=INSTANCE))
 
     async def record(self, run_id: str, *steps: Any) -> None:
-        commands = commands_of(steps, {}, WORKER)
+        commands = to_commands(steps, {}, WORKER)
         await self._do(run_id, RecordAttempt(at=1.0, attempt=1, instance_id=INSTANCE, steps=commands))
 
     async def complete(self, run_id: str) -> None:

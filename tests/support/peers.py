@@ -1,4 +1,4 @@
-"""A peer over a real socket that answers as scripted, well or badly: what a client meets out there."""
+"""A server on a real socket with scripted behaviour: correct answers, cut connections, silence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Head:
-    """What is said of a body that nobody sends: the answer to HEAD."""
+    """An answer to HEAD: headers without a body."""
 
     headers: dict[str, str]
 
@@ -45,12 +45,12 @@ class Stream:
 
 @dataclass(frozen=True)
 class Cut:
-    """Take the request and hang up."""
+    """Read the request and close the connection."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """Take the request and say nothing until the client goes."""
+    """Read the request and send nothing until the client disconnects."""
 
 
 Behaviour = Reply | Head | Stream | Cut | Silence
@@ -58,7 +58,7 @@ Behaviour = Reply | Head | Stream | Cut | Silence
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request as it came over the wire."""
+    """A received request."""
 
     method: str
     target: str

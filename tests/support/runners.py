@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
-from pyoco_server.worker.executor import Hear
-from pyoco_server.worker.steps import Died, Ended, How, NodeBegan, NodesDeclared, NodeSucceeded, Report, RunJob, Step
+from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
+from pyoco_server.worker.runner_pool.executor import LineSink
+from pyoco_server.worker.runner_process.protocol import EndKind, RunEnded, RunJob, RunnerDied, RunUpdate
 
 AT = 1_700_000_000.0
 
@@ -24,19 +25,19 @@ class ScriptedRunner:
         self.cancelled = asyncio.Event()
         self.killed = asyncio.Event()
         self._began = began
-        self._hear: Hear | None = None
-        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._on_lines: LineSink | None = None
+        self._updates: asyncio.Queue[RunUpdate] = asyncio.Queue()
 
-    def begin(self, job: RunJob, hear: Hear | None = None) -> None:
+    def begin(self, job: RunJob, on_lines: LineSink | None = None) -> None:
         self.job = job
-        self._hear = hear
+        self._on_lines = on_lines
         self._began(self)
 
-    async def reports(self) -> AsyncIterator[Report]:
+    async def updates(self) -> AsyncIterator[RunUpdate]:
         while True:
-            report = await self._reports.get()
-            yield report
-            if report.end is not None:
+            update = await self._updates.get()
+            yield update
+            if update.end is not None:
                 return
 
     def cancel(self) -> None:
@@ -49,26 +50,25 @@ class ScriptedRunner:
 
     def write(self, *texts: str, task: str | None = None, stream: Stream = "stdout", level: Level = "INFO") -> None:
         """What the flow prints."""
-        assert self._hear is not None
-        self._hear([LogLine(AT, task, stream, level, text) for text in texts])
+        assert self._on_lines is not None
+        self._on_lines([LogLine(AT, task, stream, level, text) for text in texts])
 
     def say(self, *steps: Step) -> None:
-        self._reports.put_nowait(Report(steps=steps))
+        self._updates.put_nowait(RunUpdate(steps=steps))
 
     def end(
         self,
-        how: How = "completed",
+        how: EndKind = "completed",
         *steps: Step,
-        error_type: str | None = None,
-        message: str | None = None,
         at: float = AT,
+        **error: str,
     ) -> None:
-        end = Ended(at=at, how=how, error_type=error_type, message=message)
-        self._reports.put_nowait(Report(steps=steps, end=end))
+        end = RunEnded(at=at, how=how, **error)
+        self._updates.put_nowait(RunUpdate(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:
-        end = Died(exit_code=None, signal_name=signal_name, last_lines=last_lines, never_began=never_began)
-        self._reports.put_nowait(Report(end=end))
+        end = RunnerDied(exit_code=None, signal_name=signal_name, last_lines=last_lines, never_began=never_began)
+        self._updates.put_nowait(RunUpdate(end=end))
 
 
 class ScriptedExecutor:
@@ -105,13 +105,13 @@ class ScriptedExecutor:
         self._begun.put_nowait(runner)
 
 
-def declared(*nodes: str) -> NodesDeclared:
-    return NodesDeclared(at=AT, nodes=nodes)
+def declared(*nodes: str) -> TasksDeclared:
+    return TasksDeclared(at=AT, nodes=nodes)
 
 
-def began(node: str, nth: int = 1) -> NodeBegan:
-    return NodeBegan(at=AT, node=node, nth=nth)
+def began(node: str, nth: int = 1) -> TaskStarted:
+    return TaskStarted(at=AT, node=node, nth=nth)
 
 
-def succeeded(node: str, output: object = None, nth: int = 1) -> NodeSucceeded:
-    return NodeSucceeded(at=AT, node=node, nth=nth, output=output)
+def succeeded(node: str, output: object = None, nth: int = 1) -> TaskSucceeded:
+    return TaskSucceeded(at=AT, node=node, nth=nth, output=output)

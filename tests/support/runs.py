@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.steps import Ended, NodeSucceeded, RunJob
+from pyoco_server.trace import TaskSucceeded
+from pyoco_server.worker.runner_pool.pool import RunnerPool
+from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob
 
 PATIENCE_SEC = 60.0
 
@@ -17,12 +18,10 @@ async def outcome_of(pool: RunnerPool, flow_name: str, **params: Any) -> Any:
     async with asyncio.timeout(PATIENCE_SEC), pool.borrow() as runner:
         runner.begin(RunJob(run_id="run-1", flow_name=flow_name, params=params, attempt=1))
         outputs = []
-        async for message in runner.messages():
-            if isinstance(message, tuple):
-                outputs += [step.output for step in message if isinstance(step, NodeSucceeded)]
-            else:
-                assert isinstance(message, Ended), message
-                assert message.how == "completed", message
+        async for update in runner.updates():
+            outputs += [step.output for step in update.steps if isinstance(step, TaskSucceeded)]
+    assert isinstance(update.end, RunEnded), update
+    assert update.end.how == "completed", update
     return outputs[0]
 
 

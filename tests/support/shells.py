@@ -1,4 +1,4 @@
-"""A person at a shell: one command of `pyoco-client` after the other, how each ended and what it printed."""
+"""Runs commands of `pyoco-client`: as processes (`Shell`), or in this process (`RunClient`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyoco_server.cli import output
+from pyoco_server.cli.client.program import app
+from pyoco_server.cli.suggestions import CLIENT as PROGRAM
 from support.programs import Program, client
+
+
+class RunClient:
+    """Runs commands in this process and returns their exit codes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self.printed = monkeypatch, capsys.readouterr
+
+    def __call__(self, *arguments: str) -> int | str | None:
+        self._monkeypatch.setattr("sys.argv", [PROGRAM, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            output.run(app, PROGRAM)
+        return ended.value.code
 
 
 class Asked:
@@ -23,7 +41,7 @@ class Asked:
 
 
 class Shell:
-    """A terminal window of a person who has set PYOCO_SERVER."""
+    """A shell in which PYOCO_SERVER is set."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self.env, self.folder = {"PYOCO_SERVER": address}, folder

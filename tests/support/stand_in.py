@@ -1,4 +1,4 @@
-"""A server over a real socket that gives the answers it is told to give, by path: for what a real run rarely shows."""
+"""A server on a real socket with canned answers by path."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class NoContent:
-    """It is done, and there is nothing to say."""
+    """An empty success."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error as the gateway tells it."""
+    """An error in the gateway's format."""
 
     status: int
     err_id: str
@@ -39,7 +39,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class StandIn:
-    """Where it is, what it answers, and what it was asked."""
+    """Its address, its answers, and the requests it received."""
 
     address: str
     answers: dict[str, Any]
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
     of: dict[int, StandIn] = {}  # noqa: RUF012  # by port: the server makes a handler per request
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the tests' output is for the tests."""
+        """Do not log to the output of the tests."""
 
     def do_GET(self) -> None:
         there = self.of[self.connection.getsockname()[1]]

@@ -1,4 +1,4 @@
-"""Both clients behind one face, so that a test of one is a test of the other."""
+"""Both clients behind one interface. Most tests use the async one: the blocking one is generated from it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable
 from contextlib import aclosing, closing
 from typing import Any, Literal
 
+import pytest
+
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, Timing
 from support.clocks import ManualClock
 
 Kind = Literal["sync", "async"]
+BOTH = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 class Pauses:
-    """Time that passes only by sleeping, and a note of every sleep."""
+    """A clock that only sleeping advances; records every sleep."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -35,21 +38,21 @@ class Pauses:
 
 
 class Twin:
-    """One of the two clients; each question is asked by a new one."""
+    """One of the two clients; each call uses a new one."""
 
-    def __init__(self, kind: Kind, url: str, **options: Any) -> None:
+    def __init__(self, url: str, kind: Kind = "async", **options: Any) -> None:
         self.kind = kind
         self._options = {"base_url": url, **options}
 
     def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """What the method returns."""
+        """The result of the method."""
         if self.kind == "sync":
             with PyocoHttpClient(**self._options) as client:
                 return getattr(client, method)(*arguments, **named)
         return asyncio.run(self._ask(method, *arguments, **named))
 
     def take(self, method: str, *arguments: Any, until: Callable[[Any], bool] | None = None, **named: Any) -> list[Any]:
-        """What the method yields, to its end or to the first item that is so."""
+        """The items of the method, to its end or to the first for which `until` is true."""
         if self.kind == "async":
             return asyncio.run(self._take(method, arguments, named, until))
         taken: list[Any] = []

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.services.context import Stores
-from pyoco_server.worker.executor import WheelKeeper
-from pyoco_server.worker.supervisor import Supervisor
+from pyoco_server.worker.runner_pool.executor import EnvironmentSync
+from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.runners import ScriptedExecutor
 
 
@@ -34,7 +34,7 @@ async def at_work(
     tags: tuple[str, ...] = ("default",),
     on_begin: Callable[[], None] = lambda: None,
     patience_sec: float = 20.0,
-    sync: WheelKeeper | None = None,
+    sync: EnvironmentSync | None = None,
 ) -> AsyncIterator[Working]:
     """A worker that takes jobs within the block, and is told to stop at once at its end."""
     worker = Working(executor=ScriptedExecutor(slots, on_begin))

@@ -15,12 +15,13 @@ from pyoco_server.adapters.jetstream import connect, topology
 from pyoco_server.cli import up
 from pyoco_server.cli.worker import default_worker_id
 from pyoco_server.config import BY_NAME, SETTINGS, NatsBackendConfig
-from pyoco_server.worker import fork_link, supervisor
+from pyoco_server.worker.runner_pool import fork_client
+from pyoco_server.worker.supervisor import supervisor
 from support import deployment
 from support.deployment import DOCKER, ROOT, SYSTEMD, UNITS
 
 WORKER_UNIT, SERVER_UNIT = SYSTEMD / "pyoco-worker@.service", SYSTEMD / "pyoco-server.service"
-DOCUMENT = ROOT / "docs" / "deploy.md"
+DOCUMENT = ROOT / "docs" / "how-to" / "deploy.md"
 FILES = [*(path for path in (ROOT / "deploy").rglob("*") if path.is_file()), DOCUMENT]
 EXAMPLES = sorted(SYSTEMD.glob("*.env.example"))
 ENV_OF_COMPOSE = deployment.read_environment(DOCKER / ".env.example") | {"PYOCO_NATS_TOKEN": "0123"}
@@ -28,7 +29,7 @@ SERVICES = deployment.compose(ENV_OF_COMPOSE)
 OURS = {name: service for name, service in SERVICES.items() if name != "nats"}
 
 WORKER_STOPS_WITHIN_SEC = (
-    BY_NAME["worker_stop_grace_period_sec"].default + supervisor.HAND_BACK_SEC + fork_link.EXIT_LIMIT_SEC
+    BY_NAME["worker_stop_grace_period_sec"].default + supervisor.RELEASE_SEC + fork_client.EXIT_LIMIT_SEC
 )
 EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + server.STOP_PATIENCE_SEC
 # A goodbye, closing connections, a slow machine.

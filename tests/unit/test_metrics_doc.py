@@ -1,4 +1,4 @@
-"""docs/metrics.md tells of every metric, and of none that is not there."""
+"""docs/reference/metrics.md tells of every metric, and of none that is not there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.http_api.api.metrics_exposition import METRICS, Metric
+from pyoco_server.http_api.api.metrics import METRICS, Metric
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md").read_text("utf-8")
 NAMES = [metric.name for metric in METRICS]
 
 

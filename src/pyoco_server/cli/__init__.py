@@ -1,1 +1,1 @@
-"""The command lines: words in, processes or requests out."""
+"""The command lines `pyoco-server`, `pyoco-worker`, `pyoco-server-admin` and `pyoco-client`."""

@@ -1,87 +1,90 @@
-"""How the command lines end and what they say: people read stderr, programs stdout; exit codes follow the contract."""
+"""Messages on stderr, in English or Japanese, and the exit codes of all command lines."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
 import typer
 from typer.exceptions import TyperException
 
-from pyoco_server.cli import plain
-from pyoco_server.cli.correction import suggestion
+from pyoco_server.cli.suggestions import example_of, suggest
+from pyoco_server.cli.terminal_escape import escape_lines
 from pyoco_server.errors import InvalidUsage, PyocoError, catalogue
 
-OK, USER_CAN_MEND, INTERRUPTED = 0, 1, 130
+OK, FAILED, INTERRUPTED = 0, 1, 130
 
 
-def say(text: str) -> None:
-    """A line for people."""
-    sys.stderr.write(f"{plain.lines(text)}\n")
+def print_stderr(text: str) -> None:
+    """Print a message for people; stdout is for results."""
+    sys.stderr.write(f"{escape_lines(text)}\n")
     sys.stderr.flush()
 
 
-def speaks_japanese() -> bool:
-    """Whether the person at this terminal has set Japanese."""
-    words = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return next((word for word in words if word), "").lower().startswith("ja")
+def is_japanese() -> bool:
+    """Whether the locale of this terminal is Japanese."""
+    locales = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next((locale for locale in locales if locale), "").lower().startswith("ja")
 
 
-def in_words(english: str, japanese: str) -> str:
-    """What to say to the person at this terminal."""
-    return japanese if speaks_japanese() else english
+def localized(english: str, japanese: str) -> str:
+    return japanese if is_japanese() else english
 
 
-def complain(error: PyocoError) -> None:
-    """An error in the catalogue's words: what is wrong, and what to do next."""
-    detail = in_words(error.detail, in_japanese(error.message_ja, error.detail))
-    tell(detail, error.err_id, in_words(error.hint, error.hint_ja), example=error.facts.get("example"))
+def print_error(error: PyocoError, example: str | None = None) -> None:
+    """Print an error of the catalogue: the detail, its id, the hint, and a command that works."""
+    detail = localized(error.detail, with_japanese(error.message_ja, error.detail))
+    print_problem(detail, error.err_id, localized(error.hint, error.hint_ja), error.facts.get("example") or example)
 
 
-def in_japanese(message: str, detail: str) -> str:
-    """The sentence, and the English detail behind it; not where that is the same sentence once more."""
+def with_japanese(message: str, detail: str) -> str:
+    """The Japanese message, followed by the English detail unless that is the same message."""
     return message if detail in (message, *(known.message() for known in catalogue())) else f"{message}: {detail}"
 
 
-def tell(detail: str, err_id: str | None, hint: str | None, *, example: object = None) -> None:
-    """An error, its id, what to do next, and the command that would do it."""
-    say(f"error: {detail} [{err_id}]" if err_id else f"error: {detail}")
+def print_problem(detail: str, err_id: str | None, hint: str | None, example: object = None) -> None:
+    print_stderr(f"error: {detail} [{err_id}]" if err_id else f"error: {detail}")
     if hint:
-        say(f"hint: {hint}")
+        print_stderr(f"hint: {hint}")
     if example:
-        say(f"{in_words('example', '修正例')}: {example}")
+        print_stderr(f"{localized('example', '修正例')}: {example}")
 
 
 def run(app: typer.Typer, name: str) -> None:
-    """Run a command line to its exit code; usage errors are 1, as the contract says, not the library's 2."""
-    raise SystemExit(_exit_code(lambda: app(prog_name=name, standalone_mode=False)))
+    """Run a program and exit. Invalid arguments end with exit code 1, as the contract says, not with typer's 2."""
+    raise SystemExit(_exit_code(app, name, sys.argv[1:]))
 
 
-def _exit_code(command: Callable[[], object]) -> int:
+def _exit_code(app: typer.Typer, name: str, arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
     try:
-        returned = command()
+        returned = command(args=arguments, prog_name=name, standalone_mode=False)
     except TyperException as error:
         context = getattr(error, "ctx", None)
         if context is not None:
-            say(context.get_usage())
-        # What there is to choose from comes with a line for each.
+            print_stderr(context.get_usage())
+        # Typer puts every choice on a line of its own.
         detail = " ".join(error.format_message().split())
-        complain(InvalidUsage(detail, example=suggestion(error, sys.argv[1:])))
-        return USER_CAN_MEND
+        print_error(InvalidUsage(detail, example=suggest(error, command, arguments, name)))
+        return FAILED
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except PyocoError as error:
-        complain(error)
-        return USER_CAN_MEND
+        _print_errors([error], example_of(command, arguments, if_given=True))
+        return FAILED
     except ExceptionGroup as group:
         ours, others = group.split(PyocoError)
         if ours is None or others is not None:
             raise
-        for one in _leaves(ours):
-            complain(one)
-        return USER_CAN_MEND
+        _print_errors(_leaves(ours), example_of(command, arguments, if_given=True))
+        return FAILED
     return returned if isinstance(returned, int) else OK
+
+
+def _print_errors(errors: Iterable[PyocoError], example: str | None) -> None:
+    for error in errors:
+        print_error(error, example if isinstance(error, InvalidUsage) else None)
 
 
 def _leaves(group: ExceptionGroup[PyocoError]) -> Iterator[PyocoError]:

@@ -1,68 +1,76 @@
-"""`pyoco-server`: `up` brings up everything on one machine, or a gateway on the broker that is named."""
+"""`pyoco-server up`: starts a gateway, and with it NATS and a worker if wanted. Imports nothing heavy for `--help`."""
 
 from __future__ import annotations
 
-import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from pyoco_server.cli import output
-from pyoco_server.cli.loop import run
-from pyoco_server.cli.signals import StopRequest
-from pyoco_server.cli.up import Up, WorkerOptions
-from pyoco_server.config import NatsBackendConfig, names_a_broker
-from pyoco_server.logs import configure_logging
+from pyoco_server.cli.worker import parse_tags, parse_worker_name
+from pyoco_server.errors import InvalidUsage
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from pyoco_server.cli.up import Up
 
+PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
 
 
 @app.callback()
 def server() -> None:
-    """Runs Python workflows on a fleet of workers."""
+    """Run Python workflows on a fleet of workers."""
 
 
 @app.command(epilog=EXAMPLE)
 def up(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    data_dir: Annotated[str | None, typer.Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
-    nats_url: Annotated[str | None, typer.Option(help="Use this NATS instead of an embedded one.")] = None,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    data_dir: Annotated[str | None, Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
+    nats_url: Annotated[str | None, Option(help="Use this NATS instead of an embedded one.")] = None,
     with_nats_bootstrap: Annotated[
-        bool, typer.Option("--with-nats-bootstrap", help="Start the embedded NATS even if PYOCO_NATS_URL is set.")
+        bool, Option("--with-nats-bootstrap", help="Even if PYOCO_NATS_URL is set.")
     ] = False,
-    nats_listen_host: Annotated[str, typer.Option(help="Address the embedded NATS listens on.")] = "127.0.0.1",
+    nats_listen_host: Annotated[str, Option(help="Address of the embedded NATS.")] = "127.0.0.1",
     nats_client_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the embedded NATS; 0: the one of last time, or a free one.")
+        int, Option(min=0, max=65535, help="Its port; 0: the previous one, or a free one.")
     ] = 0,
     nats_http_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the embedded NATS' monitoring pages; none by default.")
+        int | None, Option(min=0, max=65535, help="Its monitoring port; none by default.")
     ] = None,
-    with_worker: Annotated[
-        bool, typer.Option("--with-worker/--no-with-worker", help="Start a worker beside the gateway.")
-    ] = False,
-    worker_id: Annotated[str | None, typer.Option(help="Name of that worker in the fleet.")] = None,
-    worker_tags: Annotated[str | None, typer.Option(help="Which runs it takes: tags joined by commas.")] = None,
-    worker_concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="How many at a time.")] = None,
+    with_worker: Annotated[bool, Option("--with-worker/--no-with-worker", help="Also start a worker.")] = False,
+    worker_id: Annotated[str | None, Option(help="Name of that worker in the fleet.")] = None,
+    worker_tags: Annotated[str | None, Option(help="Which runs it takes: tags joined by commas.")] = None,
+    worker_concurrency: Annotated[int | None, Option(min=1, max=1024, help="How many at a time.")] = None,
     flow_resolver: Annotated[
         str | None,
-        typer.Option(
-            help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."
-        ),
+        Option(help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."),
     ] = None,
 ) -> int:
-    """Bring up NATS (embedded, unless one is named), the HTTP gateway and, if asked, a worker."""
+    """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
     if nats_url is not None and with_nats_bootstrap:
-        raise typer.BadParameter("--nats-url and --with-nats-bootstrap exclude each other")
+        raise InvalidUsage(
+            "--nats-url and --with-nats-bootstrap exclude each other",
+            example=f"{PROGRAM} up --with-nats-bootstrap",
+        )
+    if worker_tags is not None:
+        parse_tags("--worker-tags", worker_tags, PROGRAM)
+    if worker_id is not None:
+        parse_worker_name(worker_id, PROGRAM)
+
+    from pyoco_server.cli.process import run_event_loop
+    from pyoco_server.cli.up import Up
+    from pyoco_server.config import NatsBackendConfig, names_a_broker
+    from pyoco_server.logs import configure_logging
+
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
     configure_logging(service="pyoco-server:http", config=config)
-    options = None
-    if with_worker:
-        options = WorkerOptions(
-            worker_id=worker_id, tags=worker_tags, concurrency=worker_concurrency, flow_resolver=flow_resolver
-        )
+    worker = {"--worker-id": worker_id, "--tags": worker_tags, "--concurrency": worker_concurrency}
+    worker["--flow-resolver"] = flow_resolver
+    given = [word for name, value in worker.items() if value is not None for word in (name, str(value))]
     program = Up(
         config=config,
         host=host,
@@ -71,20 +79,22 @@ def up(
         nats_listen_host=nats_listen_host,
         nats_client_port=nats_client_port,
         nats_http_port=nats_http_port,
-        worker=options,
+        worker_arguments=given if with_worker else None,
     )
-    return run(_run(program))
+    return run_event_loop(_run(program))
 
 
 async def _run(program: Up) -> int:
+    from pyoco_server.cli.process import StopRequest
+
     stop = StopRequest()
     stop.listen()
     await program.run(stop)
-    return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
+    return stop.exit_code
 
 
 def main() -> None:
-    output.run(app, "pyoco-server")
+    output.run(app, PROGRAM)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Everything on one machine: NATS, gateway, worker; started in this order, watched, and stopped in the reverse one.
+"""NATS, gateway and worker on one machine: started in this order, watched, and stopped in reverse order.
 
-NATS and the worker are processes tied to this one: should it be killed, they go with it. They have sessions of their
-own, so that a Ctrl-C reaches only this process, which then ends the others in order.
+NATS and the worker are processes that die with this one. They have their own sessions, so that a Ctrl-C reaches only
+this process, which then stops the others in order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,43 +22,21 @@ from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
 from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.adapters.system import SystemClock
-from pyoco_server.cli.output import say
-from pyoco_server.cli.signals import StopRequest
+from pyoco_server.cli.output import print_stderr
+from pyoco_server.cli.process import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.protocol.http_limits import BoundedHttp
-from pyoco_server.http_api.protocol.websocket_limits import SOCKETS
+from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp
 from pyoco_server.services.gateway import Gateway
 
 logger = logging.getLogger(__name__)
 
 OPEN_REQUESTS_PATIENCE_SEC = 3
-# A worker that dies this soon has not begun to work: something about how it was started is wrong.
-FIRST_STEPS_SEC = 5.0
+# A worker that exits this early was started with invalid options.
+WORKER_STARTUP_SEC = 5.0
 WORKER_RESTART_SEC = 1.0
-WORKER_LOOK_SEC = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """How to start the worker beside the gateway."""
-
-    worker_id: str | None
-    tags: str | None
-    concurrency: int | None
-    flow_resolver: str | None
-
-    def arguments(self) -> Iterator[str]:
-        given = {
-            "--worker-id": self.worker_id,
-            "--tags": self.tags,
-            "--concurrency": self.concurrency,
-            "--flow-resolver": self.flow_resolver,
-        }
-        for option, value in given.items():
-            if value is not None:
-                yield from (option, str(value))
+WORKER_POLL_SEC = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +50,11 @@ class Up:
     nats_listen_host: str
     nats_client_port: int
     nats_http_port: int | None
-    worker: WorkerOptions | None
+    worker_arguments: Sequence[str] | None  # None: no worker
 
     async def run(self, stop: StopRequest) -> None:
-        """Bring everything up, and down again when asked."""
-        with _port_taken(self.host, self.port) as listener:
+        """Start everything, and stop it on request."""
+        with _reserved_port(self.host, self.port) as listener:
             async with self._broker() as config:
                 await self._serve(config, listener, stop)
 
@@ -106,16 +84,16 @@ class Up:
         server = _Gateway(config)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
-            working = group.create_task(self._keep_worker(stop)) if self.worker else None
+            working = group.create_task(self._keep_worker(stop)) if self.worker_arguments is not None else None
             announcing = group.create_task(self._announce(server, listener))
-            await _first(serving, working, asyncio.ensure_future(stop.asked.wait()))
+            await _wait_for_first(serving, working, asyncio.ensure_future(stop.asked.wait()))
             announcing.cancel()
             stop.asked.set()
             if working is not None:
                 await asyncio.wait([working])
             server.should_exit = True
             if not server.ready.is_set():
-                serving.cancel()  # it still looks for its broker, and would not hear the word
+                serving.cancel()  # it is still connecting to its broker and does not check should_exit
         if working is not None and (failure := working.result()) is not None:
             raise failure
 
@@ -123,51 +101,50 @@ class Up:
         await server.ready.wait()
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        say(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
+        print_stderr(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
         shown = ""
         if "api_key" in self.config.auth_ways:
             shown = f" -H '{self.config.http_api_key_header}: KEY'"
             where = f" --data-dir {self.config.data_dir}" if self.embedded else ""
-            say(f"callers need a key: pyoco-server-admin api-key create --tenant team-a{where}")
+            print_stderr(f"requests need a key: pyoco-server-admin api-key create --tenant team-a{where}")
         elif self.config.auth_ways:
             shown = " -H 'Authorization: Bearer TOKEN'"
-        if self.worker is not None:
-            await server.until_a_worker_is_ready()
-            if self.worker.flow_resolver is None:
-                say(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
-                say("     (no flow.yaml here? `pyoco-client init` writes a first one)")
+        if self.worker_arguments is not None:
+            await server.wait_for_worker()
+            if "--flow-resolver" not in self.worker_arguments:
+                print_stderr(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
+                print_stderr("     (no flow.yaml here? `pyoco-client init` writes a first one)")
             else:
                 body = '{"flow_name": "hello", "params": {"name": "world"}}'
-                say(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
-            say(f"then: curl -s {address}/runs{shown}")
+                print_stderr(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
+            print_stderr(f"then: curl -s {address}/runs{shown}")
         else:
-            say(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
+            print_stderr(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
 
-    # --- the worker beside it -----------------------------------------------------------------------------------------
+    # --- worker ----------------------------------------------------------------------------------------------------
 
     async def _keep_worker(self, stop: StopRequest) -> InvalidUsage | None:
-        """Keep a worker running until the stop; what is returned is why that cannot be."""
+        """Keep a worker running until the stop; returns the error if it cannot start."""
         clock = asyncio.get_running_loop().time
         while not stop.asked.is_set():
             since = clock()
             process = await self._start_worker()
             exited = asyncio.ensure_future(process.wait())
-            await _first(exited, asyncio.ensure_future(stop.asked.wait()))
+            await _wait_for_first(exited, asyncio.ensure_future(stop.asked.wait()))
             if stop.asked.is_set():
-                await _end(process, stop)
+                await _stop_process(process, stop)
                 return None
-            if exited.result() == 1 and clock() - since < FIRST_STEPS_SEC:
-                return InvalidUsage("the worker could not start; its own words are above")
-            logger.warning("the worker is gone and will be started again", extra={"exit_code": exited.result()})
+            if exited.result() == 1 and clock() - since < WORKER_STARTUP_SEC:
+                return InvalidUsage("the worker could not start; its error is above")
+            logger.warning("worker exited, restarting it", extra={"exit_code": exited.result()})
             await asyncio.sleep(WORKER_RESTART_SEC)
         return None
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
-        assert self.worker is not None  # noqa: S101 - only called when there is one
         where = ["--data-dir", self.config.data_dir] if self.embedded else []
-        command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *self.worker.arguments()]
-        # Not as an argument: there may be a password in it, and everybody on the machine sees command lines. Empty and
-        # not left out: a dotenv file could name another broker than the embedded one.
+        command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *(self.worker_arguments or ())]
+        # Not as an argument: it may contain a password, and command lines are public. Empty instead of absent: a dotenv
+        # file could name another broker than the embedded one.
         environment = os.environ | {"PYOCO_NATS_URL": "" if self.embedded else self.config.nats_url}
         return await asyncio.create_subprocess_exec(
             *tied_command(*command), stdin=asyncio.subprocess.DEVNULL, env=environment, start_new_session=True
@@ -175,7 +152,7 @@ class Up:
 
 
 class _Gateway(uvicorn.Server):
-    """Uvicorn without its own ideas about signals, and with a word when it is ready."""
+    """Uvicorn that leaves signals alone and sets `ready` once it serves."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
         self._app = create_app(config)
@@ -206,9 +183,9 @@ class _Gateway(uvicorn.Server):
                 raise refusal from None
             raise
         except OSError as error:
-            # Somebody who started at the same time was faster: only one of two can listen.
+            # Another process that started at the same time took the port.
             host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
-            raise _not_to_be_had(host, port, error) from error
+            raise _port_unavailable(host, port, error) from error
         if self.started:
             self.ready.set()
 
@@ -218,48 +195,49 @@ class _Gateway(uvicorn.Server):
         gateway.let_go()
         await super().shutdown(sockets)
 
-    async def until_a_worker_is_ready(self) -> None:
-        """Until somebody in the fleet can take runs: only then will work what we tell people to try."""
+    async def wait_for_worker(self) -> None:
+        """Return once a worker can take runs: only then the suggested commands work."""
         gateway: Gateway = self._app.state.gateway
         while True:
             with contextlib.suppress(BrokerUnavailable):
                 records = await gateway.stores.registry.all()
-                # A record of an earlier life may be there too.
+                # Records of earlier workers may exist.
                 if any(record.stopped_at is None and record.last_seen_at >= self._since for record in records):
                     return
-            await asyncio.sleep(WORKER_LOOK_SEC)
+            await asyncio.sleep(WORKER_POLL_SEC)
 
 
 @contextlib.contextmanager
-def _port_taken(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port before anything else is started: if it is not to be had, nothing needs to be undone.
+def _reserved_port(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind the port before anything else starts: if it is in use, nothing needs to be undone.
 
-    Nobody is let in yet: while a gateway looks for its broker, callers are refused, and do not wait for an answer.
+    It does not listen yet: while the gateway connects to its broker, connections are refused instead of left waiting.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be spelled out: asyncio sets TCP_NODELAY only then, and without it an answer waits for 40 ms.
+    # With an explicit protocol asyncio sets TCP_NODELAY; without it a response waits for 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
         except OSError as error:
-            raise _not_to_be_had(host, port, error) from error
+            raise _port_unavailable(host, port, error) from error
         yield listener
 
 
-def _not_to_be_had(host: str, port: int, error: OSError) -> InvalidUsage:
-    return InvalidUsage(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port or --host")
+def _port_unavailable(host: str, port: int, error: OSError) -> InvalidUsage:
+    detail = f"cannot listen on {host}:{port}: {error.strerror}; choose another --port or --host"
+    return InvalidUsage(detail, example="pyoco-server up --port 0")
 
 
-async def _first(*awaited: asyncio.Future[Any] | None) -> None:
+async def _wait_for_first(*awaited: asyncio.Future[Any] | None) -> None:
     await asyncio.wait([one for one in awaited if one is not None], return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _end(process: asyncio.subprocess.Process, stop: StopRequest) -> None:
+async def _stop_process(process: asyncio.subprocess.Process, stop: StopRequest) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     exited = asyncio.ensure_future(process.wait())
-    await _first(exited, asyncio.ensure_future(stop.at_once.wait()))
+    await _wait_for_first(exited, asyncio.ensure_future(stop.at_once.wait()))
     if not exited.done():
         with contextlib.suppress(ProcessLookupError):
             process.kill()

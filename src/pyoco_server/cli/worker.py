@@ -1,67 +1,60 @@
-"""`pyoco-worker`: one worker with its runner processes, until it is told to stop."""
+"""`pyoco-worker`: one worker with its runner processes, until it is stopped. Imports nothing heavy for `--help`."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import signal
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
-from pyoco_server.bootstrap import open_stores
 from pyoco_server.cli import output
-from pyoco_server.cli.broker import find_broker
-from pyoco_server.cli.loop import run
-from pyoco_server.cli.signals import StopRequest
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.ids import WorkerId, parse_tag, parse_worker_id
-from pyoco_server.domain.run_logs.lines import LogLine
-from pyoco_server.logs import configure_logging
-from pyoco_server.worker.announce import names_in
-from pyoco_server.worker.runner_pool import RunnerPool
-from pyoco_server.worker.supervisor import Supervisor, unless_stopped
-from pyoco_server.worker.wheel_sync import WheelSync
+from pyoco_server.cli.suggestions import invalid
+from pyoco_server.errors import BrokerUnavailable, InvalidRequest
+
+if TYPE_CHECKING:
+    from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.ids import WorkerId
+    from pyoco_server.domain.run_logs.lines import LogLine
+
+PROGRAM = "pyoco-worker"
+EXAMPLE = "Example: pyoco-worker --data-dir .pyoco --tags default,gpu --flow-resolver flows.py:resolve"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+logger = logging.getLogger(__name__)
 task_output = logging.getLogger("pyoco_server.task")
-
-EXAMPLE = "Example: pyoco-worker --data-dir .pyoco --tags default,gpu --flow-resolver flows.py:resolve"
 
 
 @app.command(epilog=EXAMPLE)
 def worker(
-    nats_url: Annotated[str | None, typer.Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="Data folder of a `pyoco-server up` on this machine: finds its NATS by itself.")
-    ] = None,
-    tags: Annotated[str | None, typer.Option(help="Which runs to take: tags joined by commas.")] = None,
-    worker_id: Annotated[str | None, typer.Option(help="Name in the fleet; host and pid by default.")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
+    nats_url: Annotated[str | None, Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
+    data_dir: Annotated[str | None, Option(help="Data folder of a local `pyoco-server up`: finds its NATS.")] = None,
+    tags: Annotated[str | None, Option(help="Which runs to take: tags joined by commas.")] = None,
+    worker_id: Annotated[str | None, Option(help="Name in the fleet; host and pid by default.")] = None,
+    concurrency: Annotated[int | None, Option(min=1, max=1024, help="Runs at a time; CPUs by default.")] = None,
     flow_resolver: Annotated[
         str | None,
-        typer.Option(
-            help="Function of a flow's name that returns it: module:func or path.py:func. None: flow.yaml only."
-        ),
+        Option(help="Function from a flow's name to the flow: module:func or path.py:func. None: flow.yaml only."),
     ] = None,
-    flows: Annotated[
-        str | None,
-        typer.Option(help="Flows to announce: names joined by commas. None: those that the resolver says it has."),
-    ] = None,
+    flows: Annotated[str | None, Option(help="Flows to announce, joined by commas; by default the resolver's.")] = None,
     wheel_sync: Annotated[
-        bool | None, typer.Option("--wheel-sync/--no-wheel-sync", help="Install the wheels meant for these tags.")
+        bool | None, Option("--wheel-sync/--no-wheel-sync", help="Install wheels for these tags.")
     ] = None,
-    wheel_sync_dir: Annotated[
-        str | None, typer.Option(help="Where they are installed; workers of one machine may share it.")
-    ] = None,
-    wheel_sync_interval_sec: Annotated[float | None, typer.Option(help="How often to look for new ones.")] = None,
-    wheel_install_timeout_sec: Annotated[float | None, typer.Option(help="Longest installation.")] = None,
+    wheel_sync_dir: Annotated[str | None, Option(help="Install folder; workers of a machine may share it.")] = None,
+    wheel_sync_interval_sec: Annotated[float | None, Option(help="How often to look for new ones.")] = None,
+    wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
 ) -> int:
     """Take runs from the queue and run them."""
+    from pyoco_server.cli.process import find_broker, run_event_loop
+    from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.logs import configure_logging
+
+    name = parse_worker_name(worker_id, PROGRAM) if worker_id else default_worker_id()
     config = NatsBackendConfig.from_env(
         nats_url=nats_url,
         data_dir=data_dir,
@@ -71,15 +64,36 @@ def worker(
         wheel_sync_interval_sec=wheel_sync_interval_sec,
         wheel_install_timeout_sec=wheel_install_timeout_sec,
     )
+    served = parse_tags("--tags", tags or config.default_tag, PROGRAM)
     config = find_broker(config, nats_url, data_dir)
     configure_logging(service="pyoco-server:worker", config=config)
-    wanted = [parse_tag(tag.strip()) for tag in (tags or config.default_tag).split(",") if tag.strip()]
-    name = parse_worker_id(worker_id) if worker_id else default_worker_id()
-    return run(_work(config, name, wanted, concurrency or os.cpu_count() or 1, flow_resolver))
+    return run_event_loop(_work(config, name, served, concurrency or os.cpu_count() or 1, flow_resolver))
+
+
+def parse_tags(option: str, text: str, program: str) -> list[str]:
+    """The routing tags, which are joined by commas."""
+    from pyoco_server.domain.ids import parse_tag
+
+    try:
+        return [parse_tag(tag.strip()) for tag in text.split(",") if tag.strip()]
+    except InvalidRequest as error:
+        tags = (re.sub(r"[^A-Za-z0-9_-]+", "-", tag.strip())[:64] for tag in text.split(",") if tag.strip())
+        raise invalid(f"{option}: {error.detail}", {text: ",".join(tags)}, program=program) from error
+
+
+def parse_worker_name(text: str, program: str) -> WorkerId:
+    from pyoco_server.domain.ids import parse_worker_id
+
+    try:
+        return parse_worker_id(text)
+    except InvalidRequest as error:
+        raise invalid(f"--worker-id: {error.detail}", {text: "worker-1"}, program=program) from error
 
 
 def default_worker_id() -> WorkerId:
     """host-pid, in the characters that a key may have."""
+    from pyoco_server.domain.ids import parse_worker_id
+
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname()) or "host"
     return parse_worker_id(f"{host[:100]}-{os.getpid()}")
 
@@ -87,23 +101,34 @@ def default_worker_id() -> WorkerId:
 async def _work(
     config: NatsBackendConfig, worker_id: WorkerId, tags: list[str], slots: int, flow_resolver: str | None
 ) -> int:
+    from pyoco_server.bootstrap import open_stores
+    from pyoco_server.cli.process import StopRequest
+    from pyoco_server.worker.runner_pool.pool import RunnerPool
+    from pyoco_server.worker.runner_process.flow_announcement import parse_names
+    from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped
+    from pyoco_server.worker.wheels.wheel_sync import WheelSync
+
     stop = StopRequest()
     stop.listen()
     async with AsyncExitStack() as opened:
         opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
-        stores = await unless_stopped(stop.asked, opening)
+        try:
+            stores = await unless_stopped(stop.asked, opening)
+        except BrokerUnavailable:
+            logger.exception("cannot reach the broker", extra={"worker_id": worker_id, "tags": tags})
+            raise
         if stores is not None:
-            pool = RunnerPool(flow_resolver or "", slots, _print, names_in(config.worker_flows))
+            pool = RunnerPool(flow_resolver or "", slots, _log_output, parse_names(config.worker_flows))
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)
-    return output.INTERRUPTED if stop.by is signal.SIGINT else output.OK
+    return stop.exit_code
 
 
-def _print(run_id: str, lines: Sequence[LogLine]) -> None:
-    """What a flow prints is stored with its run; here it is told to whoever wants every detail.
+def _log_output(run_id: str, lines: Sequence[LogLine]) -> None:
+    """Log the output of flows at debug level: it is stored with the run.
 
-    What comes before the first run (a resolver that prints) has no other place.
+    Output before the first run (a resolver that prints) is stored nowhere else, so it is logged at info level.
     """
     level = logging.DEBUG if run_id else logging.INFO
     if task_output.isEnabledFor(level):
@@ -112,7 +137,7 @@ def _print(run_id: str, lines: Sequence[LogLine]) -> None:
 
 
 def main() -> None:
-    output.run(app, "pyoco-worker")
+    output.run(app, PROGRAM)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -27,8 +28,7 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
-from pyoco_server.http_api.middleware.requests import BodyLimit, HiddenTicket, RequestId, SameOriginOnly
-from pyoco_server.http_api.middleware.timing import HttpTimes, Timing
+from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
@@ -57,6 +57,8 @@ WITH_ROUTES = (
     health,
     docs_page,
 )
+logger = logging.getLogger(__name__)
+
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
 
@@ -72,7 +74,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             try:
                 app.state.gateway = await opened.enter_async_context(open_gateway(settings))
             except PyocoError as error:
-                app.state.refusal = error  # for whoever serves the app, and can say it better than by a traceback
+                # With exc_info the log line has the exc_* fields; uvicorn logs the traceback as a message only.
+                logger.exception("gateway startup failed")
+                app.state.refusal = error  # `pyoco-server up` prints it with its hint
                 raise
             opened.enter_context(on_shutdown_signal(app.state.gateway.let_go))
             yield
@@ -89,12 +93,15 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     authentication.install(app, settings)
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
-    app.add_middleware(SameOriginOnly)
-    app.add_middleware(HiddenTicket)
-    app.add_middleware(RequestId, new_id=SystemIds().commit_id)
-    app.state.http_times = HttpTimes()
-    app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)
+    app.state.http_durations = request_durations()
+    app.add_middleware(
+        RequestMiddleware,
+        new_id=SystemIds().commit_id,
+        now=SystemClock().monotonic,
+        durations=app.state.http_durations,
+        max_body_bytes=settings.http_max_body_bytes,
+        body_limits=wheels.body_limits(settings),
+    )
     return app
 
 

@@ -1,6 +1,6 @@
-"""The SDK: a client of the gateway for programs, blocking and async. Knows nothing of the server but its HTTP.
+"""The SDK: a blocking and an async client of the gateway's HTTP API. Imports nothing of the server.
 
-Names are loaded when they are used, so that importing the package costs next to nothing.
+Clients and errors are imported on first use, so that importing the package costs little.
 """
 
 from __future__ import annotations
@@ -8,10 +8,68 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pyoco_server.http_client.connection import Timing
+from pyoco_server.http_client.models.executions import (
+    EXECUTION_ENDS,
+    Claim,
+    CommandAccepted,
+    EventPage,
+    ExecutionEvent,
+    ExecutionNode,
+    ExecutionPage,
+    ExecutionSnapshot,
+    ExecutionStatus,
+    ExecutionSummary,
+    GraphDocument,
+    GraphPage,
+    GraphSummary,
+    NodeStatus,
+    WaitingNode,
+    WaitPage,
+)
+from pyoco_server.http_client.models.jobs import (
+    JOB_ENDS,
+    Job,
+    JobLogEntry,
+    JobLogReceived,
+    JobLogs,
+    JobPage,
+    JobStatus,
+    TagCount,
+    TagPage,
+)
+from pyoco_server.http_client.models.runs import (
+    TERMINAL,
+    DeadLetter,
+    DeadLetterPage,
+    Health,
+    LogEntry,
+    Reason,
+    Replayed,
+    RunAccepted,
+    RunExplanation,
+    RunLogs,
+    RunPage,
+    RunSnapshot,
+    RunStatus,
+    RunSummary,
+    RunTasks,
+    RunWatchEvent,
+    TaskStatus,
+    WheelArtifact,
+    WheelDeleted,
+    WheelHistoryEvent,
+    WheelReceived,
+    WorkerPatched,
+    WorkerRecord,
+    WorkerState,
+)
+
 if TYPE_CHECKING:
-    from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
-    from pyoco_server.http_client.client import PyocoHttpClient
-    from pyoco_server.http_client.connection import Timing
+    from pyoco_server.http_client._async.client import AsyncPyocoHttpClient
+    from pyoco_server.http_client._async.streams import AsyncJobLogStream
+    from pyoco_server.http_client._sync.client import PyocoHttpClient
+    from pyoco_server.http_client._sync.streams import JobLogStream
     from pyoco_server.http_client.errors import (
         CommandRejected,
         Conflict,
@@ -36,62 +94,6 @@ if TYPE_CHECKING:
         WheelNotFound,
         WheelVersionConflict,
         WorkerNotFound,
-    )
-    from pyoco_server.http_client.execution_shapes import (
-        EXECUTION_ENDS,
-        Claim,
-        CommandAccepted,
-        EventPage,
-        ExecutionEvent,
-        ExecutionNode,
-        ExecutionPage,
-        ExecutionSnapshot,
-        ExecutionStatus,
-        ExecutionSummary,
-        GraphDocument,
-        GraphPage,
-        GraphSummary,
-        NodeStatus,
-        WaitingNode,
-        WaitPage,
-    )
-    from pyoco_server.http_client.job_log_streams import AsyncJobLogStream, JobLogStream
-    from pyoco_server.http_client.job_shapes import (
-        JOB_ENDS,
-        Job,
-        JobLogEntry,
-        JobLogReceived,
-        JobLogs,
-        JobPage,
-        JobStatus,
-        TagCount,
-        TagPage,
-    )
-    from pyoco_server.http_client.shapes import (
-        TERMINAL,
-        DeadLetter,
-        DeadLetterPage,
-        Health,
-        LogEntry,
-        Reason,
-        Replayed,
-        RunAccepted,
-        RunExplanation,
-        RunLogs,
-        RunPage,
-        RunSnapshot,
-        RunStatus,
-        RunSummary,
-        RunTasks,
-        RunWatchEvent,
-        TaskStatus,
-        WheelArtifact,
-        WheelDeleted,
-        WheelHistoryEvent,
-        WheelReceived,
-        WorkerPatched,
-        WorkerRecord,
-        WorkerState,
     )
 
 __all__ = [
@@ -174,84 +176,20 @@ __all__ = [
     "WorkerState",
 ]
 
-_HOME = {
-    "AsyncJobLogStream": "job_log_streams",
-    "AsyncPyocoHttpClient": "async_client",
-    "JobLogStream": "job_log_streams",
-    "PyocoHttpClient": "client",
-    "Timing": "connection",
+_MODULES = {
+    "AsyncJobLogStream": "_async.streams",
+    "AsyncPyocoHttpClient": "_async.client",
+    "JobLogStream": "_sync.streams",
+    "PyocoHttpClient": "_sync.client",
 }
-_JOB_SHAPES = (
-    "JOB_ENDS",
-    "Job",
-    "JobLogEntry",
-    "JobLogReceived",
-    "JobLogs",
-    "JobPage",
-    "JobStatus",
-    "TagCount",
-    "TagPage",
-)
-_EXECUTION_SHAPES = (
-    "EXECUTION_ENDS",
-    "Claim",
-    "CommandAccepted",
-    "EventPage",
-    "ExecutionEvent",
-    "ExecutionNode",
-    "ExecutionPage",
-    "ExecutionSnapshot",
-    "ExecutionStatus",
-    "ExecutionSummary",
-    "GraphDocument",
-    "GraphPage",
-    "GraphSummary",
-    "NodeStatus",
-    "WaitPage",
-    "WaitingNode",
-)
-_SHAPES = (
-    "DeadLetter",
-    "DeadLetterPage",
-    "Health",
-    "LogEntry",
-    "Reason",
-    "Replayed",
-    "RunAccepted",
-    "RunExplanation",
-    "RunLogs",
-    "RunPage",
-    "RunSnapshot",
-    "RunStatus",
-    "RunSummary",
-    "RunTasks",
-    "RunWatchEvent",
-    "TERMINAL",
-    "TaskStatus",
-    "WheelArtifact",
-    "WheelDeleted",
-    "WheelHistoryEvent",
-    "WheelReceived",
-    "WorkerPatched",
-    "WorkerRecord",
-    "WorkerState",
-)
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_home(name)}"), name)
+    value: object = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
-
-
-def _home(name: str) -> str:
-    if name in _EXECUTION_SHAPES:
-        return "execution_shapes"
-    if name in _JOB_SHAPES:
-        return "job_shapes"
-    return _HOME.get(name) or ("shapes" if name in _SHAPES else "errors")
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,12 @@
-"""Answers → results or errors, and failures → what is known of them. Nothing here waits or sends."""
+"""Turns answers into results or errors, and classifies failures. Neither waits nor sends."""
 
 from __future__ import annotations
 
 import json
 from email.utils import parsedate_to_datetime
+from enum import Enum
 from typing import Any, TypeVar
 
-from pyoco_server.http_client.call_parts import Call
 from pyoco_server.http_client.errors import (
     CommandRejected,
     Conflict,
@@ -31,9 +31,20 @@ from pyoco_server.http_client.errors import (
     WorkerNotFound,
 )
 from pyoco_server.http_client.lean_httpx import httpx
-from pyoco_server.http_client.retry import Trouble
+from pyoco_server.http_client.requests import Request
 
 T = TypeVar("T")
+Failure = httpx.RequestError | PyocoHttpError
+FAILURES = (httpx.RequestError, PyocoHttpError)
+
+
+class FailureKind(Enum):
+    """What is known about a request that failed."""
+
+    NOT_SENT = "no connection was made: the gateway has seen nothing"
+    MAY_BE_DONE = "the gateway may have carried out the request"
+    FINAL = "a repeat would get the same answer"
+
 
 BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0004": OrphanPossible,
@@ -67,27 +78,27 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 _OWN_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
 
 
-def result(call: Call[T], response: httpx.Response) -> T:
-    """What a successful answer says."""
+def result(request: Request[T], response: httpx.Response) -> T:
+    """The content of a successful answer."""
     try:
-        return call.read(_text(response))
+        return request.read(_text(response))
     except (ValueError, RecursionError) as error:
-        what = f"{_told_by(response)} where a gateway's answer was expected ({error})"
+        what = f"{_origin(response)} where a gateway's answer was expected ({error})"
         raise _unexpected(what, response) from error
 
 
 def not_a_stream(response: httpx.Response) -> UnexpectedAnswer:
-    """Somebody answered with success, but without events."""
-    return _unexpected(f"{_told_by(response)} where a stream of events was expected", response)
+    """The answer is a success but has no event stream."""
+    return _unexpected(f"{_origin(response)} where a stream of events was expected", response)
 
 
 def broken_stream(response: httpx.Response, why: str) -> UnexpectedAnswer:
-    """What came is no stream of ours."""
-    return _unexpected(f"{_told_by(response)}, but {why}", response)
+    """The body is not what a gateway sends."""
+    return _unexpected(f"{_origin(response)}, but {why}", response)
 
 
 def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
-    """The error that an answer tells of; `now` (unix seconds) is what a date in Retry-After is measured by."""
+    """The error for an answer; `now` (unix seconds) is the reference for a date in Retry-After."""
     status = response.status_code
     body = _problem(response)
     err_id = _string(body, "err_id")
@@ -95,7 +106,7 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
     if kind is None:
         kind = GatewayFailed if status >= 500 else UnexpectedAnswer
     return kind(
-        _string(body, "detail") or _foreign_words(response),
+        _string(body, "detail") or _foreign_detail(response),
         request=response.request,
         response=response,
         err_id=err_id,
@@ -108,32 +119,27 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
     )
 
 
-def trouble_of(failure: httpx.RequestError | PyocoHttpError) -> Trouble:
-    """What a failure leaves open."""
+def failure_kind(failure: Failure) -> FailureKind:
     if isinstance(failure, PyocoHttpError):
-        return _trouble_of_answer(failure)
-    # Another try meets the same certificate.
+        return FailureKind.MAY_BE_DONE if isinstance(failure, Unavailable) else FailureKind.FINAL
+    # A repeat meets the same certificate.
     if isinstance(failure, _OWN_FAULT) or "CERTIFICATE_VERIFY_FAILED" in str(failure):
-        return Trouble.FINAL
-    return Trouble.NOT_SENT if isinstance(failure, _NOT_SENT) else Trouble.UNSURE
+        return FailureKind.FINAL
+    return FailureKind.NOT_SENT if isinstance(failure, _NOT_SENT) else FailureKind.MAY_BE_DONE
 
 
 def unreachable(
-    failure: httpx.RequestError, call: Call[Any], tries: int, *, unsure: bool = False
+    failure: httpx.RequestError, request: Request[Any], tries: int, *, may_be_done: bool = False
 ) -> GatewayUnreachable:
-    """What to tell of a failure after which nothing more is tried; `unsure`: one of the tries may have been heard."""
-    request = failure.request
+    """The error for a connection failure that is not retried any more."""
+    sent = failure.request
     why = _plain(str(failure)) or type(failure).__name__
-    place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+    place = f"{sent.url.scheme}://{sent.url.netloc.decode('ascii')}"
     tried = f", tried {tries} times" if tries > 1 else ""
-    if call.makes and unsure:
+    if request.creates and may_be_done:
         detail = f"the connection to {place} broke while submitting: {why}{tried}"
-        return SubmitUncertain(detail, request=request, idempotency_key=call.idempotency_key)
-    return GatewayUnreachable(f"the gateway at {place} cannot be reached: {why}{tried}", request=request)
-
-
-def _trouble_of_answer(error: PyocoHttpError) -> Trouble:
-    return Trouble.UNSURE if isinstance(error, Unavailable) else Trouble.FINAL
+        return SubmitUncertain(detail, request=sent, idempotency_key=request.idempotency_key)
+    return GatewayUnreachable(f"the gateway at {place} cannot be reached: {why}{tried}", request=sent)
 
 
 def _unexpected(what: str, response: httpx.Response) -> UnexpectedAnswer:
@@ -142,7 +148,7 @@ def _unexpected(what: str, response: httpx.Response) -> UnexpectedAnswer:
 
 
 def _text(response: httpx.Response) -> str:
-    """A gateway speaks UTF-8, always; which other decoder a stranger names is not looked at."""
+    """The body as UTF-8, which gateways always send; a charset named by another server is ignored."""
     return response.content.decode("utf-8", errors="replace")
 
 
@@ -159,13 +165,13 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _of_jobs(problem: dict[str, Any]) -> dict[str, Any]:
-    """The error that jobs tell (RFC 9457), under the names that everything else has."""
+    """The error format of jobs (RFC 9457) with the field names of runs."""
     names = {"err_id": "errId", "msg_id": "msgId", "message": "title"}
     return problem | {ours: problem.get(theirs) for ours, theirs in names.items()}
 
 
 def _of_executions(error: dict[str, Any]) -> dict[str, Any]:
-    """The error that executions, waits and graphs tell, under the names that everything else has."""
+    """The error format of executions, waits and graphs with the field names of runs."""
     found = error.get("details")
     details = found if isinstance(found, dict) else {}
     return {
@@ -183,26 +189,26 @@ def _string(body: dict[str, Any], name: str) -> str | None:
     return _plain(value, limit=2000) if isinstance(value, str) and value else None
 
 
-def _foreign_words(response: httpx.Response) -> str:
-    """A readable sentence for an error that no gateway wrote."""
+def _foreign_detail(response: httpx.Response) -> str:
+    """A readable sentence for an error that did not come from a gateway."""
     text = _plain(_text(response))
-    return f"{_told_by(response)}: {text}" if text else _told_by(response)
+    return f"{_origin(response)}: {text}" if text else _origin(response)
 
 
-def _told_by(response: httpx.Response) -> str:
+def _origin(response: httpx.Response) -> str:
     kind = _plain(response.headers.get("content-type", "")).partition(";")[0] or "nothing"
     reason = _plain(response.reason_phrase) or str(response.status_code)
     return f"{reason}: {response.request.method} {response.request.url} answered with {kind}"
 
 
 def _plain(text: str, limit: int = _MAX_SHOWN) -> str:
-    """Text of others as it may be shown: one line, bounded, and nothing that moves a terminal's cursor."""
+    """Foreign text made safe to show: one line, bounded, without terminal control characters."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: limit * 4]).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def _retry_after_sec(header: str | None, now: float) -> float | None:
-    """Seconds, whether the header says seconds or a date; None when it says neither."""
+    """Seconds from a number or a date; None for anything else."""
     if header is None:
         return None
     if header.isascii() and header.isdigit():

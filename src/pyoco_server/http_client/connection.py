@@ -1,4 +1,4 @@
-"""Where the gateway is and how to speak with it: arguments and environment → one checked value, which hides secrets."""
+"""The address, credentials, timeouts and retry policy of a client, checked once. `repr` shows no secrets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pyoco_server import __version__
-from pyoco_server.http_client.retry import Patience
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_SEC = 30.0
+DEFAULT_RETRIES = 5
+DEFAULT_RETRY_WITHIN_SEC = 30.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Clocks, sleep and luck; a test brings its own. (asyncio's sleep is named where asyncio is loaded anyway.)"""
+    """Clocks, sleep and random numbers, replaceable by tests. `sleep_async` defaults to `asyncio.sleep`, which is not
+    imported here."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -31,14 +33,24 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and for how long to retry; no attempt begins later than `within_sec` after the first."""
+
+    retries: int = DEFAULT_RETRIES
+    within_sec: float = DEFAULT_RETRY_WITHIN_SEC
+    base_sec: float = 0.2
+    cap_sec: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A gateway's address, what to say to be let in, and how patient to be."""
+    """How to reach one gateway."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
     basic_auth: tuple[str, str] | None = field(repr=False)
     timeout_sec: float
-    patience: Patience
+    policy: RetryPolicy
     timing: Timing = field(repr=False)
 
     @property
@@ -47,17 +59,17 @@ class Connection:
 
 
 def on_this_machine(address: str) -> bool:
-    """Whether a gateway is reached without a network, and so without a proxy."""
+    """Whether the address is a loopback address, which no proxy can reach."""
     return urlsplit(address).hostname in _LOOPBACK
 
 
-def connection(
+def resolve_connection(
     base_url: str | None,
     *,
     api_key: str | None,
     token: str | None,
     timeout: float,
-    patience: Patience,
+    policy: RetryPolicy,
     api_key_header: str,
     language: str | None,
     timing: Timing,
@@ -79,12 +91,12 @@ def connection(
         headers["Authorization"] = f"Bearer {_sendable('token', token)}"
         basic_auth = None
     return Connection(
-        base_url=url, headers=headers, basic_auth=basic_auth, timeout_sec=timeout, patience=patience, timing=timing
+        base_url=url, headers=headers, basic_auth=basic_auth, timeout_sec=timeout, policy=policy, timing=timing
     )
 
 
 def _address(text: str) -> tuple[str, tuple[str, str] | None]:
-    """The address without user and password, and those apart: an address is shown in errors."""
+    """The address without user and password, because errors show it, and the two separately."""
     try:
         parts = urlsplit(text.strip())
         host, port = parts.hostname, parts.port
@@ -92,7 +104,7 @@ def _address(text: str) -> tuple[str, tuple[str, str] | None]:
         host = port = None
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        # The text itself stays out of the message: it may hold a password.
+        # The message does not repeat the text: it may contain a password.
         raise ValueError(f"the gateway's address must look like {DEFAULT_URL} or https://host/prefix")
     shown = f"[{host}]" if ":" in host else host
     netloc = shown if port is None else f"{shown}:{port}"
@@ -101,7 +113,7 @@ def _address(text: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def _sendable(name: str, value: str) -> str:
-    """A header's value. The HTTP library would refuse a bad one too, but with the value in its message."""
+    """A valid header value. httpx would refuse a bad one too, but with the value in its message."""
     if not value or not value.isascii() or not value.isprintable() or value != value.strip():
         raise ValueError(f"{name} must be printable ASCII without spaces at its ends, and not empty")
     return value

@@ -1,7 +1,7 @@
-"""What can go wrong for a user of the SDK, as exceptions. Which one it is, `answers` decides.
+"""The exceptions of the SDK. `answers` chooses among them.
 
 PyocoClientError                          every error of the SDK: err_id, msg_id, detail, hint
-├── PyocoHttpError (httpx.HTTPStatusError)    the gateway answered, but not as hoped: status_code, request_id, …
+├── PyocoHttpError (httpx.HTTPStatusError)    the gateway answered with an error: status_code, request_id, …
 │   ├── InvalidRequest        422, 400, 416
 │   ├── Unauthenticated       401
 │   ├── Forbidden             403
@@ -11,7 +11,7 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   │   ├── WheelNotFound     ERR-PYOCO-0023
 │   │   └── GraphNotFound     ERR-PYOCO-0056
 │   ├── Conflict              409, 412
-│   │   ├── CommandRejected       ERR-PYOCO-0030: `guard` says which rule of executions it ran into
+│   │   ├── CommandRejected       ERR-PYOCO-0030: `guard` names the violated rule of executions
 │   │   ├── WheelVersionConflict  ERR-PYOCO-0022
 │   │   ├── GraphVersionConflict  ERR-PYOCO-0057
 │   │   └── IdempotencyConflict   ERR-PYOCO-0047
@@ -19,20 +19,20 @@ PyocoClientError                          every error of the SDK: err_id, msg_id
 │   ├── Unavailable           502, 503, 504, 429
 │   │   └── OrphanPossible    ERR-PYOCO-0004
 │   ├── GatewayFailed         any other 5xx
-│   └── UnexpectedAnswer      not what a gateway says: a proxy's page, a body that is not JSON
+│   └── UnexpectedAnswer      not an answer of a gateway: a proxy's page, a body that is not JSON
 ├── GatewayUnreachable (httpx.TransportError)  ERR-PYOCO-0001: no answer came
-│   └── SubmitUncertain       the connection broke under a submit: the run may have been accepted
-└── WaitTimeout (TimeoutError)                 the run is not finished yet; `snapshot` is the last that was seen
+│   └── SubmitUncertain       the connection broke during a submit: the run may have been accepted
+└── WaitTimeout (TimeoutError)                 the run is not finished yet; `snapshot` is the last one received
 """
 
 from __future__ import annotations
 
 from pyoco_server.http_client.lean_httpx import httpx
-from pyoco_server.http_client.shapes import RunSnapshot
+from pyoco_server.http_client.models.runs import RunSnapshot
 
 
 class PyocoClientError(Exception):
-    """Every error of the SDK. `str()` is a sentence for people: what is so, and what to do next."""
+    """Base of every error of the SDK. `str()` says what is wrong and what to do next."""
 
     err_id: str | None = None
     msg_id: str | None = None
@@ -41,10 +41,10 @@ class PyocoClientError(Exception):
 
 
 class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
-    """The gateway, or somebody on the way to it, answered with an error.
+    """The gateway, or a proxy before it, answered with an error.
 
-    `code` is its word for programs where executions, waits, graphs and jobs are spoken of; `guard` is the rule that
-    refused a command.
+    `code` is the machine-readable code of executions, waits, graphs and jobs; `guard` is the rule that rejected a
+    command.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
         self.status_code = response.status_code
         self.request_id: str | None = response.headers.get("x-request-id")
         known = f"{err_id}, HTTP {self.status_code}" if err_id else f"HTTP {self.status_code}"
-        told = f"{detail} ({known})"
-        super().__init__(f"{told}. {hint}" if hint else told, request=request, response=response)
+        text = f"{detail} ({known})"
+        super().__init__(f"{text}. {hint}" if hint else text, request=request, response=response)
 
 
 class InvalidRequest(PyocoHttpError):
@@ -89,31 +89,31 @@ class Forbidden(PyocoHttpError):
 
 
 class NotFound(PyocoHttpError):
-    """There is nothing under that name."""
+    """Nothing exists under that name."""
 
 
 class RunNotFound(NotFound):
-    """There is no such run, or not for this caller."""
+    """The run does not exist or is not visible to this caller."""
 
 
 class WorkerNotFound(NotFound):
-    """There is no such worker."""
+    """The worker does not exist."""
 
 
 class WheelNotFound(NotFound):
-    """There is no such wheel."""
+    """The wheel does not exist."""
 
 
 class GraphNotFound(NotFound):
-    """There is no such graph, or not for this caller."""
+    """The graph does not exist or is not visible to this caller."""
 
 
 class Conflict(PyocoHttpError):
-    """It does not fit the present state."""
+    """The request does not fit the current state."""
 
 
 class CommandRejected(Conflict):
-    """The command does not fit the execution as it is: `guard` is the rule, as CANCEL_REQUESTED or NODE_HELD."""
+    """The command does not fit the state of the execution; `guard` is the rule, e.g. CANCEL_REQUESTED or NODE_HELD."""
 
 
 class WheelVersionConflict(Conflict):
@@ -121,7 +121,7 @@ class WheelVersionConflict(Conflict):
 
 
 class GraphVersionConflict(Conflict):
-    """Another version of the graph is the present one."""
+    """Another version of the graph is the current one."""
 
 
 class IdempotencyConflict(Conflict):
@@ -129,27 +129,27 @@ class IdempotencyConflict(Conflict):
 
 
 class TooLarge(PyocoHttpError):
-    """More was sent than is accepted."""
+    """The request is larger than the gateway accepts."""
 
 
 class Unavailable(PyocoHttpError):
-    """Not now; `retry_after` says when to ask again, if the gateway said so."""
+    """The gateway cannot serve the request now; `retry_after` (seconds) is set if it said when to retry."""
 
 
 class OrphanPossible(Unavailable):
-    """The run was not accepted, but something of it may have been left behind."""
+    """The run was not accepted, but a part of it may have been stored."""
 
 
 class GatewayFailed(PyocoHttpError):
-    """The gateway has a fault; its log has more under `request_id`."""
+    """The gateway failed; its log has details under `request_id`."""
 
 
 class UnexpectedAnswer(PyocoHttpError):
-    """The answer is not one that a gateway gives."""
+    """The answer did not come from a gateway."""
 
 
 class GatewayUnreachable(PyocoClientError, httpx.TransportError):
-    """No answer came; `__cause__` is what the HTTP library said."""
+    """No answer arrived; `__cause__` is the error of httpx."""
 
     err_id = "ERR-PYOCO-0001"
     msg_id = "MSG-PYOCO-0001"
@@ -161,9 +161,9 @@ class GatewayUnreachable(PyocoClientError, httpx.TransportError):
 
 
 class SubmitUncertain(GatewayUnreachable):
-    """The connection broke after the run was sent, at every try: it may have been accepted.
+    """Every attempt lost its connection after the run was sent: it may have been accepted.
 
-    Submitted again with the same `idempotency_key` it is the same run.
+    Submitting again with the same `idempotency_key` yields the same run.
     """
 
     hint = "The run may have been accepted: submit it with the same idempotency_key, or look for it (list_runs)."
@@ -176,7 +176,7 @@ class SubmitUncertain(GatewayUnreachable):
 
 
 class WaitTimeout(PyocoClientError, TimeoutError):
-    """The run was not finished in time. It goes on: waiting again is fine."""
+    """The run did not finish in time. It continues; waiting again is possible."""
 
     hint = "The run goes on; wait again, or see explain_run."
 

@@ -1,7 +1,7 @@
-"""Loads httpx without its command line, which would pull in click, rich and pygments and take most of the time.
+"""Imports httpx without its command line, which would import click, rich and pygments and take most of the time.
 
-Every other module of this package imports httpx from here. Nothing is replaced that a library uses: only `httpx.main`,
-the function behind the `httpx` command, is missing in a program that loaded the SDK before it loaded httpx.
+Every other module of this package imports httpx from here. Only `httpx.main`, the function of the `httpx` command, is
+missing in a program that imported the SDK before httpx.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _COMMAND_LINE = "httpx._main"
 
 if "httpx" not in sys.modules:
     modules: dict[str, Any] = sys.modules
-    modules[_COMMAND_LINE] = None  # how Python spells "cannot be imported"; httpx is ready for that
+    modules[_COMMAND_LINE] = None  # marks it as not importable, which httpx handles
     try:
         import httpx
     finally:

@@ -1,7 +1,7 @@
-"""A worker for the nodes of graphs, as one loop: claim, work, say how it went. It works on one node at a time.
+"""A worker for the nodes of graphs: claims one node at a time, calls its handler and reports the result.
 
-While a handler runs a thread renews the lease. Whatever a restarting gateway did not answer is said again with the same
-key, so that a claim is one node and an end one end. Several nodes at a time are several loops, in threads or processes.
+While a handler runs, a thread renews the lease. Requests that a restarting gateway did not answer are repeated with the
+same key, so that each takes effect once. Run several loops, in threads or processes, for several nodes at a time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pyoco_server.http_client.call_parts import new_key
-from pyoco_server.http_client.client import PyocoHttpClient
+from pyoco_server.http_client._sync.client import PyocoHttpClient
 from pyoco_server.http_client.errors import (
     Conflict,
     GatewayUnreachable,
@@ -23,25 +22,26 @@ from pyoco_server.http_client.errors import (
     TooLarge,
     Unavailable,
 )
-from pyoco_server.http_client.execution_shapes import Claim
+from pyoco_server.http_client.models.executions import Claim
+from pyoco_server.http_client.requests import new_key
 
 T = TypeVar("T")
 
 PAUSE_SEC = 1.0
 MAX_MESSAGE_CHARS = 10_000
-_AWAY = (GatewayUnreachable, Unavailable)
+_UNAVAILABLE = (GatewayUnreachable, Unavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNode:
-    """A node in the hands of a handler; `lost` is set when it is to stop: cancelled, or taken over by another."""
+    """The node of a handler; `lost` is set when the handler must stop: the node was cancelled or claimed again."""
 
     client: PyocoHttpClient
     claim: Claim
     lost: threading.Event = field(default_factory=threading.Event)
 
     def progress(self, percent: float | None = None, message: str | None = None) -> None:
-        """Say how far it is, which renews the lease, too. A gateway that is away does not hear it: no harm done."""
+        """Report progress, which also renews the lease. An unreachable gateway is ignored."""
         claim = self.claim
         try:
             self.client.report_progress(
@@ -49,7 +49,7 @@ class HeldNode:
             )
         except (Conflict, NotFound):
             self.lost.set()
-        except _AWAY:
+        except _UNAVAILABLE:
             return
 
 
@@ -66,17 +66,17 @@ def work(
     wait_sec: float = 10.0,
     lease_sec: float = 60.0,
 ) -> None:
-    """Take nodes of these graphs until `stop` is set, which is heeded between nodes and within `wait_sec`.
+    """Claim and process nodes of these graphs until `stop` is set, which takes effect between nodes within `wait_sec`.
 
-    `handlers` has a function per node id. What it returns is the node's output; what it raises is why the node fails,
-    and so does a node that has none. It should look at `lost` now and then: after that nobody wants its result.
+    `handlers` has a function per node id. Its result is the node's output; an exception fails the node, and so does a
+    missing handler. A handler should check `lost` regularly: once it is set, the result is discarded.
     """
     graphs = list(graph_ids)
     while not stop.is_set():
         asked_at = time.monotonic()
         claim = _claim(client, graphs, worker_id, wait_sec, lease_sec, stop)
         if claim is None:
-            # It may not have waited: it is about to stop, or there is somebody else in between.
+            # A gateway that shuts down, or a proxy, may answer without waiting.
             stop.wait(max(0.0, PAUSE_SEC - (time.monotonic() - asked_at)))
             continue
         node = HeldNode(client=client, claim=claim)
@@ -113,7 +113,7 @@ def _do(node: HeldNode, handler: Handler | None, stop: threading.Event) -> None:
 
 def _succeed(node: HeldNode, output: Any, stop: threading.Event) -> None:
     claim, key = node.claim, new_key()
-    _said(
+    _report(
         lambda: node.client.succeed_node(
             claim["executionId"], claim["nodeId"], output, claim["attempt"], idempotency_key=key
         ),
@@ -122,36 +122,36 @@ def _succeed(node: HeldNode, output: Any, stop: threading.Event) -> None:
 
 
 def _fail(node: HeldNode, code: str, message: str, stop: threading.Event) -> None:
-    claim, key, told = node.claim, new_key(), message[:MAX_MESSAGE_CHARS]
-    _said(
+    claim, key, text = node.claim, new_key(), message[:MAX_MESSAGE_CHARS]
+    _report(
         lambda: node.client.fail_node(
-            claim["executionId"], claim["nodeId"], code[:128], told, claim["attempt"], idempotency_key=key
+            claim["executionId"], claim["nodeId"], code[:128], text, claim["attempt"], idempotency_key=key
         ),
         stop,
     )
 
 
-def _said(ask: Callable[[], Any], stop: threading.Event) -> None:
-    """Say it. A refusal is no fault: after a cancel it says that we have stopped, after a take-over that it is late."""
+def _report(send: Callable[[], Any], stop: threading.Event) -> None:
+    """Send a result. A rejection is expected after a cancel or a take-over."""
     try:
-        _until_answered(ask, stop)
+        _until_answered(send, stop)
     except (Conflict, NotFound):
         return
 
 
-def _until_answered(ask: Callable[[], T], stop: threading.Event) -> T | None:
-    """What is answered; None when nobody answers and the worker is to end."""
+def _until_answered(send: Callable[[], T], stop: threading.Event) -> T | None:
+    """The answer; None if the gateway is unreachable and the worker is to stop."""
     while True:
         try:
-            return ask()
-        except _AWAY:
+            return send()
+        except _UNAVAILABLE:
             if stop.wait(PAUSE_SEC):
                 return None
 
 
 @contextmanager
 def _renewed(node: HeldNode) -> Iterator[None]:
-    """The lease is renewed for as long as the block lasts, or until the node is lost."""
+    """Renews the lease until the block ends or the node is lost."""
     done = threading.Event()
 
     def renew() -> None:

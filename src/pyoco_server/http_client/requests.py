@@ -1,93 +1,189 @@
-"""Calls → requests of the HTTP library, and what comes back without the caller's secrets in it."""
+"""Requests to a gateway: method, path, query, body, and how the answer is read. Sends nothing and imports no httpx."""
 
 from __future__ import annotations
 
-import ssl
-from typing import Any
-from urllib.parse import urlsplit
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Generic, TypeVar
+from urllib.parse import quote
 
-from pyoco_server.http_client.call_parts import Call
-from pyoco_server.http_client.connection import Connection
-from pyoco_server.http_client.lean_httpx import httpx
+T = TypeVar("T")
+Strings = str | Iterable[str] | None
+Query = tuple[tuple[str, str], ...]
 
-# Below the 5 s after which uvicorn closes an idle connection: a submit must not meet one that is just being closed.
-KEEPALIVE_SEC = 3.0
-
-
-def client_options(connection: Connection, over_network: bool) -> dict[str, Any]:
-    """How both kinds of client are made."""
-    options: dict[str, Any] = {
-        "base_url": connection.base_url,
-        "headers": dict(connection.headers),
-        "auth": connection.basic_auth,
-        "timeout": connection.timeout_sec,
-        # As many connections as the caller has requests and watches at a time; a smaller pool would make some wait.
-        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_SEC),
-        "follow_redirects": False,
-    }
-    address = urlsplit(connection.base_url)
-    if over_network and connection.is_loopback:
-        # A proxy of the environment is for the world outside; it could not reach this machine's own gateway.
-        host = f"[{address.hostname}]" if ":" in (address.hostname or "") else address.hostname
-        options["mounts"] = {f"all://{host}": None}
-        if address.scheme == "http":
-            # Reading the world's certificates takes longer than a request, and nothing here is encrypted.
-            options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return options
+MAX_KEY_CHARS = 255
+EVENT_STREAM = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
 
 
-def request_options(call: Call[Any], connection: Connection, silence_sec: float | None) -> dict[str, Any]:
-    """How a request is made. A stream may be silent for longer than an answer may take, or shorter."""
-    headers = dict(call.headers)
-    if call.idempotency_key is not None:
-        headers["Idempotency-Key"] = call.idempotency_key
-    options: dict[str, Any] = {"method": call.method, "url": call.path, "headers": headers}
-    if call.query:
-        options["params"] = list(call.query)
-    if call.files:
-        options["data"], options["files"] = dict(call.fields), dict(call.files)
-    elif call.content is not None:
-        options["content"] = call.content
-    if silence_sec is not None:
-        options["timeout"] = httpx.Timeout(connection.timeout_sec, read=silence_sec)
-    return options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[T]):
+    """One request. Every change carries an idempotency key, so that repeating it has no further effect.
+
+    `creates`: it creates something, so that a lost answer leaves open whether it exists. `partly_done`: an earlier
+    request of the same operation already took effect. `hold_sec`: how long the gateway may hold the request before it
+    answers; this time counts neither as silence nor as failure.
+    """
+
+    method: str
+    path: str
+    read: Callable[[str], T]
+    query: Query = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, bytes | IO[bytes], str]] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    creates: bool = False
+    partly_done: bool = False
+    hold_sec: float | None = None
 
 
-class Gathered:
-    """An answer as it comes in. The library's timeout is for each piece of it; this one is for the whole."""
+def read_text(body: str) -> Any:
+    return body
 
-    def __init__(self, response: httpx.Response, connection: Connection) -> None:
-        self._response = response
-        self._monotonic = connection.timing.monotonic
-        self._late_at = self._monotonic() + connection.timeout_sec
-        self._pieces: list[bytes] = []
 
-    def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        if self._monotonic() > self._late_at:
-            raise httpx.ReadTimeout("the answer comes too slowly", request=self._response.request)
+def read_object(body: str) -> Any:
+    value = json.loads(body)
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - one kind of error for every unreadable answer
+    return value
 
-    def whole(self) -> httpx.Response:
-        answer = self._response
-        return httpx.Response(
-            answer.status_code,
-            headers=answer.headers,
-            content=b"".join(self._pieces),
-            request=answer.request,
-            extensions=answer.extensions,
+
+def read_optional_object(body: str) -> Any:
+    """None for an empty answer."""
+    return read_object(body) if body else None
+
+
+def read_array(body: str) -> Any:
+    value = json.loads(body)
+    if not isinstance(value, list):
+        raise ValueError("expected a JSON array")  # noqa: TRY004 - as above
+    return value
+
+
+def read_page(items_name: str = "items") -> Callable[[str], Any]:
+    """Reads an object that has a list of this name."""
+
+    def read(body: str) -> Any:
+        value = read_object(body)
+        if not isinstance(value.get(items_name), list):
+            raise ValueError(f"expected a JSON object with {items_name}")  # noqa: TRY004 - as above
+        return value
+
+    return read
+
+
+def read_nothing(body: str) -> Any:
+    if body:
+        raise ValueError("expected an empty answer")
+
+
+def get(
+    path: str,
+    *,
+    read: Callable[[str], Any] = read_object,
+    headers: Mapping[str, str] | None = None,
+    hold_sec: float | None = None,
+    **query: Any,
+) -> Request[T]:
+    return Request(
+        method="GET", path=path, read=read, query=to_query(**query), headers=headers or {}, hold_sec=hold_sec
+    )
+
+
+def change(
+    method: str,
+    path: str,
+    idempotency_key: str | None,
+    body: Mapping[str, Any] | None = None,
+    *,
+    read: Callable[[str], Any] = read_object,
+    **options: Any,
+) -> Request[T]:
+    """A request that changes something; `body` is sent as JSON, without the entries that are None."""
+    if body is not None:
+        options |= json_body({name: value for name, value in body.items() if value is not None})
+    return Request(method=method, path=path, read=read, idempotency_key=checked_key(idempotency_key), **options)
+
+
+def get_stream(path: str, last_event_id: str, **query: Any) -> Request[str]:
+    """A request for server-sent events, after the given one if there is one."""
+    resume = {"Last-Event-ID": last_event_id} if last_event_id else {}
+    return get(path, read=read_text, headers=EVENT_STREAM | resume, **query)
+
+
+def json_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
+
+
+def yaml_body(text: str | bytes) -> dict[str, Any]:
+    content = text.encode() if isinstance(text, str) else text
+    return {"content": content, "headers": {"Content-Type": "application/yaml"}}
+
+
+def checked_key(given: str | None) -> str:
+    """The idempotency key of the caller, or a new one."""
+    if given is None:
+        return new_key()
+    if not 0 < len(given) <= MAX_KEY_CHARS or not given.isascii() or not given.isprintable() or given != given.strip():
+        raise ValueError(
+            f"idempotency_key must be 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces at its ends"
         )
+    return given
 
 
-def unsigned(response: httpx.Response) -> httpx.Response:
-    """The response with a request that does not tell what it was sent with: errors carry both about, into logs too."""
-    response.request = _bare(response.request)
-    return response
+def new_key() -> str:
+    return str(uuid.uuid4())
 
 
-def unsigned_error(error: httpx.RequestError) -> httpx.RequestError:
-    error.request = _bare(error.request)
-    return error
+def to_query(**values: Any) -> Query:
+    """Query parameters without those that are None; a list repeats its name, as in `include=records&include=full`."""
+    return tuple((name, text) for name, value in values.items() for text in to_strings(value))
 
 
-def _bare(request: httpx.Request) -> httpx.Request:
-    return httpx.Request(request.method, request.url)
+def to_strings(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    return [str(item) for item in value]
+
+
+def id_path(prefix: str, name: str, value: str) -> str:
+    """`prefix/value` for an id. Servers decode `%2F` and fold dots before they route, so quoting alone would let an id
+    reach another path; such a value is refused."""
+    if value in ("", ".", "..") or not value.isprintable() or any(sign in value for sign in "/\\?#%"):
+        raise ValueError(f"{name} is not an id: {value[:80]!r}")
+    return f"{prefix}/{quote(value, safe='')}"
+
+
+def name_path(prefix: str, name: str, value: str) -> str:
+    """`prefix/value` for a name chosen by people, such as a node's: more characters than an id, but no slash."""
+    if value in ("", ".", "..") or not value.isprintable() or "/" in value:
+        raise ValueError(f"{name} is not a name that can stand in a path: {value[:80]!r}")
+    return f"{prefix}/{quote(value, safe='')}"
+
+
+def tag_path(prefix: str, tag: str) -> str:
+    """`prefix/tag`; a tag may contain slashes. Parts of dots alone are refused: a proxy that folds them would turn the
+    removal of a tag into the deletion of the job."""
+    if not tag or not tag.isprintable() or any(part in (".", "..") for part in tag.split("/")):
+        raise ValueError(f"tag is not a label that can stand in a path: {tag[:80]!r}")
+    return f"{prefix}/{quote(tag, safe='')}"
+
+
+def run_path(run_id: str) -> str:
+    return id_path("/runs", "run_id", run_id)
+
+
+def job_path(job_id: str) -> str:
+    return id_path("/jobs", "job_id", job_id)
+
+
+def execution_path(execution_id: str) -> str:
+    return id_path("/executions", "execution_id", execution_id)

@@ -1,7 +1,4 @@
-"""Server-sent events, as the HTML standard reads them: bytes in, in any chunks; events out.
-
-Nothing here opens a connection or knows what the events are about.
-"""
+"""Parses server-sent events as the HTML standard defines them, from chunks of any size. Opens no connection."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
-# A snapshot is far smaller; whoever sends more than this without an end is not a gateway.
+# A snapshot is far smaller; a server that sends a longer event is not a gateway.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
@@ -30,7 +27,7 @@ class ServerEvent:
 
 @dataclass(slots=True)
 class SseParser:
-    """Keeps what has come so far of a line and of an event; `retry_sec` is what the server asked for, if it did."""
+    """Keeps incomplete lines and events between chunks; `retry_sec` is the reconnection time that the server set."""
 
     last_event_id: str = ""
     max_event_bytes: int = MAX_EVENT_BYTES
@@ -44,10 +41,10 @@ class SseParser:
     _data: list[str] = field(default_factory=list)
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that are complete with this chunk. What is incomplete at the end of a stream is no event."""
+        """The events that this chunk completes. An incomplete event at the end of a stream is dropped."""
         if not chunk:
             return []
-        # A CR ends a line at once, lest an event wait for the next one; should its LF follow, it is already counted.
+        # A CR ends a line at once, so that an event need not wait for the next chunk; a following LF is skipped.
         rest = chunk[1:] if self._after_cr and chunk.startswith(b"\n") else chunk
         self._after_cr = chunk.endswith(b"\r")
         *ended, tail = _LINE_END.split(rest)
@@ -75,7 +72,7 @@ class SseParser:
         if not line:
             return self._dispatch()
         if line.startswith(b":"):
-            self._size -= len(line)  # a comment is no part of an event, and a quiet stream may consist of nothing else
+            self._size -= len(line)  # a quiet stream may consist of comments only, which must not add up
             return None
         name, _, value = line.decode("utf-8", errors="replace").partition(":")
         self._field(name, value.removeprefix(" "))
@@ -92,7 +89,7 @@ class SseParser:
             case "retry" if value.isascii() and value.isdigit() and len(value) < 10:
                 self.retry_sec = int(value) / 1000
             case _:
-                pass  # the standard says to ignore it
+                pass  # ignored, as the standard requires
 
     def _dispatch(self) -> ServerEvent | None:
         if self._id is not None:

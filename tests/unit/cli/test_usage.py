@@ -1,19 +1,21 @@
-"""The options of the command lines: what they refuse before anything is started, and what their help shows."""
+"""Settings that the programs refuse before anything starts, and what their help shows."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer
 
 from pyoco_server.cli import admin, output, server, worker
-from pyoco_server.cli.broker import find_broker
-from pyoco_server.cli.client import program as client
+from pyoco_server.cli.process import find_broker
 from pyoco_server.config import NatsBackendConfig
+from support.programs import clean_environment
 
 SERVER, WORKER = (server.app, "pyoco-server"), (worker.app, "pyoco-worker")
-ADMIN, CLIENT = (admin.app, "pyoco-server-admin"), (client.app, "pyoco-client")
+ADMIN = (admin.app, "pyoco-server-admin")
 
 
 def end(monkeypatch: pytest.MonkeyPatch, program: tuple[typer.Typer, str], *arguments: str) -> int | str | None:
@@ -29,72 +31,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYOCO_NATS_URL", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "told"),
-    [
-        (SERVER, [], "Missing command"),
-        (SERVER, ["down"], "down"),
-        (SERVER, ["up", "--nonsense"], "--nonsense"),
-        (SERVER, ["up", "surplus"], "surplus"),
-        (SERVER, ["up", "--port", "70000"], "--port"),
-        (SERVER, ["up", "--port", "http"], "--port"),
-        (SERVER, ["up", "--nats-url", "nats://h:1", "--with-nats-bootstrap"], "exclude each other"),
-        (SERVER, ["up", "--nats-url", "http://h:1"], "PYOCO_NATS_URL"),
-        (SERVER, ["up", "--worker-concurrency", "0"], "--worker-concurrency"),
-        (WORKER, ["--nats-url", "nowhere"], "PYOCO_NATS_URL"),
-        (WORKER, ["--concurrency", "0"], "--concurrency"),
-        (WORKER, ["--nonsense"], "--nonsense"),
-        (ADMIN, [], "Missing command"),
-        (ADMIN, ["api-key"], "Missing command"),
-        (ADMIN, ["api-key", "create"], "--tenant team-a"),
-        (ADMIN, ["api-key", "create", "--tenant", "t", "--scopes", "runs:raed"], "accepted: runs:read"),
-        (ADMIN, ["api-key", "create", "--tenant", "t", "--output", "xml"], "--output"),
-        (ADMIN, ["api-key", "create", "--tenant", "t", "--expires-in", "soon"], "--expires-in 90d"),
-        (ADMIN, ["api-key", "create", "--tenant", "t", "--expires-at", "soon"], "--expires-at 2030-01-31"),
-        (ADMIN, ["api-key", "create", "--tenant", "t", "--data-dir", "nowhere"], "no pyoco-server is up"),
-        (ADMIN, ["api-key", "list", "--nats-url", "nowhere"], "PYOCO_NATS_URL"),
-        (ADMIN, ["api-key", "revoke"], "api-key revoke 0123456789abcdef"),
-        (ADMIN, ["api-key", "revoke", "nonsense"], "16 of the characters"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_command_line_that_cannot_be_understood_ends_with_1_and_names_the_trouble(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    program: tuple[typer.Typer, str],
-    arguments: list[str],
-    told: str,
-) -> None:
-    assert end(monkeypatch, program, *arguments) == 1
-
-    said = capsys.readouterr()
-    assert told in said.err
-    assert "[ERR-PYOCO-0018]" in said.err
-    assert "hint: " in said.err
-    assert said.out == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "correct"),
-    [
-        (["submit"], "submit --flow-name hello"),
-        (["submit", "report"], "submit --flow-name report"),
-        (["submit", "--param", "a=b", "report", "--watch"], "submit --param a=b --flow-name report --watch"),
-        (["submit-yaml", "my/flow.yaml"], "submit-yaml --workflow-file my/flow.yaml"),
-        (["--server", "http://h:1", "submit", "report"], "--server http://h:1 submit --flow-name report"),
-        (["submit", "two", "words"], "submit --flow-name hello --param name=Ann --watch"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_the_corrected_command_would_be_understood(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], correct: str
-) -> None:
-    assert end(monkeypatch, CLIENT, *arguments) == 1
-
-    assert f"example: pyoco-client {correct}\n" in capsys.readouterr().err
-
-
-def test_who_stands_in_another_folder_is_told_that_the_address_is_a_guess(
+def test_a_guessed_broker_address_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -138,3 +75,17 @@ def test_help_shows_an_example(
 ) -> None:
     assert end(monkeypatch, arguments[0], *arguments[1]) == 0
     assert "Example: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["server", "worker", "admin", "client"])
+def test_help_loads_nothing_heavy(name: str) -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    module = "client.program" if name == "client" else name
+    code += f"from pyoco_server.cli.{module} import main; main()"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "--help"], env=clean_environment(), capture_output=True, check=True, text=True
+    )
+
+    heavy = {"asyncio", "fastapi", "httpx", "nats", "pydantic", "pyoco", "rich", "sqlite3", "uvicorn", "yaml"}
+    assert heavy & set(ended.stderr.split()) == set()

@@ -1,4 +1,4 @@
-"""What an answer means, whoever gave it."""
+"""What an answer means, from a gateway or not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 
 from pyoco_server.errors import Kind, catalogue
 from pyoco_server.http_api.responses.problems import STATUS, execution_body, job_body, run_body
-from pyoco_server.http_client import answers, calls, errors
-from pyoco_server.http_client.retry import Trouble
+from pyoco_server.http_client import answers, errors
+from pyoco_server.http_client.answers import FailureKind
+from pyoco_server.http_client.requests import get
 
 REQUEST = httpx.Request("GET", "http://gateway/runs/r")
 NOW = 1_000_000_000.0
@@ -48,7 +49,7 @@ def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type)
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_words_of_executions(declared: type) -> None:
+def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type) -> None:
     raised = declared("what is so", guard="NODE_HELD")
     body = execution_body(raised, "en")
 
@@ -61,7 +62,7 @@ def test_every_error_arrives_the_same_in_the_words_of_executions(declared: type)
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_words_of_jobs(declared: type) -> None:
+def test_every_error_arrives_the_same_in_the_format_of_jobs(declared: type) -> None:
     raised = declared("what is so", why="TOO_MANY_TAGS")
     status = STATUS[raised.kind]
     body = job_body(raised, "ja", status=status, path="/jobs")
@@ -74,7 +75,7 @@ def test_every_error_arrives_the_same_in_the_words_of_jobs(declared: type) -> No
     assert (found.detail, found.message, found.hint) == ("what is so", raised.message_ja, raised.hint_ja)
 
 
-def test_a_problem_that_somebody_else_tells_is_told_in_their_words() -> None:
+def test_a_problem_of_another_server_keeps_its_detail() -> None:
     foreign = {"type": "about:blank", "title": "Too Many Requests", "status": 429, "detail": "slow down"}
 
     found = answers.error_of(answer(429, foreign, content_type="application/problem+json"), NOW)
@@ -84,7 +85,7 @@ def test_a_problem_that_somebody_else_tells_is_told_in_their_words() -> None:
 
 
 @pytest.mark.parametrize("error", [{}, {"code": 1, "message": [], "details": "no"}, {"details": {"errId": 5}}])
-def test_half_an_error_in_the_words_of_executions_is_an_error_all_the_same(error: object) -> None:
+def test_an_incomplete_error_of_executions_is_still_an_error(error: object) -> None:
     found = answers.error_of(answer(409, {"error": error}), NOW)
 
     assert type(found) is errors.Conflict
@@ -120,7 +121,7 @@ def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
 
 
 @pytest.mark.parametrize("charset", ["hex", "utf-16", "zip", "idna", "x" * 1000, ""])
-def test_the_charset_that_a_stranger_names_is_of_no_consequence(charset: str) -> None:
+def test_the_charset_of_an_answer_is_ignored(charset: str) -> None:
     odd = answer(404, text='{"err_id": "ERR-PYOCO-0005"}', content_type=f"application/json; charset={charset}")
 
     assert isinstance(answers.error_of(odd, NOW), errors.RunNotFound)
@@ -129,7 +130,7 @@ def test_the_charset_that_a_stranger_names_is_of_no_consequence(charset: str) ->
 @pytest.mark.parametrize(
     "body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}, {"errId": 5}]
 )
-def test_a_body_of_any_shape_gives_an_error_and_not_an_accident(body: object) -> None:
+def test_a_body_of_any_shape_gives_an_error(body: object) -> None:
     found = answers.error_of(answer(500, body), NOW)
 
     assert isinstance(found, errors.GatewayFailed)
@@ -153,47 +154,45 @@ def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None
 
 
 @pytest.mark.parametrize(
-    ("failure", "trouble"),
+    ("failure", "kind"),
     [
-        (httpx.ConnectError("refused"), Trouble.NOT_SENT),
-        (httpx.ConnectTimeout("slow"), Trouble.NOT_SENT),
-        (httpx.PoolTimeout("busy"), Trouble.NOT_SENT),
-        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] expired"), Trouble.FINAL),
-        (httpx.UnsupportedProtocol("gopher"), Trouble.FINAL),
-        (httpx.ReadError("reset"), Trouble.UNSURE),
-        (httpx.WriteError("reset"), Trouble.UNSURE),
-        (httpx.ReadTimeout("slow"), Trouble.UNSURE),
-        (httpx.RemoteProtocolError("gone"), Trouble.UNSURE),
+        (httpx.ConnectError("refused"), FailureKind.NOT_SENT),
+        (httpx.ConnectTimeout("slow"), FailureKind.NOT_SENT),
+        (httpx.PoolTimeout("busy"), FailureKind.NOT_SENT),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] expired"), FailureKind.FINAL),
+        (httpx.UnsupportedProtocol("gopher"), FailureKind.FINAL),
+        (httpx.ReadError("reset"), FailureKind.MAY_BE_DONE),
+        (httpx.WriteError("reset"), FailureKind.MAY_BE_DONE),
+        (httpx.ReadTimeout("slow"), FailureKind.MAY_BE_DONE),
+        (httpx.RemoteProtocolError("gone"), FailureKind.MAY_BE_DONE),
     ],
 )
-def test_a_lost_connection_leaves_open_what_was_done_only_once_it_was_made(
-    failure: httpx.RequestError, trouble: Trouble
-) -> None:
-    assert answers.trouble_of(failure) is trouble
+def test_a_request_may_be_done_only_after_a_connection_was_made(failure: httpx.RequestError, kind: FailureKind) -> None:
+    assert answers.failure_kind(failure) is kind
 
 
 @pytest.mark.parametrize(
-    ("status", "err_id", "trouble"),
+    ("status", "err_id", "kind"),
     [
-        (503, "ERR-PYOCO-0003", Trouble.UNSURE),
-        (503, "ERR-PYOCO-0004", Trouble.UNSURE),
-        (503, "ERR-PYOCO-0031", Trouble.UNSURE),
-        (503, None, Trouble.UNSURE),
-        (502, None, Trouble.UNSURE),
-        (504, None, Trouble.UNSURE),
-        (500, "ERR-PYOCO-0034", Trouble.FINAL),
-        (404, "ERR-PYOCO-0005", Trouble.FINAL),
-        (422, "ERR-PYOCO-0002", Trouble.FINAL),
-        (302, None, Trouble.FINAL),
+        (503, "ERR-PYOCO-0003", FailureKind.MAY_BE_DONE),
+        (503, "ERR-PYOCO-0004", FailureKind.MAY_BE_DONE),
+        (503, "ERR-PYOCO-0031", FailureKind.MAY_BE_DONE),
+        (503, None, FailureKind.MAY_BE_DONE),
+        (502, None, FailureKind.MAY_BE_DONE),
+        (504, None, FailureKind.MAY_BE_DONE),
+        (500, "ERR-PYOCO-0034", FailureKind.FINAL),
+        (404, "ERR-PYOCO-0005", FailureKind.FINAL),
+        (422, "ERR-PYOCO-0002", FailureKind.FINAL),
+        (302, None, FailureKind.FINAL),
     ],
 )
-def test_only_a_gateway_that_says_so_has_kept_nothing(status: int, err_id: str | None, trouble: Trouble) -> None:
+def test_only_an_unavailable_gateway_is_retried(status: int, err_id: str | None, kind: FailureKind) -> None:
     failure = answers.error_of(answer(status, {"err_id": err_id}), NOW)
 
-    assert answers.trouble_of(failure) is trouble
+    assert answers.failure_kind(failure) is kind
 
 
 @pytest.mark.parametrize("text", ["<html>Welcome</html>", "", "[" * 100_000, "null"])
-def test_a_success_that_no_gateway_gave_is_an_error(text: str) -> None:
+def test_an_unreadable_success_is_an_error(text: str) -> None:
     with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's answer was expected"):
-        answers.result(calls.get_run("r"), answer(200, text=text))
+        answers.result(get("/runs/r"), answer(200, text=text))

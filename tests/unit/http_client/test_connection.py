@@ -1,4 +1,4 @@
-"""Where a client finds its gateway, and what it never shows."""
+"""Addresses and credentials of a client, and what it never shows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, Timing
-from pyoco_server.http_client.connection import Connection, connection
-from pyoco_server.http_client.retry import Patience
+from pyoco_server.http_client.connection import Connection, RetryPolicy, resolve_connection
 
 
 @pytest.fixture(autouse=True)
@@ -22,15 +21,15 @@ def made(base_url: str | None = None, **changed: Any) -> Connection:
         "api_key": None,
         "token": None,
         "timeout": 1.0,
-        "patience": Patience(),
+        "policy": RetryPolicy(),
         "api_key_header": "X-API-Key",
         "language": None,
         "timing": Timing(),
     }
-    return connection(base_url, **given | changed)
+    return resolve_connection(base_url, **given | changed)
 
 
-def test_without_a_word_it_is_the_gateway_of_this_machine() -> None:
+def test_the_default_gateway_is_on_this_machine() -> None:
     assert made().base_url == "http://127.0.0.1:8000"
 
 
@@ -44,7 +43,7 @@ def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert (spoken.base_url, spoken.headers["X-API-Key"]) == ("http://argument:2", "given")
 
 
-def test_a_token_that_is_given_leaves_the_key_of_the_environment_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_replaces_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_API_KEY", "of-the-environment")
 
     headers = made(token="given").headers

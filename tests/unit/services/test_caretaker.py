@@ -16,7 +16,7 @@ from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import TagQueue
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.samples import new_run_id, worker
 from support.world import HELLO, OURS, World
 

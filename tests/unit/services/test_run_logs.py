@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyoco_server.domain.run_logs.lines import LEVELS, Level, LineFilter, LogChunk, LogLine, chunk_of
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.ports import Stored
-from pyoco_server.services.run_logs import read
+from pyoco_server.services.run_logs import read as run_log_reader
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, NumberedLine, last_lines, lines_from
 from pyoco_server.testing.log_store import MemoryLogStore
 from support.samples import new_run_id
@@ -92,7 +92,7 @@ def test_a_page_ends_when_it_is_large_and_says_where_to_go_on(monkeypatch: pytes
         second = await lines_from(logs, RUN, first.following, 1000)
         return numbers(list(first.lines)), numbers(list(second.lines))
 
-    monkeypatch.setattr(read, "PAGE_BYTES", 8)
+    monkeypatch.setattr(run_log_reader, "PAGE_BYTES", 8)
 
     first, second = asyncio.run(read())
 
@@ -141,7 +141,7 @@ def test_chosen_lines_are_all_told_whatever_the_pages_and_the_bounds(
         return numbers(found), numbers(list((await last_lines(logs, RUN, limit, only=only)).lines))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read, "SEARCHED_CHUNKS", bound)
+        patch.setattr(run_log_reader, "SEARCHED_CHUNKS", bound)
         found, last = asyncio.run(read())
 
     assert found == wanted
@@ -153,7 +153,7 @@ async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_carried_on(m
     calm: tuple[str | None, Level] = ("load", "INFO")
     logs = await stored_kinds([*([calm] for _ in range(10)), [("load", "ERROR")]])
     only = LineFilter(level="ERROR")
-    monkeypatch.setattr(read, "SEARCHED_CHUNKS", 4)
+    monkeypatch.setattr(run_log_reader, "SEARCHED_CHUNKS", 4)
 
     pages = [await lines_from(logs, RUN, START, 100, only=only)]
     while not pages[-1].at_end:

@@ -10,7 +10,7 @@ from pyoco_server.domain.execution.state import Status, StopHow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
 from pyoco_server.services.executions.submit import job_again, job_of, submit
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.world import HELLO, USER, World
 
 

@@ -18,7 +18,7 @@ from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
 from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.executions.workflow import is_the_text_of, workflow_text
-from pyoco_server.worker.intake import parse_job
+from pyoco_server.worker.attempt.job_parser import parse_job
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import new_run_id, worker
 from support.world import HELLO, World

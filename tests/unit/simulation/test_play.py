@@ -59,8 +59,8 @@ def cancels_not_seen_through(monkeypatch: pytest.MonkeyPatch) -> None:
     async def see_nothing_through(*args: object, **named: object) -> None:
         return
 
-    monkeypatch.setattr(cancel, "see_through", see_nothing_through)
-    monkeypatch.setattr(periodic, "see_through", see_nothing_through)
+    monkeypatch.setattr(cancel, "confirm_or_signal", see_nothing_through)
+    monkeypatch.setattr(periodic, "confirm_or_signal", see_nothing_through)
 
 
 def records_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

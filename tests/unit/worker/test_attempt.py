@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import orjson
 import pytest
 
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import CancelExecution
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
+from pyoco_server.logs import JsonLines
 from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
-from unit.worker.conftest import working
+from unit.worker.conftest import QUICK, working
 
 
 async def letters(world: World) -> list[tuple[str, str | None]]:
@@ -36,13 +40,13 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
     world.faults.calls.clear()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        told = await world.told(run_id)
+        state = await world.told(run_id)
         runner.end()
         await world.until(run_id, "COMPLETED")
 
     before = world.faults.calls[: world.faults.calls.index("runner.begin")]
     assert before.count("events.append") == 1
-    assert told.attempt == 1
+    assert state.attempt == 1
     assert runner.job is not None
     assert (runner.job.run_id, runner.job.flow_name, runner.job.params, runner.job.attempt) == (
         run_id,
@@ -116,7 +120,7 @@ async def test_a_run_records_the_wheels_of_the_runner_it_was_given(world: World)
     assert shown.plain["wheels"] == [{"name": "tools-1.0-py3-none-any.whl", "sha256": "00ff"}]
 
 
-async def test_the_end_is_stored_in_log_and_snapshot_before_the_queue_hears_of_it(world: World) -> None:
+async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World) -> None:
     run_id = await world.submit()
     statuses = []
 
@@ -131,7 +135,7 @@ async def test_the_end_is_stored_in_log_and_snapshot_before_the_queue_hears_of_i
     assert statuses == ["COMPLETED"]
 
 
-async def test_a_failed_flow_is_failed_with_its_error_a_letter_and_an_ack(world: World) -> None:
+async def test_a_failed_flow_fails_the_run_with_a_dead_letter_and_an_ack(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         (await at_work.executor.begun()).end("failed", error_type="ValueError", message="no such file")
@@ -146,7 +150,7 @@ async def test_a_failed_flow_is_failed_with_its_error_a_letter_and_an_ack(world:
     assert (letter.worker_id, letter.num_delivered) == ("w-1", 1)
 
 
-async def test_letters_of_failed_flows_can_be_switched_off_but_not_those_of_missing_flows() -> None:
+async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_missing_flows() -> None:
     world = World(dlq_publish_execution_error=False)
     failed, missing = await world.submit(), await world.submit()
     async with working(world) as at_work:
@@ -213,7 +217,7 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_flow_that_hears_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:
+async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -224,14 +228,14 @@ async def test_a_flow_that_hears_the_cancel_ends_cooperatively_with_a_receipt(wo
         runner.end("cancelled")
         await world.faults.done("delivery.ack")
 
-    told = await receipt(world, run_id)
+    state = await receipt(world, run_id)
     assert await world.status(run_id) == "CANCELLED"
-    assert (told["how"], told["reason"]) == ("cooperative", "wrong input")
-    assert told["requested_at"] <= told["delivered_at"] <= told["stopped_at"]
+    assert (state["how"], state["reason"]) == ("cooperative", "wrong input")
+    assert state["requested_at"] <= state["delivered_at"] <= state["stopped_at"]
     assert (await world.told(run_id)).nodes[NodeId("wait")].status is NodeStatus.CANCELED
 
 
-async def test_a_flow_that_completes_although_it_was_told_to_stop_is_cancelled(world: World) -> None:
+async def test_a_flow_that_completes_despite_a_cancel_is_cancelled(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -243,7 +247,7 @@ async def test_a_flow_that_completes_although_it_was_told_to_stop_is_cancelled(w
     assert (await receipt(world, run_id))["how"] == "cooperative"
 
 
-async def test_a_flow_that_does_not_hear_is_killed_after_the_grace_and_the_log_says_so(
+async def test_a_flow_that_ignores_a_cancel_is_killed_after_the_grace_and_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
@@ -254,14 +258,14 @@ async def test_a_flow_that_does_not_hear_is_killed_after_the_grace_and_the_log_s
             await world.until(run_id, "CANCELLED")
             assert runner.killed.is_set()
 
-    told = await receipt(world, run_id)
-    assert told["how"] == "killed"
-    assert told["stopped_at"] - told["delivered_at"] >= 0.05
+    state = await receipt(world, run_id)
+    assert state["how"] == "killed"
+    assert state["stopped_at"] - state["delivered_at"] >= 0.05
     assert "ERR-PYOCO-0021" in [record.__dict__.get("err_id") for record in caplog.records]
     assert await letters(world) == []
 
 
-async def test_a_cancel_whose_tap_was_lost_is_heard_with_the_next_heartbeat(world: World) -> None:
+async def test_a_cancel_whose_signal_was_lost_is_noticed_by_the_next_heartbeat(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -305,3 +309,60 @@ async def test_a_cancelled_run_whose_holder_was_lost_ends_with_the_next_worker(w
 
     assert (await world.told(run_id)).cancel is not None
     assert (await receipt(world, run_id))["how"] == StopHow.ABANDONED.value
+
+
+# --- log lines of the contract ----------------------------------------------------------------------------------------
+
+
+def line_of(caplog: pytest.LogCaptureFixture, message: str) -> dict[str, Any]:
+    record = next(record for record in caplog.records if record.getMessage() == message)
+    line: dict[str, Any] = orjson.loads(JsonLines("pyoco-server:worker", NatsBackendConfig()).format(record))
+    return line
+
+
+async def test_the_log_line_of_a_failed_run_carries_its_context_and_the_original_exception(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.end(
+            "failed", error_type="OSError", message="no disk", traceback="Traceback …", origin="flows.py:7 in load"
+        )
+        await world.until(run_id, "FAILED")
+
+    line = line_of(caplog, "run failed")
+    assert (line["run_id"], line["flow_name"], line["tag"], line["worker_id"]) == (run_id, "hello", "default", "w-1")
+    assert (line["reason"], line["err_id"], line["msg_id"]) == ("execution_error", "ERR-PYOCO-0007", "MSG-PYOCO-0007")
+    assert (line["exc_type"], line["exc_message"]) == ("OSError", "no disk")
+    assert (line["exc_traceback"], line["exc_origin"]) == ("Traceback …", "flows.py:7 in load")
+
+
+async def test_the_log_line_of_a_missing_flow_names_that_error_and_no_exception_of_a_task(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        (await at_work.executor.begun()).end("flow_not_found")
+        await world.until(run_id, "FAILED")
+
+    line = line_of(caplog, "run failed")
+    assert (line["reason"], line["err_id"], line["msg_id"]) == ("flow_not_found", "ERR-PYOCO-0006", "MSG-PYOCO-0006")
+    assert (line["flow_name"], line["tag"], line["worker_id"]) == ("hello", "default", "w-1")
+    assert not [name for name in line if name.startswith("exc_")]
+
+
+async def test_a_public_view_that_stays_above_its_limit_without_records_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(clock=SystemClock(), **QUICK, max_run_snapshot_bytes=1024)
+    run_id = await world.submit()
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        runner.say(declared(*(f"task-{n}" for n in range(100))))
+        await world.until(run_id, "RUNNING")
+        runner.end("completed", began("task-1"), succeeded("task-1"))
+        await world.until(run_id, "COMPLETED")
+
+    found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0010"]
+    assert [(record.levelname, getattr(record, "run_id", None)) for record in found] == [("WARNING", run_id)]

@@ -12,7 +12,7 @@ import pytest
 from pyoco.core.models import Flow
 from pyoco.dsl.syntax import task
 
-from pyoco_server.worker.pooled_engine import PooledEngine
+from pyoco_server.worker.runner_process.pooled_engine import PooledEngine
 
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 

@@ -12,13 +12,14 @@ import pytest
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.fleet.records import WorkerState
-from pyoco_server.domain.ids import WorkerId
+from pyoco_server.domain.ids import InstanceId, WorkerId
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.worker.supervisor.registration import WorkerRegistration
 from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id, worker
 from support.workers import Working
-from support.world import HELLO, World
+from support.world import HELLO, WORKER, World
 from unit.worker.conftest import QUICK, working
 
 
@@ -68,7 +69,7 @@ class Keeper:
             self.asked.append("stopped")
 
 
-async def test_a_worker_takes_no_run_before_its_wheels_are_there_and_says_how_they_stand(world: World) -> None:
+async def test_a_worker_takes_no_run_before_its_wheels_are_installed_and_publishes_their_state(world: World) -> None:
     keeper = Keeper()
     run_id = await world.submit()
     async with working(world, sync=keeper) as at_work:
@@ -152,6 +153,22 @@ async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_
     with pytest.raises(InvalidUsage, match="'twin' is running"):
         async with working(world, name="twin"):
             pass
+
+
+async def test_a_worker_that_meets_its_own_record_is_registered(world: World) -> None:
+    instance_id = InstanceId("i-1")
+    registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1, lambda: ())
+    await world.truth.signals.listen(instance_id, lambda _: None, lambda _: False)
+
+    async def store_by_a_try_whose_answer_is_lost() -> None:
+        await world.truth.registry.succeed(None, registration._present())
+
+    world.faults.before("registry.succeed", store_by_a_try_whose_answer_is_lost)
+    await registration.register()
+
+    record = await world.truth.registry.get(WORKER)
+    assert record is not None
+    assert record.instance_id == instance_id
 
 
 async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
@@ -242,8 +259,22 @@ async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes
     assert await world.truth.queue.depth("default") == 0
 
 
+async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(world):
+        await world.faults.done("registry.succeed")
+        world.faults.away = True
+        await world.faults.tried("registry.put")
+        await world.faults.tried("registry.put")
+        world.faults.away = False
+
+    found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0003"]
+    assert {getattr(record, "worker_id", None) for record in found} == {WORKER}
+
+
 async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.worker.supervisor.PULL_PAUSE_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.worker.supervisor.supervisor.PULL_PAUSE_SEC", 0.01)
     world.faults.fail("queue.open", times=2)
     run_id = await world.submit()
     async with working(world) as at_work:
@@ -266,7 +297,7 @@ async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: W
     assert await world.truth.queue.depth("default") == 0
 
 
-async def test_a_run_that_outlasts_the_grace_is_handed_back_and_goes_on_elsewhere_at_once() -> None:
+async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere_at_once() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=60.0, **QUICK)
     run_id = await world.submit()
     async with working(world, name="w-1") as first:
@@ -284,7 +315,7 @@ async def test_a_run_that_outlasts_the_grace_is_handed_back_and_goes_on_elsewher
 
 
 async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
-    """Wait until the worker has told the fleet that it is at the run."""
+    """Wait until the run is in the worker's record."""
     while True:
         record = await world.truth.registry.get(WorkerId(worker_id))
         if record is not None and run_id in record.current_run_ids:
@@ -304,7 +335,7 @@ async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
     assert "delivery.nak" in world.faults.calls
 
 
-async def test_a_job_that_was_not_begun_is_handed_back_as_soon_as_the_worker_stops() -> None:
+async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stops() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
@@ -358,7 +389,7 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
 
 
 @pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
-async def test_a_letter_that_cannot_be_written_is_logged_and_the_job_settled_all_the_same(
+async def test_a_dead_letter_that_cannot_be_written_is_logged_and_the_job_answered(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.submit()
@@ -429,7 +460,7 @@ async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_unt
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each delivery counts towards the broker's limit: a job that is passed around would be given up in silence."""
-    monkeypatch.setattr("pyoco_server.worker.attempt.GIVE_BACK_AFTER_SEC", 0.02)
+    monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
         runners = await begun(at_work, 1)

@@ -1,4 +1,4 @@
-"""Runs that take longer than they may: told to stop, killed after the grace, FAILED with a receipt."""
+"""Runs that exceed their timeout: cancelled, killed after the grace, FAILED with a receipt."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.services.executions.cancel import cancel
-from pyoco_server.worker.steps import Ended, How
-from pyoco_server.worker.time_limit import TimeLimit, timed_out
+from pyoco_server.worker.attempt.time_limit import TimeLimit, timeout_failure
+from pyoco_server.worker.runner_process.protocol import EndKind, RunEnded
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import HELLO, THEIRS, USER, World
@@ -31,7 +31,7 @@ async def shown(world: World, run_id: RunId) -> dict[str, Any]:
     return plain
 
 
-async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(world: World) -> None:
+async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_letter(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -43,8 +43,7 @@ async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(worl
     run = await shown(world, run_id)
     assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
     assert run["error"] == (
-        "the run took longer than it may: more than 0.02 s (timeout_sec) while running load;"
-        " it stopped when it was told to"
+        "the run took longer than it may: more than 0.02 s (timeout_sec) while running load; it stopped on request"
     )
     assert run["timeout"]["limit_sec"] == 0.02
     assert run["timeout"]["how"] == "cooperative"
@@ -56,9 +55,7 @@ async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(worl
     assert await letters(world) == [("execution_error", run_id)]
 
 
-async def test_a_flow_that_does_not_hear_it_is_killed_after_the_grace(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_flow_that_ignores_it_is_killed_after_the_grace(world: World, caplog: pytest.LogCaptureFixture) -> None:
     run_id = await world.submit(SHORT)
     with caplog.at_level(logging.WARNING):
         async with working(world) as at_work:
@@ -124,7 +121,7 @@ async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(wo
     assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
 
 
-async def test_a_broker_that_is_away_keeps_nobody_from_stopping_the_runner(world: World) -> None:
+async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -140,7 +137,7 @@ async def test_a_broker_that_is_away_keeps_nobody_from_stopping_the_runner(world
 
 @pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
 async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_taken_too_long(
-    world: World, how: How, status: str
+    world: World, how: EndKind, status: str
 ) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
@@ -185,7 +182,7 @@ async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> 
 def test_many_tasks_at_work_are_counted_and_not_all_named() -> None:
     receipt = TimeoutReceipt(limit_sec=1.5, reached_at=1.0, stopped_at=2.0, how=StopHow.ABANDONED)
 
-    message = timed_out(receipt, [f"t{n}" for n in range(8)]).message
+    message = timeout_failure(receipt, [f"t{n}" for n in range(8)]).message
 
     assert "more than 1.5 s (timeout_sec) while running t0, t1, t2, t3, t4 and 3 more; its thread" in message
 
@@ -194,6 +191,6 @@ def test_a_limit_that_was_not_reached_has_no_receipt() -> None:
     limit = TimeLimit(5.0, 1.0, lambda: 0.0)
 
     with pytest.raises(RuntimeError):
-        limit.receipt(Ended(at=1.0, how="completed"), StopHow.KILLED)
-    assert not limit.has_stopped(Ended(at=1.0, how="completed"))
+        limit.receipt(RunEnded(at=1.0, how="completed"), StopHow.KILLED)
+    assert not limit.has_stopped(RunEnded(at=1.0, how="completed"))
     limit.end()

@@ -18,20 +18,18 @@ import sys
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def die_with_parent(parent_pid: int) -> None:
-    """From here on this process is killed when the *thread* of the parent that started it ends; elsewhere than on
-    Linux nothing happens.
+def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> None:
+    """Sends this process the signal when the *thread* of the parent that started it ends (Linux only).
 
-    SIGKILL, because a hung program must go too, and JetStream's store is made to survive it.
+    SIGKILL by default, because a hung program must die too, and JetStream's store survives it.
     """
-    if sys.platform != "linux":
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    # The parent may have died before prctl: then no signal will ever come.
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    # A parent that died before prctl causes no signal.
     if os.getppid() != parent_pid:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(1)
 
 
 def tied_command(executable: str, *arguments: str) -> list[str]:

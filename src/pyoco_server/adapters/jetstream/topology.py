@@ -148,7 +148,7 @@ async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
     if not set(wanted["subjects"]) <= set(real.get("subjects") or ()):
         raise InvalidUsage(
             f"there is a stream {name!r} for other subjects: {real.get('subjects')} instead of {wanted['subjects']}; "
-            "rename ours (see docs/settings.md) or remove that one",
+            "rename ours (see docs/reference/settings.md) or remove that one",
             stream=name,
         )
     for setting in ("retention", "republish", "max_msgs_per_subject"):
@@ -172,7 +172,7 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
         if refused.number == failures.SUBJECTS_OVERLAP:
             raise InvalidUsage(
                 f"another stream already takes subjects of {name!r} ({wanted['subjects']}); "
-                "rename ours (see docs/settings.md) or remove that one",
+                "rename ours (see docs/reference/settings.md) or remove that one",
                 stream=name,
             ) from refused
         if refused.number == failures.TOO_LITTLE_STORAGE:

@@ -1,1 +1,1 @@
-"""`pyoco-client`: submit, look at, watch and cancel runs from a terminal or a script, through the SDK and only so."""
+"""`pyoco-client`: submits, shows, watches and cancels runs from a terminal or a script. Uses only the SDK."""

@@ -1,6 +1,6 @@
-"""Where the server is and who is asking: options that every command takes, before and after its name alike.
+"""The options --server, --api-key and --token of every command, and the SDK client made from them.
 
-Errors of the SDK leave from here in words for people, as exit code 1; nothing else is caught.
+Errors of the SDK are printed and end the program with exit code 1; no other errors are caught.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from pyoco_server import errors
 from pyoco_server.cli import output
@@ -22,108 +23,107 @@ if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
-# A gateway that restarts is waited for; one that is not there is told within about a second.
+# Bridges the restart of a gateway, and reports an absent one within about a second.
 RETRIES = 3
 
-ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_SERVER}.")]
-ApiKeyOption = Annotated[str | None, typer.Option("--api-key", metavar="KEY", help="Better by PYOCO_API_KEY.")]
-TokenOption = Annotated[str | None, typer.Option("--token", metavar="JWT", help="A bearer token instead of a key.")]
+ServerOption = Annotated[str | None, Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_SERVER}.")]
+ApiKeyOption = Annotated[str | None, Option("--api-key", metavar="KEY", help="Better by PYOCO_API_KEY.")]
+TokenOption = Annotated[str | None, Option("--token", metavar="JWT", help="A bearer token instead of a key.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """The server as named on the command line; what is not named comes from the environment."""
+class Target:
+    """The server and the credentials of the command line; the SDK reads missing ones from the environment."""
 
     server: str | None = None
     api_key: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
 
-    def or_else(self, other: Where) -> Where:
-        """This one; what it leaves open is taken from the other."""
-        return Where(**{one.name: getattr(self, one.name) or getattr(other, one.name) for one in fields(Where)})
-
-    def client(self, **how: Any) -> PyocoHttpClient:
-        """The SDK's client for this server; what it cannot use is a usage error."""
+    def client(self, **options: Any) -> PyocoHttpClient:
+        """The SDK client for this server; invalid values are usage errors."""
         from pyoco_server.http_client import PyocoHttpClient  # here: --help must not wait for httpx
 
-        how["language"] = "ja" if output.speaks_japanese() else "en"
+        options["language"] = "ja" if output.is_japanese() else "en"
         if header := os.environ.get("PYOCO_HTTP_API_KEY_HEADER"):
-            how["api_key_header"] = header
+            options["api_key_header"] = header
         try:
-            return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, **how)
+            return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, **options)
         except ValueError as error:
             raise errors.InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_SERVER} doctor") from error
 
 
-def reaches_server(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where the server is; it gets them as its first argument, `where`."""
+def remote_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the connection to a command; its first parameter `target` receives them.
+
+    They are valid before and after the name of the command.
+    """
     signature = inspect.signature(command, eval_str=True)
     own = list(signature.parameters.values())[1:]
     kind = inspect.Parameter.KEYWORD_ONLY
     options = {"ctx": typer.Context, "server": ServerOption, "api_key": ApiKeyOption, "token": TokenOption}
-    # The context and the options of the command itself keep their places; ours come last in its help.
+    # The command's own options come first in its help.
     added = [
         inspect.Parameter(name, kind, annotation=annotation, default=inspect.Parameter.empty if name == "ctx" else None)
         for name, annotation in options.items()
     ]
 
     @functools.wraps(command)
-    def with_server(
+    def with_target(
         *, ctx: typer.Context, server: str | None, api_key: str | None, token: str | None, **rest: Any
     ) -> Any:
-        here = Where(server=server, api_key=api_key, token=token)
-        before = ctx.find_root().obj
-        where = here.or_else(before) if isinstance(before, Where) else here
+        before = ctx.find_root().obj or Target()
+        target = Target(server=server or before.server, api_key=api_key or before.api_key, token=token or before.token)
         if takes_context:
             rest["ctx"] = ctx
-        return command(where, **rest)
+        return command(target, **rest)
 
     takes_context = any(parameter.name == "ctx" for parameter in own)
     own = [parameter.replace(kind=kind) for parameter in own if parameter.name != "ctx"]
-    with_server.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # what typer reads
-    with_server.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *added]}
-    del with_server.__wrapped__  # or typer would read the signature behind it
-    return with_server
+    with_target.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # what typer reads
+    with_target.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *added]}
+    del with_target.__wrapped__  # or typer would read the original signature
+    return with_target
 
 
 @contextmanager
-def connected(where: Where) -> Iterator[PyocoHttpClient]:
-    """The SDK's client for the block; its errors end the program with what they say."""
+def connected(target: Target) -> Iterator[PyocoHttpClient]:
+    """The SDK client; its errors end the program with a message."""
     from pyoco_server.http_client import PyocoClientError
 
     try:
-        with where.client(retries=RETRIES) as client:
+        with target.client(retries=RETRIES) as client:
             yield client
     except PyocoClientError as error:
         report(error)
-        raise typer.Exit(output.USER_CAN_MEND) from error
+        raise typer.Exit(output.FAILED) from error
 
 
 def report(error: PyocoClientError) -> None:
-    """An error of the SDK, in the words that the server sent or, where none came, in ours."""
+    """Print an error of the SDK with the message of the server, if it sent one."""
     request_id = getattr(error, "request_id", None)
     faulty = getattr(error, "status_code", 0) >= 500
-    # Details are English; the sentence before them is the server's, in the language that it was asked for.
+    # Details are English; the message is in the language that was requested.
     message = getattr(error, "message", None)
-    detail = output.in_japanese(message, error.detail) if output.speaks_japanese() and message else error.detail
-    output.tell(f"{detail} (request {request_id})" if request_id and faulty else detail, error.err_id, _hint(error))
+    detail = output.with_japanese(message, error.detail) if output.is_japanese() and message else error.detail
+    detail = f"{detail} (request {request_id})" if request_id and faulty else detail
+    output.print_problem(detail, error.err_id, _hint(error))
 
 
 def _hint(error: PyocoClientError) -> str | None:
-    """What to do next, in commands of this program where the SDK speaks of its methods."""
+    """What to do next, in commands of this program where the hint of the SDK names its methods."""
     from pyoco_server.http_client import GatewayUnreachable, SubmitUncertain, WaitTimeout
 
     match error:
         case SubmitUncertain():
-            return output.in_words(
+            return output.localized(
                 "The run may have been accepted: look for it (pyoco-client list) before you submit again.",
                 "run は受理された可能性があります。再投入する前に pyoco-client list で確認してください。",
             )
         case GatewayUnreachable():
-            return output.in_words(errors.GatewayUnreachable.hint, errors.GatewayUnreachable.hint_ja)
+            return output.localized(errors.GatewayUnreachable.hint, errors.GatewayUnreachable.hint_ja)
         case WaitTimeout(run_id=run_id):
-            return output.in_words(
-                f"The run goes on. Wait again, or see why: pyoco-client explain {run_id}",
+            return output.localized(
+                f"The run continues. Wait again, or see why: pyoco-client explain {run_id}",
                 f"run は継続しています。再度待つか、理由を確認してください: pyoco-client explain {run_id}",
             )
         case _:

@@ -1,4 +1,4 @@
-"""Waiting for a run in front of somebody: live on a terminal, line by line elsewhere, as JSON lines for programs."""
+"""Follows a run: drawn live on a terminal, as lines elsewhere, as JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -7,129 +7,108 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client import screen
-from pyoco_server.cli.client.render import TERMINAL, Json, changes, last_words, summary
+from pyoco_server.cli.client.run_view import TERMINAL, changes, last_lines, summary
+from pyoco_server.cli.stdout import is_terminal, write, write_json_line
+from pyoco_server.cli.tables import Json
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
-Form = Literal["json", "status"]
 
-
-def follow(client: PyocoHttpClient, run_id: str, form: Form, timeout_sec: float | None = None) -> Json:
-    """Show the run until it is finished or the time is over; the last that was seen of it."""
-    with run_goes_on(run_id):
+def follow_run(
+    client: PyocoHttpClient, run_id: str, form: Literal["json", "status"], timeout_sec: float | None = None
+) -> Json:
+    """Show the run until it ends or the time is over; returns its last snapshot."""
+    with continues("run", run_id):
         events = client.watch(run_id, include="records", timeout_sec=timeout_sec)
-        show = _as_json if form == "json" else _live if screen.is_terminal() else _as_lines
-        run = show(events)
+        if form != "json" and is_terminal():
+            run = _live(events)
+        else:
+            run = fold(events, _merge, show_json if form == "json" else _show_lines)
     if run.get("status") not in TERMINAL:
-        output.say(
-            output.in_words(
-                f"the time is over; the run goes on. To see more: pyoco-client watch {run_id}",
+        output.print_stderr(
+            output.localized(
+                f"the time is over; the run continues. To see more: pyoco-client watch {run_id}",
                 f"時間切れです。run は継続しています。続きを見るには: pyoco-client watch {run_id}",
             )
         )
+    elif form != "json":
+        for line in (*last_lines(run), summary("run", run.get("run_id"), run)):
+            write(line)
     return run
 
 
-def exit_code(run: Json) -> int:
-    """A run that was waited for succeeds or fails as the command that waited."""
-    return output.OK if run.get("status") == "COMPLETED" else output.USER_CAN_MEND
+def exit_code(status: object) -> int:
+    """A command that follows something succeeds only if that completes."""
+    return output.OK if status in ("COMPLETED", "completed") else output.FAILED
 
 
 @contextmanager
-def run_goes_on(run_id: str) -> Iterator[None]:
-    """Ctrl-C ends the waiting and not the run; say so, and how to end the run."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        output.say(
-            output.in_words(
-                f"no longer waiting; the run goes on. To stop it: pyoco-client cancel {run_id}",
-                f"待機を終了しました。run は継続しています。停止するには: pyoco-client cancel {run_id}",
-            )
+def continues(kind: str, item_id: str) -> Iterator[None]:
+    """On Ctrl-C, print that the run or execution continues and how to cancel it."""
+    cancel = f"pyoco-client cancel {item_id}"
+    with _on_interrupt(
+        lambda: output.localized(
+            f"no longer waiting; the {kind} continues. To stop it: {cancel}",
+            f"待機を終了しました。{kind} は継続しています。停止するには: {cancel}",
         )
-        raise
+    ):
+        yield
 
 
 @contextmanager
-def goes_on(execution_id: str) -> Iterator[None]:
-    """The same for an execution."""
-    try:
+def job_continues(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
+    """The same for a job; `place` is the position in its log, from where following can continue."""
+
+    def message() -> str:
+        position = place()
+        again = f"pyoco-client job follow {job_id}" + (f" --after {position}" if position else "")
+        remove, explain = f"pyoco-client job rm {job_id}", f"pyoco-client explain {job_id}"
+        english = f"no longer following; the job continues. To continue here: {again}\nTo stop it: {remove}"
+        japanese = f"表示を終了しました。job は継続しています。続きを見るには: {again}\n停止するには: {remove}"
+        if not position:
+            english += f"\nThere was no output; to see why: {explain}"
+            japanese += f"\n出力はまだありません。理由を見るには: {explain}"
+        return output.localized(english, japanese)
+
+    with _on_interrupt(message):
         yield
-    except KeyboardInterrupt:
-        output.say(
-            output.in_words(
-                f"no longer waiting; the execution goes on. To stop it: pyoco-client cancel {execution_id}",
-                f"待機を終了しました。execution は継続しています。停止するには: pyoco-client cancel {execution_id}",
-            )
-        )
-        raise
 
 
 @contextmanager
-def job_goes_on(job_id: str, place: Callable[[], str | None]) -> Iterator[None]:
-    """The same for a job; `place` is how far its log was read, and where to go on."""
+def _on_interrupt(message: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        behind = place()
-        again = f"pyoco-client job follow {job_id}" + (f" --after {behind}" if behind else "")
-        output.say(
-            output.in_words(
-                f"no longer following; the job goes on. To go on here: {again}\n"
-                f"To stop it: pyoco-client job rm {job_id}",
-                f"表示を終了しました。job は継続しています。続きを見るには: {again}\n"
-                f"停止するには: pyoco-client job rm {job_id}",
-            )
-        )
-        if not behind:
-            output.say(
-                output.in_words(
-                    f"Nothing came; to see why: pyoco-client explain {job_id}",
-                    f"出力はまだありません。理由を見るには: pyoco-client explain {job_id}",
-                )
-            )
+        output.print_stderr(message())
         raise
 
 
-def _newer(run: Json, event: Json) -> Json:
-    """What is known after an event: a heartbeat says less than a snapshot does, and takes nothing back."""
+def fold(events: Iterator[Any], apply: Callable[[Json, Json], Json], show: Callable[[Json, Json, Json], None]) -> Json:
+    """Apply the events one by one; `show` gets the state before, the state after and the event."""
+    state: Json = {}
+    for event in events:
+        before, state = state, apply(state, event)
+        show(before, state, event)
+    return state
+
+
+def show_json(before: Json, after: Json, event: Json) -> None:
+    write_json_line(event)
+
+
+def _show_lines(before: Json, after: Json, event: Json) -> None:
+    for line in changes(before, after):
+        write(line)
+
+
+def _merge(run: Json, event: Json) -> Json:
+    """The newest state: a heartbeat has fewer fields than a snapshot and must not remove any."""
     return {**run, **(event.get("snapshot") or {})}
 
 
-def _as_json(events: Iterator[Any]) -> Json:
-    run: Json = {}
-    for event in events:
-        screen.write_json(event, lines=True)
-        run = _newer(run, event)
-    return run
-
-
-def _as_lines(events: Iterator[Any]) -> Json:
-    run: Json = {}
-    for event in events:
-        newer = _newer(run, event)
-        for line in changes(run, newer):
-            screen.write(line)
-        run = newer
-    _tell_the_end(run)
-    return run
-
-
 def _live(events: Iterator[Any]) -> Json:
-    from pyoco_server.cli.client.live import live_board
+    from pyoco_server.cli.client.live import live_view
 
-    run: Json = {}
-    with live_board() as show:
-        for event in events:
-            run = _newer(run, event)
-            show(run, event.get("ts"))
-    _tell_the_end(run)
-    return run
-
-
-def _tell_the_end(run: Json) -> None:
-    if run.get("status") in TERMINAL:
-        for line in (*last_words(run), summary(run)):
-            screen.write(line)
+    with live_view() as draw:
+        return fold(events, _merge, lambda _, run, event: draw(run, event.get("ts")))

@@ -1,4 +1,4 @@
-"""A run while it runs, on a terminal: its tasks with time and progress, drawn again and again. It only draws."""
+"""Draws a run on a terminal while it runs: its tasks with time and progress."""
 
 from __future__ import annotations
 
@@ -11,25 +11,16 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from pyoco_server.cli.client.render import (
-    STYLES,
-    TASK_HEAD,
-    TERMINAL,
-    Json,
-    duration,
-    fitting,
-    task_rows,
-    text,
-    took_sec,
-)
-from pyoco_server.cli.client.screen import console, table
+from pyoco_server.cli.client.run_view import TASK_HEAD, TERMINAL, fit_rows, task_rows, took_sec
+from pyoco_server.cli.stdout import console
+from pyoco_server.cli.tables import STYLES, Json, duration, layout, text
 
-# Lines that are not tasks: the run, the head of the table, the line of those left out, the prompt.
+# Lines that are not tasks: the run, the head of the table, the count of hidden tasks, the prompt.
 OTHER_LINES = 4
 FRAMES_PER_SEC = 10
 
 
-class Board:
+class LiveView:
     """The newest snapshot, and the server's clock as far as its events tell it."""
 
     def __init__(
@@ -45,19 +36,18 @@ class Board:
         self._run: Json = {}
 
     def show(self, run: Json, ts: float | None) -> None:
-        """Something new is known; `ts` is when, by the server's clock."""
+        """Replace the snapshot; `ts` is its time by the server's clock."""
         self._run = run
         if ts is not None:
             self._ahead_sec = ts - self._clock()
 
     def __rich_console__(self, board: Console, options: ConsoleOptions) -> RenderResult:
-        finished = self._run.get("status") in TERMINAL
-        # After the end nothing moves: what stays on the terminal is what was.
-        now = None if finished else self._clock() + self._ahead_sec
+        # After the end nothing moves any more.
+        now = None if self._run.get("status") in TERMINAL else self._clock() + self._ahead_sec
         yield self._headline(now)
-        rows, left_out = fitting(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
+        rows, left_out = fit_rows(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
         if rows:
-            yield from table(self._head, rows, options.max_width, self._styles)
+            yield layout(self._head, rows, self._styles, options.max_width)[0]
         if left_out:
             counts = ", ".join(f"{count} {text(status)}" for status, count in left_out.items())
             yield Text(f"… and {counts}", style="dim")
@@ -76,15 +66,15 @@ class Board:
 
 
 @contextmanager
-def live_board(
+def live_view(
     styles: Mapping[str, str] = STYLES, head: tuple[str, ...] = TASK_HEAD
 ) -> Iterator[Callable[[Any, float | None], None]]:
-    """A board on the terminal for as long as the block lasts; what it shows last stays there."""
-    board = Board(styles=styles, head=head)
-    with Live(board, console=console(), refresh_per_second=FRAMES_PER_SEC, vertical_overflow="crop") as drawn:
+    """A live view inside the block; its last frame stays on the terminal."""
+    view = LiveView(styles=styles, head=head)
+    with Live(view, console=console(), refresh_per_second=FRAMES_PER_SEC, vertical_overflow="crop") as drawn:
 
         def show(run: Any, ts: float | None) -> None:
-            board.show(run, ts)
+            view.show(run, ts)
             drawn.refresh()
 
         yield show

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is asked of them before a server is."""
+"""Options that several commands share, and checks before a request is sent."""
 
 from __future__ import annotations
 
@@ -7,80 +7,80 @@ import sys
 from enum import StrEnum
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
-from pyoco_server.cli.correction import corrected
+from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.http_client import RunStatus
 
-Status = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 EXAMPLE_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
+# A number of seconds: neither NaN nor infinite.
+MAX_SEC = 1e12
 
 
-class Include(StrEnum):
-    """What may be asked for beside the fields that are always there."""
-
+class Include(StrEnum):  # typer has no lists of literals
     RECORDS = "records"
     FULL = "full"
     ALL = "all"
 
 
-RunIdArgument = Annotated[str | None, typer.Argument(metavar="RUN_ID", help="Which run.", show_default=False)]
-RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
-JobIdArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="Which job.", show_default=False)]
-TagOption = Annotated[str | None, typer.Option(help="Which workers may take it; the server's default tag if absent.")]
+RunIdArgument = Annotated[str | None, Argument(metavar="RUN_ID", help="The run.")]
+RunIdOption = Annotated[str | None, Option("--run-id", metavar="RUN_ID", help="The same, as an option.")]
+JobIdArgument = Annotated[str, Argument(metavar="JOB_ID", help="The job.")]
+TagOption = Annotated[str | None, Option(help="Which workers may take it; the server's default tag if absent.")]
 TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout-sec", min=0.001, help="Wait no longer than this; the run goes on.")
+    float | None, Option("--timeout-sec", min=0.001, max=MAX_SEC, help="Stop waiting; the run continues.")
 ]
 RunTimeoutOption = Annotated[
     float | None,
-    typer.Option(
-        "--run-timeout-sec", min=0.001, help="Stop the run when it takes longer; it is then FAILED.", show_default=False
-    ),
+    Option("--run-timeout-sec", min=0.001, max=MAX_SEC, help="Stop a run that takes longer; it is then FAILED."),
 ]
-RunOutput = Annotated[Literal["json", "table", "status"], typer.Option("--output", "-o", help="What to print.")]
-ListOutput = Annotated[Literal["json", "table"], typer.Option("--output", "-o", help="What to print.")]
-TableOutput = Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="What to print.")]
-TextOutput = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="What to print.")]
-IncludeOption = Annotated[list[Include] | None, typer.Option(help="More fields; may be repeated.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, max=200, help="How many at most; 50 by default.")]
-CursorOption = Annotated[str | None, typer.Option(help="Go on where a page ended: its nextCursor.")]
+ParamsFileOption = Annotated[
+    list[str] | None, Option(metavar="FILE", help="Params from a JSON or YAML file, or - for stdin.")
+]
+ParamsOption = Annotated[list[str] | None, Option(metavar="JSON", help="Params as a JSON object.")]
+ParamOption = Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="One param; the value is JSON or text.")]
+RunOutput = Annotated[Literal["json", "table", "status"], Option("--output", "-o", help="What to print.")]
+ListOutput = Annotated[Literal["json", "table"], Option("--output", "-o", help="What to print.")]
+TableOutput = Annotated[Literal["table", "json"], Option("--output", "-o", help="What to print.")]
+TextOutput = Annotated[Literal["text", "json"], Option("--output", "-o", help="What to print.")]
+IncludeOption = Annotated[list[Include] | None, Option(help="More fields; may be repeated.")]
+LimitOption = Annotated[int | None, Option(min=1, max=200, help="How many at most; 50 by default.")]
+CursorOption = Annotated[str | None, Option(help="Continue behind a page: its next_cursor or nextCursor.")]
 LabelsOption = Annotated[
-    list[str] | None, typer.Option("--tags", help="Labels, joined by commas; may be repeated.", metavar="LABEL,…")
+    list[str] | None, Option("--tags", help="Labels, joined by commas; repeatable.", metavar="LABEL,…")
 ]
+StatusOption = Annotated[RunStatus | None, Option(case_sensitive=False, help="Only runs of this status.")]
 
 
-def the_run(argument: str | None, option: str | None) -> str:
-    """The run that is meant, however it was named."""
+def required_run_id(argument: str | None, option: str | None) -> str:
+    """The id of the run, which may be given as an argument or as an option."""
     if argument and option and argument != option:
         twice = ("--run-id", option, f"--run-id={option}")
         raise InvalidUsage(
-            f"two different runs are named: {argument} and --run-id {option}",
-            example=corrected([word for word in sys.argv[1:] if word not in twice], replace={}),
+            f"two different runs are given: {argument} and --run-id {option}",
+            example=command_line([word for word in sys.argv[1:] if word not in twice]),
         )
     run_id = argument or option
     if not run_id:
-        raise InvalidUsage("no run is named", example=corrected([*filter(None, sys.argv[1:]), EXAMPLE_ID], replace={}))
-    return checked_id("a run id", run_id, EXAMPLE_ID)
+        raise InvalidUsage("no run is given", example=command_line([*filter(None, sys.argv[1:]), EXAMPLE_ID]))
+    return valid_id("a run id", run_id)
 
 
-def the_job(job_id: str) -> str:
-    return checked_id("a job id", job_id, EXAMPLE_ID)
-
-
-def checked_id(what: str, text: str, example: str) -> str:
-    """An id, which cannot lead to another path of the server than the one that is meant."""
+def valid_id(what: str, text: str, example: str = EXAMPLE_ID) -> str:
+    """The id, which cannot lead to another path of the server."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", text):
-        raise InvalidUsage(f"{text[:80]!r} is not {what}", example=corrected(sys.argv[1:], replace={text: example}))
+        raise invalid(f"{text[:80]!r} is not {what}", {text: example})
     return text
 
 
-def labels(given: list[str] | None) -> list[str] | None:
-    """`--tags a,b --tags c` as a list; None when there are none, so that the server's default holds."""
+def split_labels(given: list[str] | None) -> list[str] | None:
+    """`--tags a,b --tags c` as a list; None if there are none, so that the server's default applies."""
     found = [label.strip() for text in given or [] for label in text.split(",")]
     return list(dict.fromkeys(label for label in found if label)) or None
 
 
-def check_timeout(timeout_sec: float | None, *, waits: bool) -> None:
-    """A time to wait for nothing is a mistake, and better told than ignored."""
+def check_timeout(timeout_sec: float | None, *, waits: bool, option: str = "--wait") -> None:
+    """Refuse --timeout-sec where nothing waits."""
     if timeout_sec is not None and not waits:
-        raise InvalidUsage("--timeout-sec needs --wait", example=corrected([*sys.argv[1:], "--wait"], replace={}))
+        raise InvalidUsage(f"--timeout-sec needs {option}", example=command_line([*sys.argv[1:], option]))

@@ -21,8 +21,8 @@ from pyoco_server.http_api.middleware.authentication import caller_of, requires_
 from pyoco_server.http_api.protocol.idempotency import no_id, of_form, of_json, run_once, was_asked_before
 from pyoco_server.http_api.protocol.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
 from pyoco_server.http_api.protocol.spool import Spool
-from pyoco_server.http_api.responses.downloads import Download
 from pyoco_server.http_api.responses.problems import answers, failures
+from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.wheels import Trail, Upload, upload_turn
 

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, in_words
-from pyoco_server.http_api.middleware.authentication import decision_of
+from pyoco_server.http_api.middleware.authentication import required_scopes
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses.problems import JobProblem, problem_content
 
@@ -37,7 +37,7 @@ class DocumentedApp(FastAPI):
         document["components"].setdefault("schemas", {})[JobProblem.__name__] = JobProblem.model_json_schema()
         for route in self.router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
-                scopes = decision_of(route)
+                scopes = required_scopes(route)
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
                     _describe(operation, scopes, route.path)

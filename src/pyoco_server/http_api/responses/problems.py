@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from pyoco_server.adapters.system import SystemClock
 from pyoco_server.errors import (
     InternalError,
     InvalidApiKey,
@@ -25,6 +26,7 @@ from pyoco_server.errors import (
     PyocoError,
     RouteNotFound,
 )
+from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
 
 logger = logging.getLogger(__name__)
@@ -142,7 +144,8 @@ def speaks_of_executions(path: str) -> bool:
 
 
 def install(app: FastAPI) -> None:
-    """Let every error leave the app in the catalogue's words."""
+    """Render every error by the catalogue, and log it."""
+    app.state.rejections = RejectionLog(SystemClock())
     app.add_exception_handler(PyocoError, _pyoco_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -211,7 +214,7 @@ def response_for(request: Request, error: PyocoError, status: int | None = None)
     if status >= 500:
         logger.error("request failed", exc_info=error, extra=facts | ids)
     else:
-        logger.debug("request refused", extra=facts | ids | {"detail": error.detail})
+        request.app.state.rejections.note(error, facts | known)
     headers = {}
     if status == 503:
         headers["Retry-After"] = RETRY_AFTER_SEC

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.cli.client import execution_view as view
+from pyoco_server.cli.client.run_view import summary
 from pyoco_server.domain.execution.events import EVENT_NAMES
 
 ANYTHING = st.recursive(
@@ -20,22 +21,22 @@ NODES = st.lists(st.dictionaries(st.sampled_from(["nodeId", "status", "startedAt
 PAYLOADS = st.dictionaries(st.sampled_from(FIELDS), ANYTHING)
 
 
-def told(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
+def node_event(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
     return {"type": kind, "occurredAt": f"2026-01-01T00:00:{second:02}.000Z", "payload": payload}
 
 
 def after(*events: dict[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for event in events:
-        shown = view.seen(shown, event)
+        shown = view.apply_event(shown, event)
     return shown
 
 
 def test_a_new_attempt_of_a_node_begins_anew() -> None:
     shown = after(
-        told("NODE_STARTED", 1, nodeId="build", attempt=1),
-        told("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
-        told("NODE_STARTED", 9, nodeId="build", attempt=2),
+        node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
+        node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
+        node_event("NODE_STARTED", 9, nodeId="build", attempt=2),
     )
 
     assert shown["tasks"] == {"build": "RUNNING"}
@@ -44,9 +45,9 @@ def test_a_new_attempt_of_a_node_begins_anew() -> None:
 
 def test_progress_without_a_figure_leaves_the_last_one() -> None:
     shown = after(
-        told("NODE_STARTED", 1, nodeId="build", attempt=1),
-        told("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
-        told("NODE_PROGRESS_REPORTED", 3, nodeId="build"),
+        node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
+        node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
+        node_event("NODE_PROGRESS_REPORTED", 3, nodeId="build"),
     )
 
     assert shown["task_records"]["build"] | {"started_at": 0, "attempt": 1} == {
@@ -59,9 +60,9 @@ def test_progress_without_a_figure_leaves_the_last_one() -> None:
 
 def test_with_the_end_no_node_is_left_unfinished() -> None:
     shown = after(
-        told("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
-        told("NODE_SUCCEEDED", 1, nodeId="a"),
-        told("EXECUTION_CANCELED", 2),
+        node_event("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
+        node_event("NODE_SUCCEEDED", 1, nodeId="a"),
+        node_event("EXECUTION_CANCELED", 2),
     )
 
     assert (shown["status"], shown["tasks"]) == ("CANCELED", {"a": "SUCCEEDED", "b": "CANCELED"})
@@ -71,15 +72,15 @@ def test_with_the_end_no_node_is_left_unfinished() -> None:
 def test_whatever_a_server_says_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
     event = {"type": kind, "occurredAt": at, "payload": payload, "actor": actor}
 
-    shown = view.seen(view.seen({}, event), event)
+    shown = view.apply_event(view.apply_event({}, event), event)
 
-    for cell in (*view.event_row(event), view.last_line("e", shown)):
+    for cell in (*view.EVENTS.row(event), summary("execution", "e", shown)):
         assert len(cell.splitlines()) <= 1
 
 
 @given(st.dictionaries(st.sampled_from(["nodes", "startedAt", "error", "cancel", "input"]), ANYTHING | NODES))
 def test_an_execution_of_any_shape_has_facts(execution: dict[str, Any]) -> None:
-    facts = [value for _, value in view.execution_facts(execution)]
+    facts = [value for _, value in view.EXECUTION_FACTS.facts(execution)]
 
     for cell in (*facts, *(cell for row in view.node_rows(execution) for cell in row)):
         assert len(cell.splitlines()) <= 1
@@ -89,4 +90,4 @@ def test_every_event_of_a_node_has_a_status() -> None:
     nodes = [name for name in EVENT_NAMES if name.startswith("NODE_")]
 
     for name in nodes:
-        assert after(told(name, nodeId="n"))["tasks"]["n"] != ""
+        assert after(node_event(name, nodeId="n"))["tasks"]["n"] != ""

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from pyoco_server.cli.client.execution_view import LIVE_HEAD
-from pyoco_server.cli.client.live import Board
+from pyoco_server.cli.client.live import LiveView
 
 RUN: dict[str, Any] = {
     "flow_name": "etl[bold]\x1b[31m",
@@ -21,7 +21,7 @@ RUN: dict[str, Any] = {
 }
 
 
-def drawn(board: Board, *, height: int = 20, width: int = 80) -> list[str]:
+def drawn(board: LiveView, *, height: int = 20, width: int = 80) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, no_color=True, markup=False)
     with console.capture() as captured:
         console.print(board, height=height)
@@ -29,7 +29,7 @@ def drawn(board: Board, *, height: int = 20, width: int = 80) -> list[str]:
 
 
 def test_a_running_task_is_timed_by_the_clock_of_the_server() -> None:
-    board = Board(clock=lambda: 50.0)
+    board = LiveView(clock=lambda: 50.0)
     board.show(RUN, ts=1004.0)
 
     text = "\n".join(drawn(board))
@@ -40,8 +40,8 @@ def test_a_running_task_is_timed_by_the_clock_of_the_server() -> None:
     assert "█████░░░░░░░░░░░░░░░  25%" in text
 
 
-def test_names_are_shown_as_they_are_written_and_steer_nothing() -> None:
-    board = Board(clock=lambda: 0.0)
+def test_names_are_escaped_and_markup_has_no_effect() -> None:
+    board = LiveView(clock=lambda: 0.0)
     board.show(RUN, ts=None)
 
     text = "\n".join(drawn(board))
@@ -52,7 +52,7 @@ def test_names_are_shown_as_they_are_written_and_steer_nothing() -> None:
 
 
 def test_more_tasks_than_lines_are_counted() -> None:
-    board = Board(clock=lambda: 0.0)
+    board = LiveView(clock=lambda: 0.0)
     board.show({"status": "RUNNING", "tasks": {f"t{n}": "PENDING" for n in range(1000)}}, ts=None)
 
     lines = drawn(board, height=12)
@@ -64,7 +64,7 @@ def test_more_tasks_than_lines_are_counted() -> None:
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
 def test_a_finished_run_stands_still(status: str) -> None:
     ticks = iter(range(100, 200))
-    board = Board(clock=lambda: float(next(ticks)))
+    board = LiveView(clock=lambda: float(next(ticks)))
     board.show(RUN | {"status": status, "end_time": 1002.5}, ts=None)
 
     assert drawn(board) == drawn(board)
@@ -72,7 +72,7 @@ def test_a_finished_run_stands_still(status: str) -> None:
 
 
 def test_the_steps_of_an_execution_are_called_nodes() -> None:
-    board = Board(clock=lambda: 0.0, head=LIVE_HEAD)
+    board = LiveView(clock=lambda: 0.0, head=LIVE_HEAD)
     board.show({"status": "ACTIVE", "tasks": {"build": "READY"}}, ts=None)
 
     head = drawn(board)[1]

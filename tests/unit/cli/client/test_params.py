@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli.client.params import from_file, from_json, from_pair, merged
+from pyoco_server.cli.client.params import from_file, from_json, from_pair, merge
 from pyoco_server.errors import InvalidUsage
 
 
@@ -38,17 +38,21 @@ def test_a_pair_is_json_where_it_can_be_and_text_otherwise(text: str, params: di
 def test_the_last_word_wins_in_the_order_of_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "params.json"
     file.write_text('{"a": "file", "b": "file", "c": "file"}')
-    given = {"params_file": [str(file)], "params": ['{"b": "json"}'], "param": ["a=first", "c=last"]}
+    given: dict[str, list[str] | None] = {
+        "params_file": [str(file)],
+        "params": ['{"b": "json"}'],
+        "param": ["a=first", "c=last"],
+    }
 
-    params = merged(["flow_name", "param", "params_file", "tag", "params", "param"], given)
+    params = merge(["flow_name", "param", "params_file", "tag", "params", "param"], **given)
 
     assert params == {"a": "file", "b": "json", "c": "last"}
 
 
 def test_what_stands_below_a_key_is_replaced_whole() -> None:
-    given = {"params": ['{"deep": {"a": 1, "b": 2}}', '{"deep": {"b": 3}}']}
+    params = merge(["params", "params"], params=['{"deep": {"a": 1, "b": 2}}', '{"deep": {"b": 3}}'])
 
-    assert merged(["params", "params"], given) == {"deep": {"b": 3}}
+    assert params == {"deep": {"b": 3}}
 
 
 @pytest.mark.parametrize(("name", "text"), [("p.json", '{"n": 1}'), ("p.yaml", "n: 1\n"), ("p.yml", "{n: 1}")])
@@ -71,7 +75,7 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wrong", "told", "example"),
+    ("arguments", "wrong", "detail", "example"),
     [
         (["--param", "count"], ("param", "count"), "key=value", ["--param", "count=value"]),
         (["--param", "=3"], ("param", "=3"), "key=value", ["--param", "key=3"]),
@@ -89,19 +93,19 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], wrong: tuple[str, str], told: str, example: list[str]
+def test_invalid_params_are_reported_with_a_corrected_command(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], wrong: tuple[str, str], detail: str, example: list[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pyoco-client", "submit", "--flow-name", "f", *arguments])
 
-    with pytest.raises(InvalidUsage, match=told) as refused:
-        merged([wrong[0]], {wrong[0]: [wrong[1]]})
+    with pytest.raises(InvalidUsage, match=detail) as refused:
+        merge([wrong[0]], **{wrong[0]: [wrong[1]]})
 
     assert refused.value.facts["example"] == shlex.join(["pyoco-client", "submit", "--flow-name", "f", *example])
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "detail"),
     [
         ("p.yaml", b"when: 2026-01-01\n", "quotes"),
         ("p.yaml", b"1: one\n", "line 1"),
@@ -114,11 +118,11 @@ def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
     ],
 )
 def test_a_file_that_holds_no_params_is_refused_by_its_name(
-    tmp_path: Path, name: str, content: bytes, told: str
+    tmp_path: Path, name: str, content: bytes, detail: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
 
-    with pytest.raises(InvalidUsage, match=told) as refused:
+    with pytest.raises(InvalidUsage, match=detail) as refused:
         from_file(str(tmp_path / name))
 
     assert name in refused.value.detail
@@ -127,7 +131,7 @@ def test_a_file_that_holds_no_params_is_refused_by_its_name(
 @pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": "\\ud800"}'])
 def test_what_json_cannot_carry_is_refused_before_it_is_sent(text: str) -> None:
     with pytest.raises(InvalidUsage, match="cannot be sent"):
-        merged(["params"], {"params": [text]})
+        merge(["params"], params=[text])
 
 
 def test_an_object_is_taken_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""The diagrams in docs/state-machine.md show every move that `decide` and `evolve` can make, and no other."""
+"""The diagrams in docs/reference/state-machine.md show every move that `decide` and `evolve` can make, and no other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pyoco_server.domain.execution.state import Execution, Failure, Request, Sto
 from pyoco_server.domain.ids import InstanceId, NodeId
 from unit.domain.execution.strategies import RUN_ID
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "state-machine.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "reference" / "state-machine.md"
 ARROW = re.compile(r"^\s*(\[\*\]|\w+) --> (\w+) : (.+)$", re.MULTILINE)
 # A node begun a third time can do nothing that one begun twice cannot; without a bound there would be no end.
 MAX_ATTEMPT = 2

@@ -12,7 +12,7 @@ from pyoco_server.domain.flow_yaml import expressions, graph, graph_parser
 from pyoco_server.domain.flow_yaml.document import read_flow_file
 
 ROOT = Path(__file__).parents[4]
-DOCUMENT = (ROOT / "docs" / "flow-yaml.md").read_text()
+DOCUMENT = (ROOT / "docs" / "reference" / "flow-yaml.md").read_text()
 SHOWN = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
 
 

@@ -15,7 +15,7 @@ from pyoco_server.domain.graphs.parser import read_document, read_yaml_document
 from pyoco_server.http_api.api.graph_models import GRAPH_SCHEMA, YAML_TYPES
 
 ROOT = Path(__file__).parents[4]
-DOCUMENT = (ROOT / "docs" / "graphs.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs" / "reference" / "graphs.md").read_text("utf-8")
 KIB = 1024
 
 

@@ -15,7 +15,7 @@ from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_response, shown
 from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.projections.event_history import START, EventPosition, EventTail, events_after
 
@@ -36,7 +36,7 @@ ANSWERS[200] |= {
         "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
         "an `id` to resume from; comments show life, and the stream ends when the execution has."
     ),
-    "content": {sse.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
+    "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
 }
 ANSWERS[204] = {"description": "The execution has ended and the caller has seen its end: do not connect again."}
 
@@ -54,10 +54,10 @@ class _Stream:
         if found is None:
             return None
         if not found:
-            return sse.comment("alive")
+            return streams.comment("alive")
         told = [(item, translate.event_out(item)) for item in found]
         return b"".join(
-            sse.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place)) for item, plain in told
+            streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place)) for item, plain in told
         )
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ async def _stream(gateway: Gateway, execution: Execution, after: EventPosition) 
     except BaseException:
         gateway.watches.leave(tail)
         raise
-    return sse.EventStream(_Stream(gateway, tail))
+    return streams.EventStream(_Stream(gateway, tail))
 
 
 def _place(cursor: str | None) -> EventPosition:

@@ -21,8 +21,8 @@ from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import conditional, ranges
-from pyoco_server.http_api.responses.downloads import Download
 from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
+from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, look_at_end, read_page
 from pyoco_server.services.run_logs.text import text_between

@@ -58,7 +58,7 @@ class JobSocket:
             caller, origin = caller_of(connection), origin_of(connection)
             session = Session(socket, gateway_of(connection), run_id, caller, origin)
             verdict = await session.run(
-                query.place(run_id), tail=query.tail, logs=query.logs, until_out=scope.get("until_out")
+                query.place(run_id), tail=query.tail, logs=query.logs, until_revoked=scope.get("until_revoked")
             )
         except PyocoError as error:
             await socket.send(stream_encoding.error_frame(error))

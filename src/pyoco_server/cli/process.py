@@ -1,0 +1,71 @@
+"""What the long-running programs share: event loop, stop signals, and the address of the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pyoco_server.cli.output import INTERRUPTED, OK, print_stderr
+from pyoco_server.config import NatsBackendConfig, names_a_broker
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """SIGINT and SIGTERM as events: the first signal sets `asked`, the second one `at_once`."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+    by: signal.Signals | None = None
+
+    def listen(self) -> None:
+        """Handle both signals for as long as the loop runs."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._receive, number)
+
+    @property
+    def exit_code(self) -> int:
+        return INTERRUPTED if self.by is signal.SIGINT else OK
+
+    def _receive(self, number: signal.Signals) -> None:
+        if self.asked.is_set():
+            self.at_once.set()
+        self.by = self.by or number
+        self.asked.set()
+
+
+def run_event_loop(program: Coroutine[Any, Any, T]) -> T:
+    """Run a program to its end, on uvloop if it is installed: its socket calls are cheaper."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(program)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def find_broker(config: NatsBackendConfig, nats_url: str | None, data_dir: str | None) -> NatsBackendConfig:
+    """The config with the address of the named NATS, else of the `pyoco-server up` that uses the data folder.
+
+    Without either it stays the default address, and a message says that this is a guess.
+    """
+    from pyoco_server.bootstrap import locate_broker
+
+    if nats_url is not None or (data_dir is None and names_a_broker()):
+        return config
+    found = locate_broker(config)
+    if found is config:
+        print_stderr(
+            f"no pyoco-server is up with the data folder {config.data_dir}; trying {config.nats_url_without_secrets} "
+            "(--data-dir or --nats-url names another)"
+        )
+    return found

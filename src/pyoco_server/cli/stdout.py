@@ -1,0 +1,136 @@
+"""Results on stdout: JSON for programs, tables for people. Colours only on a terminal that supports them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from io import RawIOBase
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pyoco_server.cli.output import FAILED, OK, localized, print_stderr
+from pyoco_server.cli.tables import STYLES, Json, Row, Table, layout
+from pyoco_server.cli.terminal_escape import escape_lines, to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+def write(text: str) -> None:
+    """Write a line. If the reader has closed the pipe, the program ends successfully."""
+    with _broken_pipe_ends_program():
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+class RawOutput(RawIOBase):
+    """Stdout for bytes: unchanged for a program, without control characters on a terminal."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace") if sys.stdout.isatty() else None
+
+    def write(self, piece: Any) -> int:
+        with _broken_pipe_ends_program():
+            if self._decoder is None:
+                sys.stdout.buffer.write(piece)
+            else:
+                sys.stdout.write(escape_lines(self._decoder.decode(piece)))
+            sys.stdout.flush()
+        return len(piece)
+
+
+@contextmanager
+def _broken_pipe_ends_program() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # Discard what is still buffered: the interpreter would report it when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(OK) from None
+        print_stderr(f"error: the output cannot be written: {error.strerror}")
+        raise typer.Exit(FAILED) from None
+
+
+def write_json(value: Any) -> None:
+    write(to_json(value, indent=2))
+
+
+def write_json_line(value: Any) -> None:
+    write(to_json(value))
+
+
+def is_terminal(stream: Any = None) -> bool:
+    """Whether stdout, or this stream, is a terminal that can be drawn on."""
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+
+
+@cache
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """The terminal, or plain text if there is none; markup in foreign text has no effect. Rich obeys NO_COLOR."""
+    from rich.console import Console  # here: commands that print JSON do not need it
+
+    terminal = is_terminal(sys.stderr if stderr else sys.stdout)
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, force_terminal=terminal)
+
+
+def draw(drawn: RenderableType) -> None:
+    """Write something of rich's to the terminal; long lines are not broken."""
+    _print(console(), drawn, soft_wrap=True)
+
+
+def _print(board: Console, drawn: RenderableType, **options: Any) -> None:
+    with board.capture() as captured:
+        board.print(drawn, crop=False, **options)
+    write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def show(form: str, data: Any, table: Table, items: Iterable[Json] | None = None) -> None:
+    """Print an answer as JSON, or its items as a table; the cursor of the next page goes to stderr."""
+    if form == "json":
+        write_json(data)
+        return
+    page = data if isinstance(data, Mapping) else {"items": data}
+    rows = [table.row(item) for item in (page["items"] if items is None else items)]
+    write_table(table.head, rows, table.styles)
+    cursor = page.get("next_cursor") or page.get("nextCursor")
+    if cursor:
+        print_stderr(f"{localized('next page', '次のページ')}: --cursor {cursor}")
+
+
+def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, str] = STYLES) -> None:
+    """A table: in colour and cut to the width of a terminal, plain and complete elsewhere."""
+    drawn, width = layout(head, rows, styles, console().width if is_terminal() else None)
+    _print(console(width=width), drawn)
+
+
+def show_facts(form: str, item: Any, table: Table) -> None:
+    """Print one item as JSON, or as names and values."""
+    if form == "json":
+        write_json(item)
+        return
+    width = max(len(name) for name in table.head) + 2
+    for name, value in table.facts(item):
+        write(f"{name + ':':<{width}}{value}")
+
+
+def show_lines(form: str, data: Any, lines: Iterable[str]) -> None:
+    """Print an answer as JSON, or as these lines."""
+    if form == "json":
+        write_json(data)
+        return
+    for line in lines:
+        write(line)
+
+
+def replace_unencodable() -> None:
+    """Replace characters that the encoding of the terminal lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

@@ -1,0 +1,89 @@
+"""Sends requests with retries, opens streams and walks pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pyoco_server.http_client import answers
+from pyoco_server.http_client.answers import FAILURES
+from pyoco_server.http_client.connection import Connection
+from pyoco_server.http_client.errors import PyocoClientError
+from pyoco_server.http_client.httpx_adapter import TimedBody, client_options, request_options, without_credentials
+from pyoco_server.http_client.lean_httpx import httpx
+from pyoco_server.http_client.requests import Request
+from pyoco_server.http_client.retrying import Retry
+
+T = TypeVar("T")
+
+
+class AsyncTransport:
+    """A pool of connections to one gateway. Can be shared between tasks."""
+
+    def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None) -> None:
+        self.connection = connection
+        self.sleep: Callable[[float], Awaitable[None]] = connection.timing.sleep_async or asyncio.sleep
+        options = client_options(connection, over_network=transport is None)
+        self._client = httpx.AsyncClient(transport=transport, **options)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def send(self, request: Request[T], retry: Retry | None = None, *, silence_sec: float | None = None) -> T:
+        """The result of a request, after as many attempts as `retry` allows."""
+        if retry is None:
+            retry = Retry(self.connection, hold_sec=request.hold_sec or 0.0, may_be_done=request.partly_done)
+        while True:
+            try:
+                return answers.result(request, await self.exchange(request, silence_sec))
+            except FAILURES as failure:
+                pause_sec = retry.pause_sec(failure, request)
+            await self.sleep(pause_sec)
+
+    async def exchange(self, request: Request[Any], silence_sec: float | None = None) -> httpx.Response:
+        """One attempt: a successful answer with its whole body. Raises one of FAILURES."""
+        async with self.open(request, silence_sec) as response:
+            return await self._read_whole(response)
+
+    @asynccontextmanager
+    async def open(
+        self, request: Request[Any], silence_sec: float | None = None
+    ) -> AsyncGenerator[httpx.Response, None]:
+        """One attempt: a successful answer whose body is not read yet. Raises one of FAILURES."""
+        outgoing = self._client.build_request(**request_options(request, self.connection, silence_sec))
+        try:
+            async with aclosing(await self._client.send(outgoing, stream=True)) as response:
+                response.request = without_credentials(response.request)
+                if not response.is_success:
+                    raise answers.error_of(await self._read_whole(response), self.connection.timing.now())
+                yield response
+        except httpx.RequestError as error:
+            error.request = without_credentials(error.request)
+            raise
+
+    async def pages(
+        self, first: Request[Any], token_name: str, next_name: str, items_name: str = "items"
+    ) -> AsyncGenerator[Any, None]:
+        """The items of all pages. `token_name` is the query parameter that asks for the page `next_name`."""
+        request, token = first, ""
+        while True:
+            page = await self.send(request)
+            for item in page[items_name]:
+                yield item
+            following = page.get(next_name)
+            if not following:
+                return
+            if following == token:
+                raise PyocoClientError("the gateway gave the same cursor twice; its list has no end")
+            token = following
+            query = tuple((name, value) for name, value in first.query if name != token_name)
+            request = replace(first, query=(*query, (token_name, token)))
+
+    async def _read_whole(self, response: httpx.Response) -> httpx.Response:
+        body = TimedBody(response, self.connection)
+        async for piece in response.aiter_raw():
+            body.add(piece)
+        return body.complete()

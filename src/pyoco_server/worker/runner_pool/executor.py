@@ -1,0 +1,66 @@
+"""The interface to whatever runs user code: a process of its own (CLI) or a thread (library)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from pyoco_server.domain.execution.state import StopHow, WheelUsed
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.run_logs.lines import LogLine
+from pyoco_server.worker.runner_process.protocol import RunJob, RunUpdate
+
+LineSink = Callable[[Sequence[LogLine]], None]
+
+
+class FlowRunner(Protocol):
+    """Runs one flow at a time."""
+
+    @property
+    def wheels(self) -> tuple[WheelUsed, ...]:
+        """The registry wheels that its flows can import; constant over its lifetime."""
+
+    def begin(self, job: RunJob, on_lines: LineSink | None = None) -> None:
+        """Starts the job. All its output is delivered to `on_lines` before `updates` yields its end."""
+
+    def updates(self) -> AsyncIterator[RunUpdate]:
+        """The steps of the run as they happen; the last update has its end."""
+
+    def cancel(self) -> None:
+        """Requests the flow to stop."""
+
+    def kill(self) -> None:
+        """Stops the flow by force; RunnerDied follows."""
+
+
+class Executor(Protocol):
+    """Provides runners."""
+
+    @property
+    def stopped_by_kill(self) -> StopHow:
+        """The effect of a kill: a process is killed, a thread can only be abandoned."""
+
+    @property
+    def flows(self) -> tuple[AnnouncedFlow, ...]:
+        """The flows to announce: known after the start, renewed with each environment."""
+
+    def borrow(self) -> AbstractAsyncContextManager[FlowRunner]:
+        """Waits for a free runner and holds it."""
+
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class EnvironmentSync(Protocol):
+    """Keeps the environment of an executor's runners in step with the wheel registry."""
+
+    @property
+    def wheel_sync(self) -> Mapping[str, Any] | None:
+        """The sync status in the worker's record."""
+
+    async def start(self) -> None:
+        """Starts the executor with the wheels that are available."""
+
+    async def run(self) -> None:
+        """Syncs forever; raises only when cancelled."""

@@ -1,0 +1,134 @@
+"""The flows that a resolver declares (its `flows`, or `FLOWS` of its module), and the nodes and edges of a flow.
+
+Runs user code, so only processes that run flows may call `announce_flows`. Errors of that code are returned as text.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pyoco.core.models import Flow
+
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
+from pyoco_server.trace import describe_error, encodable
+from pyoco_server.worker.runner_process.flow_loader import Resolver
+
+logger = logging.getLogger(__name__)
+
+USER_CODE_RAISES = (Exception, SystemExit, KeyboardInterrupt)
+# The limit for the whole announcement, once user code is loaded.
+ANNOUNCE_LIMIT_SEC = 10.0
+NAMES_CAP_BYTES = 1024 * 1024
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def announce_flows(resolver: Resolver, names: Sequence[str] = (), *, build: bool = True) -> FlowAnnouncement:
+    """The flows of these names, else those that the resolver declares; with `build` each of them is built.
+
+    Without `build` only an already built flow has a graph: building one changes the tasks that it shares with others,
+    which must not happen in a process that runs flows later.
+    """
+    known: Mapping[str, Any] = {}
+    left_out: list[str] = []
+    try:
+        known = _declared(resolver)
+    except USER_CODE_RAISES as error:
+        left_out.append(_describe("the flows that the resolver declares", error))
+    flows: list[AnnouncedFlow] = []
+    for name in islice(names or known, MAX_FLOWS + 1):
+        try:
+            flow = _find(resolver if build else None, name, known.get(name))
+        except USER_CODE_RAISES as error:
+            left_out.append(_describe(f"flow {name!r}", error))
+            continue
+        try:
+            flows.append(_announced(name, flow))
+        except USER_CODE_RAISES as error:
+            flows.append(AnnouncedFlow(name=name))
+            left_out.append(_describe(f"graph of flow {name!r}", error))
+    return bounded(flows, left_out)
+
+
+def log_left_out(announcement: FlowAnnouncement) -> None:
+    if announcement.left_out:
+        logger.warning("flows not announced, or not in full", extra={"reasons": list(announcement.left_out)})
+
+
+def _declared(resolver: Resolver) -> Mapping[str, Any]:
+    """The declared names, with the flows that are already built."""
+    declared: Any = getattr(resolver, "flows", None)
+    if callable(declared):
+        declared = declared()
+    if declared is None:
+        declared = getattr(sys.modules.get(getattr(resolver, "__module__", "")), "FLOWS", None)
+        if not isinstance(declared, Mapping | list | tuple | set | frozenset):
+            return {}  # a common name, also used for other things
+    if isinstance(declared, Mapping):
+        return dict(islice(declared.items(), MAX_FLOWS + 1))
+    if isinstance(declared, str | bytes) or not isinstance(declared, Iterable):
+        raise TypeError(f"must be names of flows, or a mapping of them, not {type(declared).__name__}")
+    return dict.fromkeys(islice(declared, MAX_FLOWS + 1))
+
+
+def _find(resolver: Resolver | None, name: str, ready: object) -> Flow | None:
+    """The flow of that name; None if it is not built and must not be built."""
+    if isinstance(ready, Flow) or resolver is None:
+        return ready if isinstance(ready, Flow) else None
+    flow: object = resolver(name)
+    if not isinstance(flow, Flow):
+        raise TypeError(f"the resolver returned a {type(flow).__name__}, not a pyoco Flow")
+    return flow
+
+
+def _announced(name: str, flow: Flow | None) -> AnnouncedFlow:
+    if flow is None:
+        return AnnouncedFlow(name=name)
+    return AnnouncedFlow(name=name, nodes=names_in_order(flow), edges=edges_of(flow, most=MAX_EDGES))
+
+
+def _describe(what: str, error: BaseException) -> str:
+    described = describe_error(error, hide_frames_of=__file__)
+    return encodable(f"{what}: {described.error_type}: {described.message}")
+
+
+def names_in_order(flow: Flow) -> tuple[str, ...]:
+    """The nodes in topological order, otherwise by name: `flow.tasks` is a set."""
+    waiting: dict[str, set[str]] = {t.name: {d.name for d in t.dependencies} for t in flow.tasks}
+    if sum(len(name.encode()) for name in waiting) > NAMES_CAP_BYTES:
+        raise ValueError(f"the names of the flow's tasks take more than {NAMES_CAP_BYTES} bytes")
+    if len(waiting) > MAX_NODES:
+        raise ValueError(f"the flow has {len(waiting)} tasks; at most {MAX_NODES} can be run")
+    if misnamed := [name for name in waiting if not 1 <= len(name) <= MAX_NODE_ID_CHARS]:
+        raise ValueError(f"the name of a task has 1 to {MAX_NODE_ID_CHARS} characters, not {len(misnamed[0])}")
+    ordered: list[str] = []
+    while waiting:
+        free = sorted(name for name, before in waiting.items() if not before & waiting.keys())
+        # The engine rejects cycles; here every name is listed all the same.
+        for name in free or sorted(waiting):
+            del waiting[name]
+            ordered.append(name)
+    return tuple(ordered)
+
+
+def edges_of(flow: Flow, *, most: int) -> tuple[tuple[str, str], ...]:
+    """The edges in the order of the tasks; ValueError above `most`.
+
+    A flow with loops or branches has none: its path is decided while it runs.
+    """
+    if flow.has_control_flow():
+        return ()
+    # A task may be in several flows and has its neighbours in all of them.
+    named = {task.name for task in flow.tasks}
+    before = {task.name: sorted({one.name for one in task.dependencies} & named) for task in flow.tasks}
+    if (count := sum(map(len, before.values()))) > most:
+        raise ValueError(f"{count} edges are more than the {most} that can be announced")
+    return tuple((begin, end) for end in names_in_order(flow) for begin in before[end])

@@ -1,0 +1,198 @@
+"""Loads flows: the user's resolver from the command line, and pyoco flows from a flow.yaml. Imports user code.
+
+Only processes that run flows may call it. A resolver that cannot be loaded raises an `InvalidUsage` with the reason.
+A flow.yaml is read by the same strict reader as at the gateway, because a job may come from anywhere, and pyoco gets
+what was read, not the text: what was checked is what runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyoco.core.models import Flow
+from pyoco.discovery.loader import TaskLoader
+from pyoco.dsl.graph import build_flow_from_graph
+from pyoco.schemas.config import FlowConfig, PyocoConfig, RuntimeConfig, TaskConfig
+
+from pyoco_server.domain.flow_yaml.document import FlowFile, FlowTask, read_flow_file
+from pyoco_server.errors import InvalidUsage
+from pyoco_server.trace import describe_error
+from pyoco_server.worker.runner_process.protocol import RunJob
+
+Resolver = Callable[[str], Flow]
+
+FORM = "module:function or path/to/file.py:function"
+
+
+def no_flows(flow_name: str) -> Flow:
+    """The resolver of a worker without one: it only runs flows that come as a flow.yaml."""
+    raise KeyError(flow_name)
+
+
+def load_resolver(spec: str) -> Resolver:
+    """The function that `spec` names; `no_flows` without a spec.
+
+    Modules in the worker's working directory can be imported in any case: the tasks of a flow.yaml may be there.
+    """
+    here = Path.cwd()
+    if not spec:
+        _put_first_on_path(here)
+        return no_flows
+    resolver = _load_resolver(spec)
+    if str(here) not in sys.path:
+        sys.path.append(str(here))  # last: modules beside the resolver take precedence
+    return resolver
+
+
+def _load_resolver(spec: str) -> Resolver:
+    location, colon, name = spec.rpartition(":")
+    if not colon or not location or not name:
+        raise InvalidUsage(f"the flow resolver {spec!r} is not of the form {FORM}", resolver=spec)
+    module = _load_file(spec, Path(location)) if location.endswith(".py") else _load_module(spec, location)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidUsage(
+                f"the flow resolver {spec!r} names {name!r}, but {location} has no such name", resolver=spec
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        kind = type(found).__name__
+        raise InvalidUsage(f"the flow resolver {spec!r} is a {kind}; it must be a function of the flow's name")
+    return found  # type: ignore[no-any-return]  # what it returns is checked at each call
+
+
+def _load_module(spec: str, name: str) -> ModuleType:
+    _put_first_on_path(Path.cwd())
+    if _is_absent(name):
+        raise InvalidUsage(
+            f"the flow resolver {spec!r} names module {name!r}, which is not installed and not below {Path.cwd()}",
+            resolver=spec,
+        )
+    return _import_resolver(spec, lambda: importlib.import_module(name))
+
+
+def _is_absent(name: str) -> bool:
+    parent = name.partition(".")[0]
+    try:
+        return importlib.util.find_spec(parent) is None
+    except ValueError:
+        return True
+
+
+def _load_file(spec: str, path: Path) -> ModuleType:
+    path = path.expanduser().resolve()
+    if not path.is_file():
+        raise InvalidUsage(f"the flow resolver {spec!r} names {path}, and there is no such file", resolver=spec)
+    _put_first_on_path(path.parent)
+    # The file must not replace a loaded module of the same name.
+    name = path.stem if path.stem not in sys.modules else f"pyoco_flows_{path.stem}"
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise InvalidUsage(f"the flow resolver {spec!r} names {path}, which Python cannot load", resolver=spec)
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    loader = found.loader
+
+    def load() -> ModuleType:
+        loader.exec_module(module)
+        return module
+
+    return _import_resolver(spec, load)
+
+
+def _import_resolver(spec: str, load: Callable[[], ModuleType]) -> ModuleType:
+    try:
+        return load()
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        described = describe_error(error, hide_frames_of=__file__)
+        reason = f"{described.error_type}: {described.message}\n{described.traceback}"
+        raise InvalidUsage(f"the flow resolver {spec!r} cannot be imported: {reason}", resolver=spec) from error
+
+
+def _put_first_on_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+# --- flow.yaml --------------------------------------------------------------------------------------------------------
+
+
+class TaskNotLoadable(RuntimeError):
+    """the callable of a task of a flow.yaml cannot be imported on this worker"""
+
+
+class _OwnTasks(TaskLoader):  # type: ignore[misc]  # pyoco is not typed
+    """Loads only what the file names. The search for plug-ins takes longer than most runs, so it is done on demand."""
+
+    def _load_env_modules(self) -> None:
+        """The file refers to none."""
+
+    def _load_entry_point_plugins(self) -> None:
+        """The file refers to none."""
+
+
+def load_flow_yaml(job: RunJob) -> Flow:
+    """The flow of the job's flow.yaml; `TaskNotLoadable` names the task and its callable."""
+    text = job.workflow_yaml or ""
+    described = read_flow_file(text.encode(), allowed=job.callable_allow)
+    for name, task in _needed(described):
+        if task.callable is not None:
+            _import_callable(name, task.callable)
+    uses_others = any(task.use is not None and task.use not in described.tasks for task in described.tasks.values())
+    loader = (TaskLoader if uses_others else _OwnTasks)(config_of(described), strict=True)
+    loader.load()
+    return build_flow_from_graph(
+        graph=described.graph_text, tasks=loader.tasks, pipes=dict(described.pipes), flow_name=job.flow_name
+    )
+
+
+def config_of(described: FlowFile) -> PyocoConfig:
+    """The file as pyoco's configuration: equal to what pyoco's own reader returns for the text."""
+    return PyocoConfig(
+        version=1,
+        flow=FlowConfig(graph=described.graph_text, defaults=dict(described.defaults)),
+        tasks={name: _task_config(task) for name, task in described.tasks.items()},
+        pipes=dict(described.pipes),
+        runtime=RuntimeConfig(expose_env=list(described.expose_env)),
+    )
+
+
+def _task_config(task: FlowTask) -> TaskConfig:
+    return TaskConfig(callable=task.callable, use=task.use, inputs=dict(task.inputs), outputs=list(task.outputs))
+
+
+def _needed(described: FlowFile) -> Iterator[tuple[str, FlowTask]]:
+    """The tasks of the graph and those that they use."""
+    waiting, seen = sorted(described.graph.tasks), set(described.graph.tasks)
+    while waiting:
+        name = waiting.pop(0)
+        if task := described.tasks.get(name):
+            yield name, task
+            if task.use is not None and task.use not in seen:
+                seen.add(task.use)
+                waiting.append(task.use)
+
+
+def _import_callable(task: str, callable_name: str) -> None:
+    """Imports it before pyoco does, whose loader prints the error and continues without the task."""
+    module_name, _, name = callable_name.partition(":")
+    what = f"task {task!r}: its callable {callable_name!r}"
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise TaskNotLoadable(f"{what} cannot be imported on this worker: {reason}") from error
+    if not hasattr(module, name):
+        # With the file: the worker may find another module of that name first.
+        where = getattr(module, "__file__", None) or "built in"
+        raise TaskNotLoadable(f"{what} does not exist: module {module_name!r} ({where}) has no {name!r}")
+    found = getattr(module, name)
+    if not callable(found):
+        raise TaskNotLoadable(f"{what} is a {type(found).__name__}, which cannot be called")

@@ -1,0 +1,50 @@
+"""Process trees: death signals, subreaping, descendants and kills.
+
+On systems other than Linux a process group can still be killed; orphans with their own session cannot be found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+def adopt_orphans() -> None:
+    """Becomes the parent of every orphaned descendant, so that it can be found and reaped."""
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def children_of(pid: int) -> list[int]:
+    """The pids of its children; none without /proc."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                found.extend(int(child) for child in children.read().split())
+    return found
+
+
+def descendants_of(pid: int) -> list[int]:
+    found = children_of(pid)
+    for child in found:  # the list grows during the loop: grandchildren follow
+        found.extend(children_of(child))
+    return found
+
+
+def kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # EPERM: a group of zombies on macOS
+        os.killpg(pid, signal.SIGKILL)
+
+
+def kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,178 @@
+"""Installs wheels from the registry into an environment, in a sync folder that the workers of a machine share.
+
+The folder holds wheels, environments and the manifest of what each set of tags uses; its lock serialises changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
+from pyoco_server.domain.wheels.sync_state import (
+    NOTHING_INSTALLED,
+    InstalledSet,
+    Manifest,
+    manifest_from_plain,
+    manifest_to_plain,
+)
+from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
+from pyoco_server.ports import WheelStore
+from pyoco_server.worker.wheels.environments import (
+    EnvironmentLease,
+    Environments,
+    PreparedEnvironment,
+    WheelFile,
+    try_lock,
+    write_atomically,
+)
+from pyoco_server.worker.wheels.wheel_files import WheelFiles, required_by
+
+LOCK = ".lock"
+MANIFEST = ".installed.json"
+POLL_SEC = 0.1
+
+logger = logging.getLogger(__name__)
+
+
+class FolderBusy(OSError):
+    """the sync folder is in use"""
+
+
+class SyncFolder:
+    """The sync folder, its lock and its manifest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self.environments = folder / "envs"
+        self.files = folder / "files"
+        self._manifest = folder / MANIFEST
+
+    @contextlib.asynccontextmanager
+    async def locked(self, patience_sec: float) -> AsyncIterator[None]:
+        """Holds the lock of the folder within the block; `FolderBusy` if another worker holds it for too long.
+
+        The kernel releases the lock of a worker that was killed.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                async with asyncio.timeout(patience_sec):
+                    while not try_lock(descriptor):  # noqa: ASYNC110 - there is no notification for a file lock
+                        await asyncio.sleep(POLL_SEC)
+            except TimeoutError:
+                raise FolderBusy("another worker has held the sync folder for too long") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def manifest(self) -> Manifest:
+        """What is installed; a damaged manifest counts as empty and is rewritten by the next sync."""
+        try:
+            return manifest_from_plain(orjson.loads(self._manifest.read_bytes()))
+        except FileNotFoundError:
+            return NOTHING_INSTALLED
+        except (OSError, ValueError) as error:
+            logger.warning(
+                "manifest of installed wheels is damaged", extra={"path": str(self._manifest), "reason": str(error)}
+            )
+            return NOTHING_INSTALLED
+
+    def write(self, manifest: Manifest) -> None:
+        plain = manifest_to_plain(manifest)
+        write_atomically(self._manifest, orjson.dumps(plain, option=orjson.OPT_INDENT_2))
+
+
+class WheelInstaller:
+    """Installs into and cleans up the sync folder, for one worker."""
+
+    def __init__(self, store: WheelStore, folder: Path, timeout_sec: float) -> None:
+        self._store = store
+        self._timeout_sec = timeout_sec
+        self._folder = SyncFolder(folder)
+        self._files = WheelFiles(self._folder.files, store)
+        self._environments = Environments(self._folder.environments, timeout_sec)
+
+    async def prepare(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
+        """Prepares an environment with the needed wheels; the caller must use or release its lease."""
+        async with self._folder.locked(self._timeout_sec):
+            prepared = await self._install(need, in_use)
+            environment = prepared.lease.environment
+            return prepared if environment is None else replace(prepared, lease=self._environments.acquire(environment))
+
+    async def _install(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
+        """Installs as many packages as possible, each in the latest version possible."""
+        failed: list[LeftOut] = []
+        while True:
+            excluded = {one.wheel_name for one in failed}
+            usable = [[one for one in candidates if one.name not in excluded] for candidates in need.packages.values()]
+            latest = [candidates[0] for candidates in usable if candidates]
+            files = await self._fetch(latest, failed)
+            if len(files) < len(latest):
+                continue
+            built = await self._environments.build(*await asyncio.to_thread(_known_first, latest, files, in_use))
+            if not built.failed:
+                return replace(built, failed=tuple(failed))
+            failed += built.failed
+
+    async def _fetch(self, candidates: Sequence[Candidate], failed: list[LeftOut]) -> dict[str, Path]:
+        """The files by name; what cannot be fetched is added to `failed`."""
+        files: dict[str, Path] = {}
+        for candidate in candidates:
+            try:
+                files[candidate.name] = await self._files.fetch(candidate)
+            except (WheelNotFound, WheelCorrupt, InvalidRequest) as error:
+                failed.append(LeftOut(wheel_name=candidate.name, reason=error.detail))
+        return files
+
+    # --- the folder ---------------------------------------------------------------------------------------------------
+
+    def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
+        """What workers with these tags used last."""
+        return self._folder.manifest().sets.get(tags)
+
+    def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
+        """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
+        environment = self._environments.find(installed.environment) if installed.environment else None
+        return None if environment is None else self._environments.acquire(environment)
+
+    async def record(self, tags: tuple[str, ...], installed: InstalledSet) -> None:
+        """Updates the manifest if it differs, also after damage."""
+        if await asyncio.to_thread(self.recorded, tags) == installed:
+            return
+        async with self._folder.locked(self._timeout_sec):
+            manifest = self._folder.manifest().with_set(tags, installed)
+            await asyncio.to_thread(self._folder.write, manifest)
+
+    async def has_leftovers(self) -> bool:
+        """Whether an environment became unused since the last collection: its last run may have ended later."""
+        return await asyncio.to_thread(lambda: self._environments.has_unused(self._folder.manifest().environments()))
+
+    async def collect(self) -> list[str]:
+        """Removes environments that neither a live worker nor the manifest needs, and files that left the registry."""
+        sums = {wheel.sha256_hex for wheel in await self._store.all() if wheel.sha256_hex is not None}
+        async with self._folder.locked(self._timeout_sec):
+            keep = self._folder.manifest().environments()
+            gone = await asyncio.to_thread(self._environments.collect, keep)
+            await asyncio.to_thread(self._files.collect, sums)
+        return gone
+
+
+def _known_first(
+    candidates: Sequence[Candidate], files: Mapping[str, Path], installed: InstalledSet
+) -> tuple[list[WheelFile], int]:
+    """Wheels in use before new ones, requirements before dependents; and how many are in use."""
+    in_use = {(state.wheel_name, state.sha256_hex) for state in installed.wheels}
+    known = [one for one in candidates if (one.name, one.sha256_hex) in in_use]
+    new = [one for one in candidates if (one.name, one.sha256_hex) not in in_use]
+    requires = {one.name: required_by(files[one.name]) for one in new}
+    ordered = (*known, *in_order_of_need(new, requires))
+    return [WheelFile(candidate=one, file=files[one.name]) for one in ordered], len(known)

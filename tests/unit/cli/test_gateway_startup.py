@@ -1,0 +1,39 @@
+"""A gateway that cannot start logs why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.http_api import create_app
+from pyoco_server.logs import JsonLines
+
+
+@asynccontextmanager
+async def no_broker(config: NatsBackendConfig) -> AsyncIterator[None]:
+    raise BrokerUnavailable("no servers available")
+    yield
+
+
+async def test_a_gateway_without_nats_logs_the_exception_in_its_own_fields(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pyoco_server.http_api.app.open_gateway", no_broker)
+    config = NatsBackendConfig()
+    app = create_app(config)
+
+    with pytest.raises(BrokerUnavailable):
+        async with app.router.lifespan_context(app):
+            pass
+
+    (record,) = [one for one in caplog.records if one.message == "gateway startup failed"]
+    line = json.loads(JsonLines("pyoco-server:http", config).format(record))
+    assert (line["level"], line["err_id"]) == ("ERROR", "ERR-PYOCO-0003")
+    assert (line["exc_type"], line["exc_message"]) == ("BrokerUnavailable", "no servers available")
+    assert "Traceback" in line["exc_traceback"]
+    assert "in no_broker" in line["exc_origin"]

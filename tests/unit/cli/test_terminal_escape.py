@@ -1,0 +1,55 @@
+"""Foreign text on a terminal: control characters have no effect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.cli.terminal_escape import escape_line, escape_lines, to_json
+
+ANYTHING = st.text(st.characters(exclude_categories=()))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("日本語 flow", "日本語 flow"),
+        ("👩‍💻", "👩‍💻"),
+        ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
+        ("\x9b2J", "\ufffd2J"),
+        ("bell\x07", "bell\ufffd"),
+        ("two\r\nlines\tand tabs", "two lines and tabs"),
+        ("\u202egpj.exe", "\ufffdgpj.exe"),
+        ("half \ud83d", "half \ufffd"),
+        (7, "7"),
+    ],
+)
+def test_control_characters_in_a_line_are_replaced(text: object, shown: str) -> None:
+    assert escape_line(text) == shown
+
+
+@given(ANYTHING)
+def test_a_line_is_one_line_that_can_be_written(text: str) -> None:
+    shown = escape_line(text)
+
+    assert len(shown.splitlines()) <= 1
+    assert shown.encode().decode() == shown
+    assert escape_line(shown) == shown
+
+
+def test_lines_keep_their_breaks() -> None:
+    assert escape_lines("a\n\tb\x1bc") == "a\n\tb\ufffdc"
+
+
+@given(
+    st.recursive(ANYTHING | st.integers() | st.none(), lambda below: st.lists(below) | st.dictionaries(ANYTHING, below))
+)
+def test_a_document_means_the_same_and_is_harmless(value: Any) -> None:
+    written = to_json(value, indent=2)
+
+    assert json.loads(written) == json.loads(json.dumps(value))
+    assert escape_lines(written) == written

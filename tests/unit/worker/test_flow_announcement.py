@@ -1,0 +1,192 @@
+"""Which flows a resolver says it has, and what comes of a resolver that says it badly."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.syntax import TaskWrapper
+
+from pyoco_server.domain.execution.state import MAX_NODES
+from pyoco_server.domain.fleet.flows import MAX_FLOWS, AnnouncedFlow
+from pyoco_server.worker.runner_process.flow_announcement import announce_flows, edges_of, names_in_order, parse_names
+
+
+def task(name: str) -> TaskWrapper:
+    return TaskWrapper(Task(func=lambda: None, name=name))
+
+
+def flow(name: str, *tasks: str) -> Flow:
+    built = Flow(name)
+    for one in tasks:
+        built = built >> task(one)
+    return built
+
+
+HELLO = flow("hello", "greet")
+PIPELINE = flow("pipeline", "load", "save")
+READY = {"hello": HELLO, "pipeline": PIPELINE}
+ANNOUNCED = (
+    AnnouncedFlow(name="hello", nodes=("greet",)),
+    AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),)),
+)
+
+
+class Resolver:
+    """One that says what it has, as the test wants it."""
+
+    def __init__(self, flows: Any = None) -> None:
+        self.flows = flows
+        self.asked: list[str] = []
+
+    def __call__(self, name: str) -> Flow:
+        self.asked.append(name)
+        return READY[name]
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of `resolver_of`'s resolvers."""
+    module = ModuleType("flows_of_a_test")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def resolver_of(module: ModuleType) -> Callable[[str], Flow]:
+    def resolve(name: str) -> Flow:
+        return READY[name]
+
+    resolve.__module__ = module.__name__
+    return resolve
+
+
+def generated() -> Iterator[str]:
+    yield from READY
+
+
+@pytest.mark.parametrize("said", [READY, list(READY), tuple(READY), generated, lambda: READY, {**READY, "hello": None}])
+def test_a_resolver_declares_flows_by_names_a_mapping_or_a_function(said: Any) -> None:
+    announcement = announce_flows(Resolver(said))
+
+    assert (announcement.flows, announcement.left_out) == (ANNOUNCED, ())
+
+
+@pytest.mark.parametrize("said", [READY, list(READY)])
+def test_otherwise_its_module_declares_them(module: ModuleType, said: Any) -> None:
+    module.FLOWS = said  # type: ignore[attr-defined]
+
+    assert announce_flows(resolver_of(module)).flows == ANNOUNCED
+
+
+@pytest.mark.parametrize("said", [None, "flows.py:resolve", 7, generated])
+def test_a_resolver_without_a_declaration_announces_nothing(module: ModuleType, said: Any) -> None:
+    module.FLOWS = said  # type: ignore[attr-defined]
+
+    for resolver in (resolver_of(module), READY.__getitem__, Resolver()):
+        announcement = announce_flows(resolver)
+        assert (announcement.flows, announcement.left_out) == ((), ())
+
+
+def test_names_that_were_given_win() -> None:
+    resolver = Resolver(["hello"])
+
+    assert announce_flows(resolver, ["pipeline"]).flows == ANNOUNCED[1:]
+    assert resolver.asked == ["pipeline"]
+
+
+def test_a_flow_that_lies_ready_is_not_built() -> None:
+    resolver = Resolver(READY)
+
+    announce_flows(resolver)
+
+    assert resolver.asked == []
+
+
+def test_where_nothing_may_be_built_other_flows_are_announced_by_name() -> None:
+    resolver = Resolver({"hello": HELLO, "pipeline": lambda: PIPELINE})
+
+    announcement = announce_flows(resolver, build=False)
+
+    assert announcement.flows == (ANNOUNCED[0], AnnouncedFlow(name="pipeline"))
+    assert resolver.asked == []
+
+
+@pytest.mark.parametrize("error", [KeyError("gone"), SystemExit(3), KeyboardInterrupt(), RuntimeError("\ud800")])
+def test_a_flow_that_cannot_be_built_is_left_out_and_the_others_are_not(error: BaseException) -> None:
+    def resolve(name: str) -> Flow:
+        if name == "broken":
+            raise error
+        return READY[name]
+
+    announcement = announce_flows(resolve, ["hello", "broken", "pipeline"])
+
+    assert announcement.flows == ANNOUNCED
+    (reason,) = announcement.left_out
+    assert reason.startswith(f"flow 'broken': {type(error).__name__}")
+
+
+def test_what_is_no_flow_is_left_out() -> None:
+    announcement = announce_flows(lambda name: None, ["hello"])
+
+    assert announcement.flows == ()
+    assert "not a pyoco Flow" in announcement.left_out[0]
+
+
+def raising() -> Any:
+    raise ValueError("no list today")
+
+
+@pytest.mark.parametrize("said", ["hello", 7, raising, [["hello"]]])
+def test_an_invalid_declaration_is_reported_and_given_names_are_used(said: Any) -> None:
+    announcement = announce_flows(Resolver(said))
+
+    assert announcement.flows == ()
+    assert announcement.left_out[0].startswith("the flows that the resolver declares: ")
+    assert announce_flows(Resolver(said), ["hello"]).flows == ANNOUNCED[:1]
+
+
+def test_a_resolver_with_endless_names_comes_to_an_end() -> None:
+    announcement = announce_flows(Resolver(lambda: map(str, count())), build=False)
+
+    assert len(announcement.flows) == MAX_FLOWS
+    assert announcement.left_out[0].startswith(f"flows: {MAX_FLOWS}")
+
+
+def test_a_flow_with_too_many_tasks_is_announced_by_name() -> None:
+    large = Flow("large", tasks={task(str(number)).task for number in range(MAX_NODES + 1)})
+
+    announcement = announce_flows(Resolver({"large": large}))
+
+    assert announcement.flows == (AnnouncedFlow(name="large"),)
+    assert announcement.left_out[0].startswith("graph of flow 'large': ValueError: the flow has 2001 tasks")
+
+
+def test_names_in_a_setting_are_joined_by_commas() -> None:
+    assert parse_names(" a, b c,,夜間 ,") == ("a", "b c", "夜間")
+    assert parse_names("") == ()
+
+
+def test_the_edges_of_a_flow_are_between_its_own_tasks_although_tasks_know_those_of_other_flows() -> None:
+    load, save, report = task("load"), task("save"), task("report")
+    first = Flow("first") >> load >> [save, report]
+    second = Flow("second") >> save
+
+    assert edges_of(first, most=2) == (("load", "report"), ("load", "save"))
+    assert (names_in_order(second), edges_of(second, most=0)) == (("save",), ())
+
+
+def test_too_many_edges_are_rejected() -> None:
+    with pytest.raises(ValueError, match="1 edges are more than the 0"):
+        edges_of(PIPELINE, most=0)
+
+
+def test_a_flow_that_branches_has_tasks_and_no_edges() -> None:
+    branching = Flow("branching") >> task("load") >> task("check") >> task("again") % "$ctx.results.check"
+
+    assert sorted(names_in_order(branching)) == ["again", "check", "load"]
+    assert edges_of(branching, most=10) == ()

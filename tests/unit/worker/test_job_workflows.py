@@ -1,0 +1,178 @@
+"""A worker and the flow.yaml of a run: the submitted text is what runs, whatever the job contains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from pyoco_server.adapters.system import SystemClock
+from pyoco_server.domain.execution.state import Execution, Request
+from pyoco_server.domain.ids import RunId
+from pyoco_server.services.executions.submit import job_of
+from pyoco_server.stores.job_codec import encode_job
+from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.worker.attempt.job_parser import parse_job
+from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire
+from support.flow_files import TWO_TASKS, workflow
+from support.samples import job_for, new_run_id
+from support.world import THEIRS, World
+from unit.worker.conftest import QUICK, working
+
+
+async def put_into_queue(world: World, job: dict[str, Any], created_sequence: int | None = None) -> None:
+    queue = world.truth.queue
+    assert isinstance(queue, MemoryJobQueue)
+    await queue.put(orjson.dumps(job), tag="default", created_sequence=created_sequence)
+
+
+def foreign(run_id: RunId, text: object, **more: Any) -> dict[str, Any]:
+    plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 5.5, "workflow_yaml": text}
+    return plain | more
+
+
+async def begun_text(world: World) -> str | None:
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        runner.end()
+        await world.until(RunId(runner.job.run_id), "COMPLETED")
+        return runner.job.workflow_yaml
+
+
+async def refused(world: World, run_id: RunId) -> str:
+    async with working(world) as at_work:
+        await world.faults.done("delivery.term")
+        assert at_work.executor.runs == 0
+    shown = await world.shown(run_id)
+    assert shown is not None
+    assert shown.plain["status"] == "FAILED"
+    (letter,) = await world.truth.dead_letters.recent()
+    assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
+    return str(shown.plain["error"])
+
+
+async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
+    await world.submit(workflow=workflow())
+
+    assert await begun_text(world) == TWO_TASKS
+
+
+async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(world: World) -> None:
+    run_id = await world.submit()
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    await delivery.ack()
+    await put_into_queue(world, foreign(run_id, TWO_TASKS), created_sequence=1)
+
+    assert await begun_text(world) is None
+
+
+@pytest.mark.parametrize("brought", [None, TWO_TASKS.replace("tasks:load", "os:abort")], ids=["none", "another"])
+async def test_a_job_without_the_text_or_with_another_one_is_run_with_the_text_of_the_log(
+    world: World, brought: str | None
+) -> None:
+    run_id = await world.submit(workflow=workflow())
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    await delivery.ack()
+    await put_into_queue(world, foreign(run_id, brought), created_sequence=1)
+
+    assert await begun_text(world) == TWO_TASKS
+
+
+async def test_a_run_that_is_taken_over_still_has_its_text(world: World) -> None:
+    run_id = await world.submit(workflow=workflow())
+    await world.start(run_id, THEIRS)
+
+    assert await begun_text(world) == TWO_TASKS
+    assert (await world.told(run_id)).attempt == 2
+
+
+async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(world: World) -> None:
+    run_id = new_run_id()
+    await put_into_queue(world, foreign(run_id, TWO_TASKS, params={"n": 3}))
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        assert (runner.job.workflow_yaml, runner.job.params) == (TWO_TASKS, {"day": "monday", "n": 3})
+        runner.end()
+        shown = await world.until(run_id, "COMPLETED")
+
+    assert shown["tasks"] == {"load": "PENDING", "save": "PENDING"}
+    assert shown["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tasks: {}", "at least one task"),
+        ("", "empty"),
+        ("[" * 5000, "nested deeper"),
+        ("x" * 300_000, "at most 262144"),
+        (7, "workflow_yaml must be a string"),
+    ],
+)
+async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
+    world: World, text: object, reason: str
+) -> None:
+    run_id = new_run_id()
+    await put_into_queue(world, foreign(run_id, text))
+
+    assert reason in await refused(world, run_id)
+
+
+async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
+    world = World(clock=SystemClock(), **QUICK | {"callable_allow": "team.*:*, tasks:load"})
+    run_id = new_run_id()
+    await put_into_queue(world, foreign(run_id, TWO_TASKS))
+
+    assert "'tasks:save' is not among those" in await refused(world, run_id)
+
+
+async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
+    world = World(clock=SystemClock(), **QUICK | {"callable_allow": "tasks:*, team.*:*"})
+    await world.submit(workflow=workflow())
+    async with working(world) as at_work:
+        runner = await at_work.executor.begun()
+        assert runner.job is not None
+        assert runner.job.callable_allow == ("tasks:*", "team.*:*")
+        runner.end()
+
+
+async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_of_that_name(world: World) -> None:
+    stamped = workflow().stamped((await world.told(await world.submit())).request)
+    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
+    await delivery.ack()
+    run_id = await world.submit(stamped)
+
+    assert "is not in its log" in await refused(world, run_id)
+
+
+def test_a_job_has_the_field_only_when_there_is_a_text() -> None:
+    job = job_for(new_run_id())
+
+    assert "workflow_yaml" not in orjson.loads(encode_job(job))
+    assert parse_job(encode_job(job)).workflow_yaml is None
+
+
+async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
+    execution = await world.told(await world.submit(workflow=workflow()))
+
+    job = job_of(execution, TWO_TASKS)
+
+    assert parse_job(encode_job(job)) == job
+
+
+def test_a_job_survives_the_wire() -> None:
+    job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
+
+    assert job_from_wire(orjson.loads(orjson.dumps(job))) == job
+
+
+def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_none() -> None:
+    created = Execution(execution_id=new_run_id(), created_at=1.0, request=Request(flow_name="f", tag="default"))
+    limited = replace(created, request=replace(created.request, timeout_sec=90.5))
+
+    assert "timeout_sec" not in orjson.loads(encode_job(job_of(created)))
+    assert parse_job(encode_job(job_of(limited))).timeout_sec == 90.5

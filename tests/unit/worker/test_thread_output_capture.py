@@ -1,0 +1,22 @@
+"""The streams that stand before a program's own while a flow runs in one of its threads."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from pyoco_server.worker.output.capture import ThreadOutputCapture
+
+
+def test_a_stream_that_outlives_the_programs_own_has_nothing_left_to_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", own)
+    with ThreadOutputCapture(lambda _lines: None).capturing():
+        ours = sys.stdout
+    own.close()
+
+    ours.flush()
+
+    assert sys.stdout is own
