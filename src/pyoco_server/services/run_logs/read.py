@@ -19,7 +19,7 @@ from pyoco_server.ports import LogStore, StoredChunk
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.run_logs.search import chunk_with, in_lines
 from pyoco_server.services.streaming.log_parts import NumberedLine as NumberedLine
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 
 # A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
 PAGE_BYTES = 4 * 1024 * 1024
