@@ -16,7 +16,7 @@ from pyoco_server.adapters.sqlite.files import start_empty
 from pyoco_server.adapters.sqlite.listing import Partition
 from pyoco_server.adapters.sqlite.posting_lists import Matches
 from pyoco_server.adapters.sqlite.statements import Statement
-from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
+from pyoco_server.domain.queries.jobs import LabelQuery
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.domain.queries.steps import StepKind, WaitQuery
 from support.indexes import A
@@ -65,13 +65,13 @@ def test_partitions_are_read_in_order_through_the_index_of_the_filter(
 
 def test_few_matches_are_fetched_by_their_numbers(file: sqlite3.Connection) -> None:
     runs = listing.fetched_runs(RunQuery(flow="f"), Matches({0: 6}), PARTITIONS)
-    jobs = listing.fetched_jobs(JobQuery(), Matches({0: 6}), PARTITIONS, limit=5)
+    jobs = listing.fetched_jobs(Matches({0: 6}), PARTITIONS, below=b"\xff", limit=5)
 
     assert reads(plan(file, runs, jobs), "runs") == {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 def test_jobs_are_read_in_order_from_where_the_last_page_ended(file: sqlite3.Connection) -> None:
-    steps = plan(file, *listing.jobs_in_order(JobQuery(before=A), PARTITIONS, limit=50))
+    steps = plan(file, *listing.jobs_in_order(PARTITIONS, below=b"\xff", limit=50))
 
     assert reads(steps, "runs") == {"SEARCH USING COVERING INDEX by_key (partition=? AND run_key<?)"}
     assert not any(SORTED in step for step in steps)

@@ -4,7 +4,8 @@
     few matches   ─▶ fetch the runs of the intersected posting lists and sort them
     many matches  ─▶ read the partitions in order and keep the runs that match
 
-Matches that are many but far down a list cost a read to where they are. A page of jobs ends after `MAX_READ` runs.
+Reading starts at the newest run that the blocks of the matches can hold, so that labels of another time cost nothing.
+A page of jobs ends after `MAX_READ` runs.
 """
 
 # ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
@@ -15,19 +16,20 @@ import heapq
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
 
-from pyoco_server.adapters.sqlite.posting_lists import Matches, matching
+from pyoco_server.adapters.sqlite.posting_lists import Matches, bounds, matching
 from pyoco_server.adapters.sqlite.statements import Condition, Statement, all_of, equal, merged, numbers
 from pyoco_server.adapters.sqlite.statements import rows as all_rows
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
 from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
 
 # Runs read for one page of jobs with labels: some milliseconds.
-MAX_READ = 16_384
+MAX_READ = 4096
 # Fetching a run by its number costs about as much as reading so many from an index.
 FETCH_COST = 5
 # With more changes than this since the mark, one in the next few runs has changed: read all of them in order.
@@ -47,8 +49,9 @@ _LAST_UPDATE_FIRST = "updated_at DESC, run_id DESC"
 _OLDEST_FIRST = "updated_at, run_id"
 _NEWEST_ID_FIRST = "run_key DESC"
 _IN_PARTITIONS = "partition IN (SELECT value FROM json_each(?))"
-# Greater than every key of a run.
-_ABOVE_ALL = b"\xff" * 17
+# Greater than every key, and every id, of a run.
+_ABOVE_ALL_KEYS = b"\xff" * 17
+_ABOVE_ALL_IDS = "\U0010ffff"
 
 
 class Partition(NamedTuple):
@@ -64,7 +67,8 @@ def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
     if is_fetched(matches, allowed, query.limit):
         found = all_rows(reader, fetched_runs(query, matches, allowed))
     else:
-        in_order = runs_in_order(query, allowed, limit=query.limit if matches is None else None)
+        start = query if matches is None else _not_before(query, bounds(reader, matches)[0])
+        in_order = runs_in_order(start, allowed, limit=query.limit if matches is None else None)
         with _merged_rows(reader, in_order) as ordered:
             found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [row[-1] for row in found])
@@ -75,10 +79,13 @@ def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
     matches = matching(reader, terms_of(query.labels, None), tenant_id=query.tenant_id, archived=False)
     limit = query.limit + 1  # one more than asked for, so that the last page knows that it is the last
     unread = None
+    below = _ABOVE_ALL_KEYS if query.before is None else order_of(query.before)
     if is_fetched(matches, allowed, limit):
-        found = all_rows(reader, fetched_jobs(query, matches, allowed, limit=limit))
+        found = all_rows(reader, fetched_jobs(matches, allowed, below=below, limit=limit))
     else:
-        in_order = jobs_in_order(query, allowed, limit=limit if matches is None else MAX_READ)
+        if matches is not None:
+            below = min(below, bounds(reader, matches)[1] + b"\0")  # the least key above the bound
+        in_order = jobs_in_order(allowed, below=below, limit=limit if matches is None else MAX_READ)
         with _merged_rows(reader, in_order) as ordered:
             read = _Read(islice(ordered, MAX_READ))
             found = list(islice(_kept(read, matches), limit))
@@ -144,15 +151,15 @@ def fetched_runs(query: RunQuery, matches: Matches | None, allowed: Sequence[Par
     return _fetched("updated_at, run_id, number", matches, allowed, conditions, _LAST_UPDATE_FIRST, query.limit)
 
 
-def jobs_in_order(query: JobQuery, allowed: Sequence[Partition], *, limit: int) -> list[Statement]:
+def jobs_in_order(allowed: Sequence[Partition], *, below: bytes, limit: int) -> list[Statement]:
     """For (run_key, number)."""
     part = "SELECT run_key, number FROM runs WHERE partition = ? AND run_key < ?"
-    return merged(part, [(each.partition, _before(query)) for each in allowed], order=_NEWEST_ID_FIRST, limit=limit)
+    return merged(part, [(each.partition, below) for each in allowed], order=_NEWEST_ID_FIRST, limit=limit)
 
 
-def fetched_jobs(query: JobQuery, matches: Matches | None, allowed: Sequence[Partition], *, limit: int) -> Statement:
+def fetched_jobs(matches: Matches | None, allowed: Sequence[Partition], *, below: bytes, limit: int) -> Statement:
     """The same page from these runs."""
-    conditions: list[Condition] = [("run_key < ?", (_before(query),))]
+    conditions: list[Condition] = [("run_key < ?", (below,))]
     return _fetched("run_key, number", matches, allowed, conditions, _NEWEST_ID_FIRST, limit)
 
 
@@ -244,8 +251,9 @@ def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
     return [Listed(*row) for row in reader.execute(LISTED, (numbers(found),))]
 
 
-def _before(query: JobQuery) -> bytes:
-    return _ABOVE_ALL if query.before is None else order_of(query.before)
+def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
+    start = (newest_update, _ABOVE_ALL_IDS)
+    return replace(query, before=start if query.before is None else min(query.before, start))
 
 
 def _span(query: RunQuery) -> list[Condition]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyoco_server.adapters.sqlite.statements import Statement, all_of, equal, inserted_id
+from pyoco_server.adapters.sqlite.statements import Statement, all_of, equal, inserted_id, numbers
 from pyoco_server.domain.queries.jobs import LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import labels_of, terms_of
 
@@ -33,6 +33,13 @@ _REMOVE_EMPTY = "DELETE FROM posting_lists WHERE list = ? AND runs = 0"
 _BLOCKS = "SELECT block, members FROM postings WHERE list = ?"
 _BLOCK = "SELECT members FROM postings WHERE list = ? AND block = ?"
 _PUT_BLOCK = "INSERT OR REPLACE INTO postings VALUES (?, ?, ?)"
+_RAISE_BOUNDS = """
+    INSERT INTO blocks VALUES (?, ?, ?) ON CONFLICT (block) DO UPDATE SET
+        newest_update = max(newest_update, excluded.newest_update), newest_key = max(newest_key, excluded.newest_key)
+"""
+_BOUNDS = """
+    SELECT max(newest_update), max(newest_key) FROM blocks WHERE block IN (SELECT value FROM json_each(?))
+"""
 _REMOVE_BLOCK = "DELETE FROM postings WHERE list = ? AND block = ?"
 
 
@@ -73,6 +80,11 @@ class PostingChanges:
     # (list, block) -> the bits to set, the bits to clear
     blocks: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     counts: Counter[int] = field(default_factory=Counter)
+    bounds: dict[int, tuple[float, bytes]] = field(default_factory=dict)
+
+    def raise_bounds(self, number: int, updated_at: float, key: bytes = b"") -> None:
+        newest_update, newest_key = self.bounds.get(number >> BLOCK_BITS, (updated_at, key))
+        self.bounds[number >> BLOCK_BITS] = max(newest_update, updated_at), max(newest_key, key)
 
     def change(self, number: int, before: Posted | None, after: Posted | None) -> None:
         """Move the run from the lists of `before` to those of `after`; None means in no list."""
@@ -95,6 +107,7 @@ class PostingChanges:
                 emptied.append(key)
         self.writer.executemany(_PUT_BLOCK, puts)
         self.writer.executemany(_REMOVE_BLOCK, emptied)
+        self.writer.executemany(_RAISE_BOUNDS, [(block, *bounds) for block, bounds in self.bounds.items()])
         self.writer.executemany(_COUNT, [(by, found) for found, by in self.counts.items() if by])
         self.writer.executemany(_REMOVE_EMPTY, [(found,) for found, by in self.counts.items() if by < 0])
 
@@ -130,6 +143,12 @@ def matching(
         if not matches:
             break
     return matches
+
+
+def bounds(reader: sqlite3.Connection, matches: Matches) -> tuple[float, bytes]:
+    """No run of these blocks has a later update or a greater key."""
+    newest_update, newest_key = reader.execute(_BOUNDS, (numbers(list(matches)),)).fetchone()
+    return newest_update, newest_key
 
 
 def lists_of(terms: Sequence[str], *, tenant_id: str | None, archived: bool) -> Statement:

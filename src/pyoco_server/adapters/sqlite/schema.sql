@@ -62,6 +62,14 @@ CREATE TABLE postings (
     PRIMARY KEY (list, block)
 ) WITHOUT ROWID;
 
+-- Upper bounds of a block of run numbers: a list by labels starts at the newest run that the blocks of its matches can
+-- hold. They are never lowered.
+CREATE TABLE blocks (
+    block INTEGER PRIMARY KEY,
+    newest_update REAL NOT NULL,
+    newest_key BLOB NOT NULL
+);
+
 -- A step queue holds the steps that share kind, flow and tenant, in an order of their own; an empty one has no row.
 -- Steps of an execution without a graph are in queues that are not claimable.
 CREATE TABLE step_queues (

@@ -85,6 +85,7 @@ class _Batch:
         self._inserts.append((*_shown(row), *keys, row.run_id, order_of(row.run_id), number))
         self._steps.change(number, row, before=0)
         self._postings.change(number, None, _posted(row))
+        self._postings.raise_bounds(number, row.updated_at, order_of(row.run_id))
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=None)
 
@@ -97,6 +98,7 @@ class _Batch:
             return
         self._updates.append((*_shown(row), *keys, known.number))
         self._postings.change(known.number, posted_before, posted)
+        self._postings.raise_bounds(known.number, row.updated_at)
         self._counts[known.keys[0]] -= 1
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=known.status)
