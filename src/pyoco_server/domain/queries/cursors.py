@@ -54,8 +54,7 @@ def encode(place: Place, query: RunQuery, stream: str) -> str:
 def decode(cursor: str, query: RunQuery, stream: str) -> Place:
     """The position of a cursor; `InvalidListQuery` unless `encode` made it for the same list."""
     about = _about(query, stream)
-    place: Place = unseal(cursor, _place, about=about, name="cursor", restart="start with an empty one")
-    return place
+    return unseal(cursor, _place, about=about, name="cursor", restart="start with an empty one")
 
 
 def _place(position: Any) -> Place | None:
