@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pyoco_server.domain.run_logs.lines import LEVELS, Level, LineFilter, LogChunk, LogLine, chunk_of
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.ports import Stored
-from pyoco_server.services.run_logs import read
+from pyoco_server.services.run_logs import read as run_log_reader
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, NumberedLine, last_lines, lines_from
-from pyoco_server.testing.log_store import MemoryLogStore
+from pyoco_server.stores import LogStore
+from pyoco_server.testing.broker import MemorySubjectLog
 from support.samples import new_run_id
 
 RUN = new_run_id()
@@ -21,9 +22,9 @@ RUN = new_run_id()
 chunk_sizes = st.lists(st.integers(0, 7), max_size=10)
 
 
-async def stored(sizes: list[int], *, others_before: int = 0) -> MemoryLogStore:
+async def stored(sizes: list[int], *, others_before: int = 0) -> LogStore:
     """A log of chunks of these sizes, whose lines are their own numbers."""
-    logs, behind, sequence = MemoryLogStore(), None, 0
+    logs, behind, sequence = LogStore(MemorySubjectLog()), None, 0
     for _ in range(others_before):
         await logs.append(new_run_id(), chunk_of((), attempt=1, behind=None, sequence=0), after=0)
     number = 0
@@ -92,7 +93,7 @@ def test_a_page_ends_when_it_is_large_and_says_where_to_go_on(monkeypatch: pytes
         second = await lines_from(logs, RUN, first.following, 1000)
         return numbers(list(first.lines)), numbers(list(second.lines))
 
-    monkeypatch.setattr(read, "PAGE_BYTES", 8)
+    monkeypatch.setattr(run_log_reader, "PAGE_BYTES", 8)
 
     first, second = asyncio.run(read())
 
@@ -106,8 +107,8 @@ filters = st.builds(
 )
 
 
-async def stored_kinds(chunks: list[list[tuple[str | None, Level]]]) -> MemoryLogStore:
-    logs, behind, sequence, number = MemoryLogStore(), None, 0, 0
+async def stored_kinds(chunks: list[list[tuple[str | None, Level]]]) -> LogStore:
+    logs, behind, sequence, number = LogStore(MemorySubjectLog()), None, 0, 0
     for kinds_of in chunks:
         lines = [LogLine(1.0, task, "stdout", level, str(number + n + 1)) for n, (task, level) in enumerate(kinds_of)]
         number += len(lines)
@@ -141,7 +142,7 @@ def test_chosen_lines_are_all_told_whatever_the_pages_and_the_bounds(
         return numbers(found), numbers(list((await last_lines(logs, RUN, limit, only=only)).lines))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read, "SEARCHED_CHUNKS", bound)
+        patch.setattr(run_log_reader, "SEARCHED_CHUNKS", bound)
         found, last = asyncio.run(read())
 
     assert found == wanted
@@ -153,7 +154,7 @@ async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_carried_on(m
     calm: tuple[str | None, Level] = ("load", "INFO")
     logs = await stored_kinds([*([calm] for _ in range(10)), [("load", "ERROR")]])
     only = LineFilter(level="ERROR")
-    monkeypatch.setattr(read, "SEARCHED_CHUNKS", 4)
+    monkeypatch.setattr(run_log_reader, "SEARCHED_CHUNKS", 4)
 
     pages = [await lines_from(logs, RUN, START, 100, only=only)]
     while not pages[-1].at_end:
