@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx
 import orjson
 
-from chaos import folders, witness
+from chaos import folders, side_effects
 from chaos.clients import FLOWS, WHEEL_FLOW
 from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, Synced, ToldExecution
 from chaos.fleet import Fleet
-from chaos.patience import comes_true
 from chaos.plan import TAGS, WHEELS_TAG
+from chaos.polling import comes_true
 from pyoco_server.adapters.jetstream.bucket import is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
@@ -69,7 +69,7 @@ async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[st
             shown=await _show(fleet, http, [*accepted, *executions]),
             executions=await _told(fleet, http, executions),
             lists=await _lists(fleet, http),
-            witness=witness.by_run(witness.read(folder / "witness")),
+            witness=side_effects.by_run(side_effects.read(folder / "witness")),
             printed=await _printed(fleet, http, accepted),
             registry=await _registry(fleet, http),
             synced=await _synced(fleet, http),

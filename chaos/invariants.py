@@ -10,11 +10,11 @@ import orjson
 
 from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
-from chaos.node_promises import NODE_CHECKS, Check, is_for_hands
-from chaos.printed import misprinted
+from chaos.log_checks import misprinted
+from chaos.node_invariants import NODE_CHECKS, Check, is_for_hands
 from chaos.replay import complaints
 from chaos.states import final, starts_of, states
-from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
+from chaos.wheel_invariants import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
 from pyoco_server.domain.execution.events import (
     Events,
     ExecutionCanceled,

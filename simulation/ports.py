@@ -35,8 +35,8 @@ from pyoco_server.testing.snapshots import MemorySnapshots
 from pyoco_server.testing.tickets import MemoryTickets
 from pyoco_server.testing.wheel_history import MemoryWheelHistory
 from pyoco_server.testing.wheel_store import MemoryWheelStore
+from simulation.faulty_ports import Faults, Way
 from simulation.loop import SeededLoop
-from simulation.way import Faults, Way
 
 # The calls that the code under test makes; what else a port can do is not reached from here.
 _CALLS = {

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from chaos.evidence import Evidence, Listed, Shown
 from chaos.journal import Accepted, Journal, Seen
-from chaos.witness import Line
+from chaos.side_effects import Line
 
 from pyoco_server.domain.execution.commands import (
     CancelExecution,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import RawIOBase
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,12 +28,9 @@ def write(text: str) -> None:
         sys.stdout.flush()
 
 
-def raw_output() -> IO[bytes]:
+class RawOutput(RawIOBase):
     """Stdout for bytes: unchanged for a program, without control characters on a terminal."""
-    return cast("IO[bytes]", _RawOutput())
 
-
-class _RawOutput(RawIOBase):
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")(errors="replace") if sys.stdout.isatty() else None
 
@@ -120,6 +117,15 @@ def show_facts(form: str, item: Any, table: Table) -> None:
     width = max(len(name) for name in table.head) + 2
     for name, value in table.facts(item):
         write(f"{name + ':':<{width}}{value}")
+
+
+def show_lines(form: str, data: Any, lines: Iterable[str]) -> None:
+    """Print an answer as JSON, or as these lines."""
+    if form == "json":
+        write_json(data)
+        return
+    for line in lines:
+        write(line)
 
 
 def replace_unencodable() -> None:

@@ -445,7 +445,6 @@ class Attempt:
         logger.warning("run failed", extra=self.log_fields() | fields)
 
     def log_fields(self) -> dict[str, object]:
-        """The fields of a log line about this attempt."""
         return self.session.log_fields() | {
             "flow_name": self.job.flow_name,
             "tag": self.job.tag,

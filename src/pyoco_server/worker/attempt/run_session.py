@@ -66,7 +66,6 @@ class RunSession:
         return self.execution
 
     async def refresh(self) -> None:
-        """Applies what others have appended to the log."""
         async with self._commit_lock:
             newer = await self._stores.events.read(self.run_id, after=self.execution.version)
             if newer:

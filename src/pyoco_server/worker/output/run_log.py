@@ -70,7 +70,6 @@ class RunLogWriter:
             self._ensure_writing()
 
     def add(self, lines: Sequence[LogLine]) -> None:
-        """Adds what was written."""
         if self._is_closed:
             return
         self._buffer.add(lines)

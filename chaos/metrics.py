@@ -10,7 +10,7 @@ from statistics import median
 
 from chaos.evidence import Evidence
 from chaos.journal import Journal, Kill
-from chaos.node_promises import is_for_hands
+from chaos.node_invariants import is_for_hands
 from chaos.states import final, starts_of
 from pyoco_server.domain.execution.events import (
     ExecutionCanceled,

@@ -11,8 +11,8 @@ import pytest
 from chaos.evidence import Evidence, Synced, SyncFolder
 from chaos.invariants import violations
 from chaos.journal import Change, Happened, Journal
-from chaos.wheelwright import make
-from chaos.witness import Line
+from chaos.side_effects import Line
+from chaos.wheel_changes import make
 
 from pyoco_server.domain.execution.state import WheelUsed
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start

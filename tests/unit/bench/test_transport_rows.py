@@ -5,8 +5,8 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
-from bench.ways import WAYS as MEASURED
-from bench.ways_rows import FIGURES, WAYS, drawn, main, way_rows
+from bench.transport_rows import FIGURES, WAYS, drawn, main, way_rows
+from bench.transports import WAYS as MEASURED
 
 SVG = "{http://www.w3.org/2000/svg}"
 

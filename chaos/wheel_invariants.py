@@ -8,8 +8,8 @@ import orjson
 
 from chaos.evidence import Evidence, Finding, Plain, Synced
 from chaos.journal import Change, Journal
+from chaos.side_effects import Line
 from chaos.states import starts_of
-from chaos.witness import Line
 
 Pair = tuple[str, str]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 
-from simulation.bare import play_bare
+from simulation.core_only import play_bare
 from simulation.invariants import Violation
 from simulation.play import play, without_small_talk
 

@@ -70,7 +70,7 @@ def _shown(value: float) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`python -m bench.ways_rows figures.json picture.svg`: draw what `scripts/bench --json` has written."""
+    """`python -m bench.transport_rows figures.json picture.svg`: draw what `scripts/bench --json` has written."""
     source, picture = map(Path, arguments)
     rows = json.loads(source.read_text())["rows"]
     picture.write_text(drawn({row["key"]: row["ours"]["median"] for row in rows if row["ours"]}))

@@ -18,8 +18,8 @@ from websockets.asyncio.client import connect
 from bench.connection import Connection, content_length, request_bytes
 from bench.measures import p50, p95
 from bench.processes import StepFailed
-from bench.stacks import DEFAULT_TAGS, Stack
-from bench.ways_rows import NOBODY
+from bench.systems import DEFAULT_TAGS, Stack
+from bench.transport_rows import NOBODY
 
 LINES_PER_SEC = 10
 PATIENCE_SEC = 60.0

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from chaos.journal import Journal, Told
-from chaos.keyed import REFUSED, Sender
-from chaos.patience import comes_true
+from chaos.keyed_client import REFUSED, Sender
 from chaos.plan import Plan
+from chaos.polling import comes_true
 
 GRAPH_ID = "chaos_graph"
 # A fork, a wait beside it, a join; of one node not many attempts may be lost.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from chaos.evidence import Evidence, Printed
 from chaos.invariants import violations
-from chaos.witness import Line
+from chaos.side_effects import Line
 
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start
 

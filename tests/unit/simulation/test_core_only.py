@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from simulation import bare
-from simulation.bare import NOT_ONCE, OVERTAKEN, play_bare
+from simulation import core_only
+from simulation.core_only import NOT_ONCE, OVERTAKEN, play_bare
 
 from pyoco_server.domain.execution import decide, decide_nodes
 from pyoco_server.domain.execution.graph import Graph
@@ -26,7 +26,7 @@ def nothing_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def anew(stores: Any, known: Execution, command: Any, origin: CommandContext) -> Any:
         return await commit(stores, known, command, replace(origin, resumed=False, hold=None))
 
-    monkeypatch.setattr(bare, "commit", anew)
+    monkeypatch.setattr(core_only, "commit", anew)
 
 
 def without_the_fence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ from pyoco_server.ports import Conflict, Stored
 from pyoco_server.services.context import CommandContext, Counters, Stores
 from pyoco_server.services.executions.command_handler import commit
 from simulation.evidence import Evidence, Finding, is_at_rest
-from simulation.histories import after_the_end, cancel_lost, out_of_order, overtaken_but_heard
+from simulation.history_invariants import after_the_end, cancel_lost, out_of_order, overtaken_but_heard
 from simulation.invariants import Violation, stuck
 from simulation.plan import WAIT_KEY, drawn
 

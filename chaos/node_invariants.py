@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from chaos.evidence import Evidence, Finding
 from chaos.journal import Journal, Told
-from chaos.keyed import DONE
+from chaos.keyed_client import DONE
 from chaos.states import final
 from pyoco_server.domain.execution.codec import event_id, type_name
 from pyoco_server.domain.execution.commands import CancelExecution, StopNode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chaos.figures import Spread, figures
 from chaos.invariants import violations
 from chaos.journal import Kill
+from chaos.metrics import Spread, figures
 from chaos.plan import Plan
 from chaos.report import Outcome, to_plain, to_text
 
