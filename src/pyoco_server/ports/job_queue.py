@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId
 
 

@@ -19,7 +19,7 @@ from pyoco_server.domain.execution.commands import FailExecution
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import Execution, Failure, empty_execution
-from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.errors import ExecutionFailedError
 from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
