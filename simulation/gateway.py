@@ -33,10 +33,10 @@ from pyoco_server.services.maintenance.periodic import Maintenance
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import Lists
 from pyoco_server.testing.index import MemoryRunIndex
+from simulation.faulty_ports import FeedOnTheWay, Way
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
 from simulation.requests import REFUSED, Request, Told
-from simulation.way import FeedOnTheWay, Way
 
 T = TypeVar("T")
 

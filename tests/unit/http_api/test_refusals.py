@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from pyoco_server.http_api.middleware.rejection_log import MAX_LINES, WINDOW_SEC, LimitWarnings
-from pyoco_server.http_api.protocol.http_limits import BoundedHttp
+from pyoco_server.http_api.protocol.connection_limits import BoundedHttp
 from support.clocks import ManualClock
 
 
