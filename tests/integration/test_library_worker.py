@@ -211,9 +211,7 @@ async def test_a_flow_that_outlasts_its_limit_is_cancelled_and_abandoned_after_t
     ]
 
 
-async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(
-    config: NatsBackendConfig, flows: Flows
-) -> None:
+async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows, "first") as one:
         run_id = await submit(client, "listens")
         call = asyncio.create_task(one.run_once(timeout=PATIENCE_SEC))

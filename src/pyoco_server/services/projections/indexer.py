@@ -22,7 +22,8 @@ from typing import TypeVar
 
 from pyoco_server.domain.queries.query import IndexPosition
 from pyoco_server.errors import BrokerUnavailable, InternalError
-from pyoco_server.ports import Clock, Feed, RunIndex
+from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.stores import Feed
 
 VERIFY_EVERY_SEC = 5.0
 FIRST_PAUSE_SEC = 0.1

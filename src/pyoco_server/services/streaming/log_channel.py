@@ -12,9 +12,9 @@ from typing import Protocol
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
-from pyoco_server.ports import LogStore
 from pyoco_server.services.streaming.log_parts import CutChunk
 from pyoco_server.services.streaming.watcher import View
+from pyoco_server.stores import LogStore
 
 # What all channels keep of the chunks they have read; those used last stay.
 KEPT_WEIGHT = 64 * 1024 * 1024
