@@ -23,6 +23,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
+from pyoco_server.errors import InvalidUsage
 from pyoco_server.ports import Clock
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
@@ -155,7 +156,19 @@ async def _look_after(follower: Indexer, *carers: Maintenance | LostWorkerRescue
 @asynccontextmanager
 async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tuple[Connection, Facts]]:
     async with await Connection.open(config, name=name) as connection:
+        _check_message_limits(config, connection.max_payload)
         yield connection, await ensure_resources(connection, config, fsynced=_fsyncs(config))
+
+
+def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
+    """Refuse settings that allow what the broker cannot store in one message."""
+    for name in ("workflow_yaml_max_bytes", "max_run_snapshot_bytes"):
+        limit = getattr(config, name)
+        if limit > max_payload:
+            raise InvalidUsage(
+                f"PYOCO_{name.upper()} is {limit}, but the broker accepts messages of at most {max_payload} bytes: "
+                "lower the setting or raise max_payload of nats-server"
+            )
 
 
 def _fsyncs(config: NatsBackendConfig) -> bool:

@@ -15,7 +15,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.stores import Feed, LogSeen
@@ -42,7 +42,7 @@ class BucketFeed(Feed):
         while len(self.asked_after) < times:
             await self._asked.wait()
 
-    def put(self, run_id: RunId, status: str = "PENDING") -> int:
+    def put(self, run_id: RunId, status: str | None = "PENDING") -> int:
         self.last += 1
         plain = {"status": status, "updated_at": float(self.last), "version": self.last}
         self._kept[run_id] = SnapshotSeen(sequence=self.last, run_id=run_id, plain=plain)
@@ -416,6 +416,23 @@ async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(cap
     assert "nobody thought of it" in caplog.text
 
 
+@pytest.mark.parametrize("status", [None, "NOT_A_STATUS"])
+async def test_a_snapshot_that_cannot_be_read_is_not_listed(
+    status: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+        assert await follower.reached(feed.put(A, status), SOON_SEC)
+
+        assert listed(index) == [B]
+        assert index.counts() == {"PENDING": 1}
+    assert "snapshot cannot be read" in caplog.text
+
+
 async def test_a_deleted_file_is_filled_again(tmp_path: Path) -> None:
     feed, path = BucketFeed(), tmp_path / "runs.db"
     feed.put(A)
@@ -445,8 +462,9 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
         await follower.caught_up()
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
-        with pytest.raises(BrokerUnavailable):
+        with pytest.raises(IndexUnavailable, match="run index") as damaged:
             index.run_ids(RunQuery())
+        assert "NATS" not in damaged.value.hint
 
         await feed.asked(times=2)
         await follower.caught_up()

@@ -16,8 +16,8 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound, TooManyWatchers
 from pyoco_server.services.executions.command_handler import commit
 from pyoco_server.services.streaming import watch_hub
+from pyoco_server.services.streaming.watch_channel import View, Watcher, WatchUpdate
 from pyoco_server.services.streaming.watch_hub import WatchHub
-from pyoco_server.services.streaming.watcher import View, Watcher, WatchUpdate
 from pyoco_server.stores import CommitHeard, EventLog
 from support.samples import new_run_id
 from support.world import HELLO, OURS, USER, World
@@ -347,7 +347,7 @@ async def test_a_broker_that_hangs_under_a_watch_is_not_waited_for_for_ever(
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(watch_hub, "PATIENCE_SEC", 0.01)
+    monkeypatch.setattr(watch_hub, "OPEN_TIMEOUT_SEC", 0.01)
     run_id = await world.submit()
     async with hub(world, Hanging()) as watches, asyncio.timeout(PATIENCE_SEC):
         with pytest.raises(BrokerUnavailable, match="in time"):
@@ -437,7 +437,7 @@ async def test_a_hub_that_closes_ends_every_stream_and_opens_no_more(world: Worl
         watches.close()
 
         assert await ended(watcher)
-        with pytest.raises(BrokerUnavailable, match="stopping"):
+        with pytest.raises(BrokerUnavailable, match="shutting down"):
             await watches.open(run_id, tenant_filter=None)
 
 

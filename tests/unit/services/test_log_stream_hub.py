@@ -17,7 +17,7 @@ from pyoco_server.domain.run_logs.lines import LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
 from pyoco_server.services.streaming import log_parts, log_stream_hub
-from pyoco_server.services.streaming.log_channel import Kept
+from pyoco_server.services.streaming.log_channel import ChunkCache
 from pyoco_server.services.streaming.log_parts import LineBatch
 from pyoco_server.services.streaming.log_stream_hub import LogFollower, LogStreamHub, Sign
 from pyoco_server.services.streaming.watch_hub import WatchHub
@@ -335,13 +335,13 @@ async def test_one_who_is_slow_is_told_everything_and_costs_nothing_meanwhile(wo
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, _):
         slow, quick = await feed.follow(run_id, tenant_filter=None), await feed.follow(run_id, tenant_filter=None)
-        feed._kept = slow._channel._kept = Kept(1)  # as when a gateway has much else to keep
+        feed._cache = slow._channel._cache = ChunkCache(1)  # as when a gateway has much else to keep
         for number in range(1, 51):
             await writer.write(str(number))
             assert await texts(quick) == [str(number)]
         await world.complete(run_id)
 
-        assert len(feed._kept._chunks) == 1
+        assert len(feed._cache._chunks) == 1
         assert await to_the_end(quick) == []
         assert await to_the_end(slow) == numbered(1, 50)
 
@@ -385,7 +385,7 @@ async def test_forms_that_few_want_are_not_all_kept(world: World) -> None:
         for number in range(50):
             assert stretch.once(f"form-{number}", lambda told: b"x") == b"x"
 
-        assert len(stretch.part._forms) == log_parts.MOST_FORMS
+        assert len(stretch.part._encodings) == log_parts.MAX_ENCODINGS
 
 
 # --- who comes and goes -----------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ async def test_nothing_is_left_when_the_last_follower_has_gone(world: World) -> 
             follower.close()
             follower.close()
 
-        assert (feed._channels, dict(feed._kept._chunks), feed._kept._weight) == ({}, {}, 0)
+        assert (feed._channels, dict(feed._cache._chunks), feed._cache._weight) == ({}, {}, 0)
         assert watches._channels == {}
         assert world.live.listened_to == set()
         assert not world.truth.run_logs._log._listeners[run_id]  # type: ignore[attr-defined]
@@ -460,7 +460,7 @@ async def test_a_follower_that_is_asked_to_end_ends_alone(world: World) -> None:
 async def test_a_follower_waits_while_the_broker_is_away_and_goes_on_when_it_is_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_stream_hub, "AGAIN_SEC", 3600.0)
+    monkeypatch.setattr(log_stream_hub, "RETRY_SEC", 3600.0)
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, _):
         follower = await feed.follow(run_id, tenant_filter=None)
@@ -470,7 +470,7 @@ async def test_a_follower_waits_while_the_broker_is_away_and_goes_on_when_it_is_
         await writer.write("meanwhile")
         world.faults.away = False
 
-        feed._channels[run_id].look_again()  # as the log store says when the connection is back
+        feed._channels[run_id].notify()  # as the log store says when the connection is back
 
         assert await waiting == ["meanwhile"]
 
@@ -478,7 +478,7 @@ async def test_a_follower_waits_while_the_broker_is_away_and_goes_on_when_it_is_
 async def test_a_look_that_failed_is_tried_again_by_itself_once_for_all(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_stream_hub, "AGAIN_SEC", 0.01)
+    monkeypatch.setattr(log_stream_hub, "RETRY_SEC", 0.01)
     run_id, writer = await begun(world)
     await writer.write("one")
     async with feeding(world) as (feed, _):

@@ -101,7 +101,7 @@ def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
 
 
 def test_what_was_stored_before_the_index_was_begun_is_listed_and_not_tallied(index: RunIndex) -> None:
-    index.reset(lived_after=2)
+    index.reset(count_after=2)
 
     take_in(index, seen(1, A, status="COMPLETED"), seen(2, B))
     take_in(index, seen(3, B, status="COMPLETED"), seen(4, C))
