@@ -32,7 +32,7 @@ def test_counts_are_given_for_one_tenant_too(index: RunIndex) -> None:
     take_in(index, seen(1, A, tenant_id="acme"), seen(2, B, tenant_id="acme", status="FAILED"), seen(3, C))
 
     assert index.counts("acme") == {"PENDING": 1, "FAILED": 1}
-    assert index.counts("nobody") == {}
+    assert index.counts("other") == {}
     assert index.counts() == {"PENDING": 2, "FAILED": 1}
 
 
@@ -76,7 +76,7 @@ def test_a_run_counts_once_in_each_step_of_its_life(index: RunIndex) -> None:
         ("finished", "COMPLETED"): (1, 0.0),
     }
     assert totals(index.tallies()) == totals(index.tallies("acme")) == expected
-    assert index.tallies("nobody") == {}
+    assert index.tallies("other") == {}
 
 
 def test_removing_a_run_takes_nothing_back(index: RunIndex) -> None:
@@ -162,9 +162,9 @@ def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[SnapshotSeen]]]:
     everything = []
     for queue in queues:
         # Only a run that was removed begins again.
-        told = [Life(life.run_id, life.states, True) for life in queue[:-1]] + queue[-1:]
-        everything.append(told)
-    steps = [_steps(told) for told in everything]
+        courses = [Life(life.run_id, life.states, True) for life in queue[:-1]] + queue[-1:]
+        everything.append(courses)
+    steps = [_steps(courses) for courses in everything]
     history: list[SnapshotSeen] = []
     while any(steps):
         chosen = draw(st.sampled_from([own for own in steps if own]))
@@ -172,12 +172,12 @@ def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[SnapshotSeen]]]:
         run_id = (A, B, C)[next(n for n, own in enumerate(steps) if own is chosen)]
         sequence = len(history) + 1
         history.append(removed(sequence, run_id) if fields is None else seen(sequence, run_id, **fields))
-    return [life for told in everything for life in told], draw(_deliveries(history))
+    return [life for courses in everything for life in courses], draw(_deliveries(history))
 
 
-def _steps(told: Sequence[Life]) -> list[dict[str, Any] | None]:
+def _steps(courses: Sequence[Life]) -> list[dict[str, Any] | None]:
     steps: list[dict[str, Any] | None] = []
-    for life in told:
+    for life in courses:
         steps += [*life.states, None] if life.ends_removed else [*life.states]
     return steps
 
@@ -205,14 +205,14 @@ def _replaced(later: list[SnapshotSeen], change: SnapshotSeen) -> bool:
     return change.plain is not None and following is not None and following.plain is not None
 
 
-def recounted(told: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str], tuple[int, float]]:
+def recounted(courses: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str], tuple[int, float]]:
     sums: dict[tuple[str, str], tuple[int, float]] = {}
 
     def add(tally: str, label: str, seconds: float) -> None:
         runs, before = sums.get((tally, label), (0, 0.0))
         sums[tally, label] = (runs + 1, before + seconds)
 
-    for life in told:
+    for life in courses:
         last = life.last
         if tenant_id not in (None, last["tenant_id"]):
             continue
@@ -232,8 +232,8 @@ def recounted(told: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str
 def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
     world: tuple[list[Life], list[list[SnapshotSeen]]],
 ) -> None:
-    told, batches = world
-    present = [life for life in told if not life.ends_removed]
+    courses, batches = world
+    present = [life for life in courses if not life.ends_removed]
     for kind in ("memory", "sqlite"):
         with opened(kind) as index:
             for batch in batches:
@@ -244,7 +244,7 @@ def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
                 waiting = Counter(state["tag"] for state in theirs if state["status"] == "PENDING")
                 assert dict(index.counts(tenant_id)) == Counter(state["status"] for state in theirs)
                 assert {queue.tag: queue.runs for queue in index.waiting(tenant_id, limit=9)} == waiting
-                assert totals(index.tallies(tenant_id)) == recounted(told, tenant_id)
+                assert totals(index.tallies(tenant_id)) == recounted(courses, tenant_id)
 
 
 def test_times_are_sorted_into_buckets_by_their_upper_bounds(index: RunIndex) -> None:

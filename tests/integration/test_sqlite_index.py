@@ -283,7 +283,7 @@ def test_a_writer_killed_in_the_middle_leaves_whole_batches(tmp_path: Path, batc
     path = tmp_path / "runs.db"
     with writer_process(path) as writer:
         assert writer.stdout is not None
-        told = [int(writer.stdout.readline()) for _ in range(batches)][-1]
+        reported = [int(writer.stdout.readline()) for _ in range(batches)][-1]
 
     with closing(SqliteRunIndex.open(path)) as index:
         position = index.position()
@@ -291,7 +291,7 @@ def test_a_writer_killed_in_the_middle_leaves_whole_batches(tmp_path: Path, batc
         counts = index.counts()
 
     assert position is not None
-    assert position.sequence >= told
+    assert position.sequence >= reported
     assert position.sequence % 50 == 0
     assert {run_id: version for run_id, (version, _) in rows.items()} == {
         RunId(f"run-{(n * 7) % 3000}"): n for n in range(1, position.sequence + 1)

@@ -1,4 +1,4 @@
-"""The follower against a feed in memory and both kinds of index: resume, rebuild, trouble and recovery."""
+"""The indexer with a feed in memory and both kinds of index: resume, rebuild, failure and recovery."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class BucketFeed(Feed):
 
 
 class StoppedClock:
-    """Stands still, and tells when somebody looks at it: the follower does when trouble begins."""
+    """Stands still and sets an event when it is read: the indexer reads it when a failure begins."""
 
     def __init__(self) -> None:
         self.looked_at = asyncio.Event()
@@ -112,7 +112,7 @@ class StoppedClock:
         return 1000.0
 
 
-def follower_of(feed: BucketFeed, index: RunIndex, clock: StoppedClock | None = None) -> Indexer:
+def indexer_of(feed: BucketFeed, index: RunIndex, clock: StoppedClock | None = None) -> Indexer:
     return Indexer(feed, index, clock or StoppedClock(), verify_every_sec=0.01, first_pause_sec=0.001)
 
 
@@ -131,7 +131,7 @@ def listed(index: RunIndex) -> list[RunId]:
 async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
         assert listed(index) == [A]
 
@@ -144,20 +144,20 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
 
 
 async def test_an_empty_bucket_is_caught_up_with_at_once() -> None:
-    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
         await follower.caught_up()
 
         assert follower.sequence == 0
 
 
 async def test_a_sequence_that_does_not_come_is_waited_for_no_longer_than_asked() -> None:
-    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
         assert not await follower.reached(1, 0.01)
         assert await follower.wait_caught_up(SOON_SEC)
 
 
 async def test_a_change_is_waited_for_no_longer_than_asked() -> None:
-    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
         await follower.caught_up()
 
         assert not await follower.wait_for_change(0, 0.01)
@@ -166,15 +166,15 @@ async def test_a_change_is_waited_for_no_longer_than_asked() -> None:
 async def test_a_change_that_was_taken_in_before_is_not_waited_for() -> None:
     feed = BucketFeed()
     feed.put(A)
-    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
         await follower.caught_up()
 
         assert await follower.wait_for_change(0, 0.0)
 
 
-async def test_whoever_waits_for_a_change_is_woken_by_the_next_one_whatever_it_is_of() -> None:
+async def test_a_waiter_is_woken_by_any_next_change() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
-    async with running(follower_of(feed, index)) as follower, asyncio.TaskGroup() as tasks:
+    async with running(indexer_of(feed, index)) as follower, asyncio.TaskGroup() as tasks:
         await follower.caught_up()
         waiting = [tasks.create_task(follower.wait_for_change(0, SOON_SEC)) for _ in range(2)]
 
@@ -186,11 +186,11 @@ async def test_whoever_waits_for_a_change_is_woken_by_the_next_one_whatever_it_i
         assert not await follower.wait_for_change(follower.sequence, 0.01)
 
 
-async def test_nothing_gathers_before_what_is_on_its_way_to_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_gathers_while_a_request_waits_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
         feed.put(B)
 
@@ -200,22 +200,22 @@ async def test_nothing_gathers_before_what_is_on_its_way_to_somebody(monkeypatch
         assert listed(index) == [A, B]
 
 
-async def test_changes_gather_although_somebody_waits_for_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_gather_while_a_waiter_waits_for_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
         feed.put(B)
 
         assert not await follower.wait_for_change(1, 0.01)
 
 
-async def test_an_index_that_begins_anew_wakes_whoever_waits_for_a_change() -> None:
+async def test_a_reset_index_wakes_waiters_for_a_change() -> None:
     feed = BucketFeed()
     feed.put(A)
     feed.put(B)
-    async with running(follower_of(feed, MemoryRunIndex())) as follower, asyncio.TaskGroup() as tasks:
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower, asyncio.TaskGroup() as tasks:
         await follower.caught_up()
         waiting = tasks.create_task(follower.wait_for_change(follower.sequence, SOON_SEC))
         await asyncio.sleep(0)  # it has begun to wait
@@ -230,7 +230,7 @@ async def test_a_follower_that_cannot_catch_up_says_so_in_time() -> None:
     feed = BucketFeed()
     feed.away = True
 
-    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
         assert not await follower.wait_caught_up(0.01)
 
 
@@ -238,11 +238,11 @@ async def test_the_follower_resumes_behind_its_position() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     feed.put(B)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
     feed.put(C)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert feed.asked_after == [0, 2]
@@ -253,12 +253,12 @@ async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_late
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A, "COMPLETED")
     feed.put(B)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
         assert index.tallies() == {}
     feed.put(B, "COMPLETED")
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert index.counts() == {"COMPLETED": 2}
@@ -267,7 +267,7 @@ async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_late
 
 async def test_how_far_the_index_is_behind_can_be_asked() -> None:
     feed = BucketFeed()
-    follower = follower_of(feed, MemoryRunIndex())
+    follower = indexer_of(feed, MemoryRunIndex())
     feed.put(A)
     feed.put(B)
     assert await follower.behind() == 2
@@ -278,12 +278,12 @@ async def test_how_far_the_index_is_behind_can_be_asked() -> None:
         assert await follower.behind() == 0
 
 
-async def test_an_index_is_not_behind_what_nobody_will_ever_see() -> None:
+async def test_an_index_is_not_behind_what_has_expired() -> None:
     feed = BucketFeed()
     feed.put(A)
     feed.remove(B)
     feed.expire(B)
-    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
         await follower.caught_up()
 
         assert (follower.sequence, await follower.behind()) == (1, 0)
@@ -292,13 +292,13 @@ async def test_an_index_is_not_behind_what_nobody_will_ever_see() -> None:
 async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_beginning() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
     feed.recreate()
     feed.put(B)
     feed.put(C)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert listed(index) == [B, C]
@@ -309,7 +309,7 @@ async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_begi
     index.apply([SnapshotSeen(sequence=9, run_id=A, plain={})], position_of(feed, 9, A))
     feed.put(B)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert listed(index) == [B]
@@ -321,7 +321,7 @@ async def test_a_bucket_with_another_key_at_the_position_is_read_from_its_beginn
     feed.put(B)
     feed.put(C)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert listed(index) == [B, C]
@@ -331,7 +331,7 @@ async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     feed.put(B)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
         feed.recreate()
@@ -350,7 +350,7 @@ async def test_a_last_sequence_that_has_expired_does_not_keep_the_follower_from_
     feed.remove(B)
     feed.expire(B)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert listed(index) == [A]
@@ -359,7 +359,7 @@ async def test_a_last_sequence_that_has_expired_does_not_keep_the_follower_from_
 async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> None:
     feed, index, clock = BucketFeed(), MemoryRunIndex(), StoppedClock()
     feed.put(A)
-    async with running(follower_of(feed, index, clock)) as follower:
+    async with running(indexer_of(feed, index, clock)) as follower:
         await follower.caught_up()
 
         feed.away = True
@@ -377,17 +377,17 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
     assert all(record.exc_info is None for record in caplog.records)
 
 
-class StumblingIndex(MemoryRunIndex):
-    """Fails with something nobody thought of, the first time."""
+class FailingOnceIndex(MemoryRunIndex):
+    """Fails with an unforeseen error the first time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stumbled = False
+        self.has_failed = False
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
-        if not self.stumbled:
-            self.stumbled = True
-            raise ZeroDivisionError("nobody thought of it")
+        if not self.has_failed:
+            self.has_failed = True
+            raise ZeroDivisionError("unforeseen")
         super().apply(changes, position)
 
 
@@ -405,15 +405,15 @@ async def test_a_pause_that_has_grown_ends_when_the_broker_is_back(monkeypatch: 
 
 
 async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(caplog: pytest.LogCaptureFixture) -> None:
-    feed, index = BucketFeed(), StumblingIndex()
+    feed, index = BucketFeed(), FailingOnceIndex()
     feed.put(A)
 
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
     assert listed(index) == [A]
     assert follower.failures == 1
-    assert "nobody thought of it" in caplog.text
+    assert "unforeseen" in caplog.text
 
 
 @pytest.mark.parametrize("status", [None, "NOT_A_STATUS"])
@@ -423,7 +423,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_listed(
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     feed.put(B)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
         assert await follower.reached(feed.put(A, status), SOON_SEC)
@@ -458,7 +458,7 @@ async def test_a_kept_file_is_not_filled_again(tmp_path: Path) -> None:
 async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp_path: Path) -> None:
     feed, index = BucketFeed(), SqliteRunIndex.open(tmp_path / "runs.db")
     feed.put(A)
-    async with running(follower_of(feed, index)) as follower:
+    async with running(indexer_of(feed, index)) as follower:
         await follower.caught_up()
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
@@ -475,7 +475,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
 async def filled(feed: BucketFeed, path: Path) -> list[Any]:
     index = SqliteRunIndex.open(path)
     try:
-        async with running(follower_of(feed, index)) as follower:
+        async with running(indexer_of(feed, index)) as follower:
             await follower.caught_up()
         return [orjson.loads(summary) for summary in index.summaries(RunQuery())]
     finally:

@@ -1,4 +1,4 @@
-"""Those who follow a log: every line once and in order, read and made once for all of them, a queue for nobody."""
+"""Followers get every line once and in order; chunks are read and encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ async def begun(world: World) -> tuple[RunId, Writer]:
     return run_id, Writer(world.truth.run_logs, run_id)
 
 
-async def told(follower: LogFollower) -> LineBatch | Sign:
+async def next_of(follower: LogFollower) -> LineBatch | Sign:
     async with asyncio.timeout(PATIENCE_SEC):
         return await follower.next()
 
 
 async def texts(follower: LogFollower) -> list[str]:
-    """What is told next, which must be lines."""
-    stretch = await told(follower)
-    assert isinstance(stretch, LineBatch), stretch
-    return [line.line.text for line in stretch.lines]
+    """The next lines."""
+    batch = await next_of(follower)
+    assert isinstance(batch, LineBatch), batch
+    return [line.line.text for line in batch.lines]
 
 
 async def to_the_end(follower: LogFollower) -> list[str]:
     """All lines until the follower hears that the run is over."""
     found: list[str] = []
-    while isinstance(stretch := await told(follower), LineBatch):
-        found += [line.line.text for line in stretch.lines]
-    assert stretch is Sign.OVER
+    while isinstance(batch := await next_of(follower), LineBatch):
+        found += [line.line.text for line in batch.lines]
+    assert batch is Sign.OVER
     return found
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- lines ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_follower_is_told_what_was_written_then_what_is_then_the_end(world: World) -> None:
+async def test_a_follower_gets_stored_lines_then_new_ones_then_the_end(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one", "two")
     async with feeding(world) as (feed, _):
@@ -91,11 +91,11 @@ async def test_a_follower_is_told_what_was_written_then_what_is_then_the_end(wor
         await writer.write("four")
         await world.complete(run_id)
         assert await texts(follower) == ["four"]
-        assert await told(follower) is Sign.OVER
+        assert await next_of(follower) is Sign.OVER
         assert follower.view.plain["status"] == "COMPLETED"
 
 
-async def test_whoever_finds_everything_kept_lets_others_have_their_turn_between_two_chunks(world: World) -> None:
+async def test_a_follower_of_cached_chunks_lets_other_tasks_run_between_two_chunks(world: World) -> None:
     run_id, writer = await begun(world)
     for number in range(50):
         await writer.write(str(number))
@@ -114,13 +114,13 @@ async def test_whoever_finds_everything_kept_lets_others_have_their_turn_between
         second = await feed.follow(run_id, tenant_filter=None, only=LineFilter(task="another"))
         running = asyncio.create_task(others())
 
-        assert await told(second) is Sign.OVER
+        assert await next_of(second) is Sign.OVER
         running.cancel()
 
     assert turns >= 50
 
 
-async def test_of_a_finished_run_everything_is_told_and_nobody_listens(world: World) -> None:
+async def test_a_finished_run_is_read_to_its_end_without_a_subscription(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one")
     await world.complete(run_id)
@@ -131,7 +131,7 @@ async def test_of_a_finished_run_everything_is_told_and_nobody_listens(world: Wo
         assert await to_the_end(follower) == ["one"]
 
 
-async def test_an_end_that_comes_before_word_of_the_last_chunk_waits_for_its_lines(world: World) -> None:
+async def test_an_end_before_the_last_chunk_notification_waits_for_its_lines(world: World) -> None:
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, _):
         follower = await feed.follow(run_id, tenant_filter=None)
@@ -145,7 +145,7 @@ async def test_an_end_that_comes_before_word_of_the_last_chunk_waits_for_its_lin
         assert await waiting == ["the last words"]
 
 
-async def test_the_last_lines_come_first_for_one_who_asks_for_a_tail(world: World) -> None:
+async def test_a_tail_starts_with_the_last_lines(world: World) -> None:
     run_id, writer = await begun(world)
     for first in range(1, 30, 3):
         await writer.write(*numbered(first, first + 2))
@@ -168,7 +168,7 @@ async def test_a_tail_longer_than_the_log_is_the_whole_log(world: World) -> None
         assert await to_the_end(of_nothing) == await to_the_end(of_two) == ["1", "2"]
 
 
-async def test_a_follower_who_chose_is_told_only_what_fits(world: World) -> None:
+async def test_a_follower_with_a_filter_gets_only_matching_lines(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("a", task="load")
     await writer.write("b", task="fit", level="ERROR")
@@ -206,12 +206,12 @@ def test_whoever_goes_on_from_any_line_is_told_the_rest_once_and_in_order(
                 await writer.write(*numbered(first, first + size - 1))
                 first += size
                 if number < live and size:
-                    stretch = await told(follower)
-                    assert isinstance(stretch, LineBatch)
-                    had += [(line.line.text, stretch.part.behind(line.number)) for line in stretch.lines]
+                    batch = await next_of(follower)
+                    assert isinstance(batch, LineBatch)
+                    had += [(line.line.text, batch.part.behind(line.number)) for line in batch.lines]
             await world.complete(run_id)
-            while isinstance(stretch := await told(follower), LineBatch):
-                had += [(line.line.text, stretch.part.behind(line.number)) for line in stretch.lines]
+            while isinstance(batch := await next_of(follower), LineBatch):
+                had += [(line.line.text, batch.part.behind(line.number)) for line in batch.lines]
             assert [text for text, _ in had] == numbered(1, first - 1)
             kept = had[: min(cut, len(had))]
             again = await feed.follow(run_id, tenant_filter=None, place=kept[-1][1] if kept else START)
@@ -243,14 +243,14 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_made_once_per_f
     run_id, writer = await begun(world)
     made: list[str] = []
 
-    def make(stretch: LineBatch) -> bytes:
-        made.append(stretch.lines[0].line.text)
+    def make(batch: LineBatch) -> bytes:
+        made.append(batch.lines[0].line.text)
         return b"bytes"
 
     async def read(follower: LogFollower, form: str) -> list[bytes]:
         found = []
-        while isinstance(stretch := await told(follower), LineBatch):
-            found.append(stretch.once(form, make))
+        while isinstance(batch := await next_of(follower), LineBatch):
+            found.append(batch.once(form, make))
         return found
 
     async with feeding(world) as (feed, _):
@@ -270,7 +270,7 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_made_once_per_f
     assert world.faults.calls.count("snapshots.load") == 1
 
 
-async def test_one_who_is_behind_is_told_at_once_what_others_have_read(
+async def test_a_follower_that_is_behind_gets_cached_lines_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream_hub, "PART_LINES", 4)
@@ -284,16 +284,16 @@ async def test_one_who_is_behind_is_told_at_once_what_others_have_read(
 
         pieces = []
         while late.place.line < 7:
-            stretch = await told(late)
-            assert isinstance(stretch, LineBatch)
-            pieces.append([line.line.text for some in await late.with_more(stretch) for line in some.lines])
+            batch = await next_of(late)
+            assert isinstance(batch, LineBatch)
+            pieces.append([line.line.text for some in await late.with_more(batch) for line in some.lines])
 
-        # As much as is told in one piece, and no further than somebody has read.
+        # As much as is sent at once, and no further than what is cached.
         assert pieces == [["1", "2", "3", "4"], ["5", "6"]]
         assert await texts(late) == ["7"]
 
 
-async def test_one_of_a_crowd_is_told_at_once_also_what_nobody_has_read(
+async def test_one_of_many_followers_also_gets_uncached_lines_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream_hub, "REST_PER_FOLLOWER_SEC", 0.01)
@@ -302,19 +302,19 @@ async def test_one_of_a_crowd_is_told_at_once_also_what_nobody_has_read(
         await writer.write(str(number))
     async with feeding(world) as (feed, _):
         follower = await feed.follow(run_id, tenant_filter=None)
-        stretch = await told(follower)
-        assert isinstance(stretch, LineBatch)
+        batch = await next_of(follower)
+        assert isinstance(batch, LineBatch)
 
-        more = await follower.with_more(stretch)
+        more = await follower.with_more(batch)
 
         assert [line.line.text for some in more for line in some.lines] == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("is_crowd", [False, True])
-async def test_of_a_crowd_each_is_told_less_often(
-    world: World, monkeypatch: pytest.MonkeyPatch, is_crowd: bool
+@pytest.mark.parametrize("are_many", [False, True])
+async def test_many_followers_each_get_lines_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch, are_many: bool
 ) -> None:
-    monkeypatch.setattr(log_stream_hub, "REST_PER_FOLLOWER_SEC", 1.0 if is_crowd else 0.0)
+    monkeypatch.setattr(log_stream_hub, "REST_PER_FOLLOWER_SEC", 1.0 if are_many else 0.0)
     run_id, writer = await begun(world)
     await writer.write("1")
     async with feeding(world) as (feed, _):
@@ -327,11 +327,11 @@ async def test_of_a_crowd_each_is_told_less_often(
         for _ in range(20):  # turns of the loop: the line is there, and nothing else is waited for
             await asyncio.sleep(0)
 
-        assert hearing.done() is not is_crowd
+        assert hearing.done() is not are_many
         assert await hearing == ["2"]
 
 
-async def test_one_who_is_slow_is_told_everything_and_costs_nothing_meanwhile(world: World) -> None:
+async def test_a_slow_follower_gets_everything_and_costs_nothing_meanwhile(world: World) -> None:
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, _):
         slow, quick = await feed.follow(run_id, tenant_filter=None), await feed.follow(run_id, tenant_filter=None)
@@ -364,7 +364,7 @@ async def test_a_reader_that_goes_while_it_reads_for_others_costs_them_nothing(w
         assert gone[0].cancelled()
 
 
-async def test_a_large_chunk_is_told_in_parts_that_are_shared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_chunk_is_sent_in_parts_that_are_shared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_parts, "PART_BYTES", 10)
     run_id, writer = await begun(world)
     await writer.write("a" * 6, "b" * 4, "c" * 20, "d")
@@ -375,17 +375,17 @@ async def test_a_large_chunk_is_told_in_parts_that_are_shared(world: World, monk
         assert world.faults.calls.count("run_logs.next") == 1
 
 
-async def test_forms_that_few_want_are_not_all_kept(world: World) -> None:
+async def test_rare_encodings_are_not_all_cached(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one")
     async with feeding(world) as (feed, _):
-        stretch = await told(await feed.follow(run_id, tenant_filter=None))
-        assert isinstance(stretch, LineBatch)
+        batch = await next_of(await feed.follow(run_id, tenant_filter=None))
+        assert isinstance(batch, LineBatch)
 
         for number in range(50):
-            assert stretch.once(f"form-{number}", lambda told: b"x") == b"x"
+            assert batch.once(f"form-{number}", lambda batch: b"x") == b"x"
 
-        assert len(stretch.part._encodings) == log_parts.MAX_ENCODINGS
+        assert len(batch.part._encodings) == log_parts.MAX_ENCODINGS
 
 
 # --- who comes and goes -----------------------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ async def test_followers_stop_with_the_gateway_and_none_comes_after(world: World
     run_id, _ = await begun(world)
     async with feeding(world) as (feed, watches):
         follower = await feed.follow(run_id, tenant_filter=None)
-        waiting = asyncio.create_task(told(follower))
+        waiting = asyncio.create_task(next_of(follower))
         await asyncio.sleep(0)
 
         watches.close()
@@ -449,7 +449,7 @@ async def test_a_follower_that_is_asked_to_end_ends_alone(world: World) -> None:
 
         one.end()
 
-        assert await told(one) is Sign.STOPPED
+        assert await next_of(one) is Sign.STOPPED
         await writer.write("more")
         assert await texts(other) == ["more"]
 
@@ -475,9 +475,7 @@ async def test_a_follower_waits_while_the_broker_is_away_and_goes_on_when_it_is_
         assert await waiting == ["meanwhile"]
 
 
-async def test_a_look_that_failed_is_tried_again_by_itself_once_for_all(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_read_is_repeated_once_for_all_followers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream_hub, "RETRY_SEC", 0.01)
     run_id, writer = await begun(world)
     await writer.write("one")
@@ -491,7 +489,7 @@ async def test_a_look_that_failed_is_tried_again_by_itself_once_for_all(
         assert world.faults.calls.count("run_logs.next") <= 3
 
 
-async def test_a_log_whose_word_was_lost_is_looked_at_with_the_runs_heartbeat(world: World) -> None:
+async def test_a_lost_chunk_notification_is_made_up_for_by_the_heartbeat(world: World) -> None:
     run_id, writer = await begun(world)
     async with feeding(world) as (feed, watches):
         follower = await feed.follow(run_id, tenant_filter=None)
@@ -512,8 +510,8 @@ async def test_a_follower_with_nothing_to_read_shows_life() -> None:
     async with feeding(world) as (feed, _):
         follower = await feed.follow(run_id, tenant_filter=None)
 
-        assert await told(follower) is Sign.ALIVE
-        assert await told(follower) is Sign.ALIVE
+        assert await next_of(follower) is Sign.ALIVE
+        assert await next_of(follower) is Sign.ALIVE
 
 
 async def test_a_follower_that_cannot_be_opened_leaves_nothing_behind(world: World) -> None:

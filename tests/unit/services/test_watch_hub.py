@@ -1,4 +1,4 @@
-"""What those who watch a run are told: what is so, in order, once, without a queue behind a slow reader."""
+"""Watchers get every change in order and once, without a queue behind a slow reader."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def opened(watches: WatchHub, run_id: RunId, *, after: int = 0, since: flo
     return watcher
 
 
-async def told(watcher: Watcher) -> WatchUpdate:
+async def next_update(watcher: Watcher) -> WatchUpdate:
     async with asyncio.timeout(PATIENCE_SEC):
         next_told = await watcher.next()
     assert next_told is not None
@@ -73,7 +73,7 @@ async def told(watcher: Watcher) -> WatchUpdate:
 
 
 async def status(watcher: Watcher) -> str:
-    return str((await told(watcher)).view.plain["status"])
+    return str((await next_update(watcher)).view.plain["status"])
 
 
 async def ended(watcher: Watcher) -> bool:
@@ -90,10 +90,10 @@ async def pass_heartbeat(world: World, watches: WatchHub) -> None:
     await watches.tick()
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_watcher_is_told_what_is_so_then_every_change_then_the_end(world: World) -> None:
+async def test_a_watcher_gets_the_present_view_then_every_change_then_the_end(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
@@ -106,7 +106,7 @@ async def test_a_watcher_is_told_what_is_so_then_every_change_then_the_end(world
         assert await ended(watcher)
 
 
-async def test_of_a_finished_run_one_view_is_told_and_nobody_listens(world: World) -> None:
+async def test_a_finished_run_has_one_view_and_no_subscription(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.complete(run_id)
@@ -118,21 +118,21 @@ async def test_of_a_finished_run_one_view_is_told_and_nobody_listens(world: Worl
         assert await ended(watcher)
 
 
-async def test_a_commit_is_told_though_its_writer_has_not_advanced_the_snapshot(world: World) -> None:
+async def test_a_commit_is_shown_before_its_writer_has_advanced_the_snapshot(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
 
         stored = await commit(world.truth, await world.told(run_id), AddTag(at=world.now(), tag="new"), USER)
 
-        assert (await told(watcher)).view.version == stored.execution.version
+        assert (await next_update(watcher)).view.version == stored.execution.version
         shown = await world.shown(run_id)
         assert shown is not None
         assert shown.execution.version < stored.execution.version
 
 
-async def test_whoever_is_told_of_the_end_reads_no_less_though_its_writer_has_not_advanced_the_snapshot(
+async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_has_not_advanced_the_snapshot(
     world: World,
 ) -> None:
     run_id = await world.submit()
@@ -149,23 +149,23 @@ async def test_whoever_is_told_of_the_end_reads_no_less_though_its_writer_has_no
         assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_watcher_that_comes_between_append_and_advance_is_told_of_the_commit(world: World) -> None:
+async def test_a_watcher_opened_between_append_and_advance_gets_the_commit(world: World) -> None:
     run_id = await world.submit()
     stored = await commit(world.truth, await world.told(run_id), AddTag(at=world.now(), tag="new"), USER)
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
 
-        assert (await told(watcher)).view.version == stored.execution.version
+        assert (await next_update(watcher)).view.version == stored.execution.version
 
 
-async def test_what_is_told_is_what_a_read_shows(world: World) -> None:
+async def test_a_view_equals_what_a_read_shows(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         await world.start(run_id)
 
-        view = (await told(watcher)).view
+        view = (await next_update(watcher)).view
 
         shown = await world.shown(run_id)
         assert shown is not None
@@ -175,17 +175,17 @@ async def test_what_is_told_is_what_a_read_shows(world: World) -> None:
 # --- bursts and slow readers ------------------------------------------------------------------------------------------
 
 
-async def test_a_burst_is_read_and_told_as_one(world: World) -> None:
+async def test_a_burst_is_read_and_shown_as_one_view(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         reads = world.faults.calls.count("events.read")
 
         for number in range(50):
             await label(world, run_id, f"label-{number}")
 
-        assert len((await told(watcher)).view.plain["tags"]) == 51
+        assert len((await next_update(watcher)).view.plain["tags"]) == 51
         assert world.faults.calls.count("events.read") == reads + 1
 
 
@@ -195,7 +195,7 @@ async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeyp
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         await world.start(run_id)
 
         await world.complete(run_id)
@@ -210,11 +210,11 @@ async def test_a_slow_reader_finds_the_newest_view_and_nothing_else(world: World
         slow, quick = await opened(watches, run_id), await opened(watches, run_id)
         for number in range(3):
             await label(world, run_id, f"label-{number}")
-            while len((await told(quick)).view.plain["tags"]) < number + 2:
+            while len((await next_update(quick)).view.plain["tags"]) < number + 2:
                 pass
         await pass_heartbeat(world, watches)
 
-        newest = await told(slow)
+        newest = await next_update(slow)
         slow.end()
 
         assert not newest.beat
@@ -236,11 +236,11 @@ async def test_all_watchers_of_a_run_share_one_subscription_one_read_and_one_enc
     async with hub(world) as watches:
         watchers = [await opened(watches, run_id) for _ in range(10)]
         for watcher in watchers:
-            await told(watcher)
+            await next_update(watcher)
         reads = world.faults.calls.count("events.read")
         await world.start(run_id)
 
-        encoded = [(await told(watcher)).view.once("form", make) for watcher in watchers]
+        encoded = [(await next_update(watcher)).view.once("form", make) for watcher in watchers]
 
         assert encoded == [b"bytes"] * 10
         assert len(made) == 1
@@ -261,7 +261,7 @@ async def test_the_last_to_leave_ends_the_listening(world: World) -> None:
         assert (watches.open_count, world.live.listened_to) == (0, set())
 
 
-async def test_two_who_come_at_once_open_one_channel(world: World) -> None:
+async def test_two_concurrent_watchers_open_one_channel(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watchers = await asyncio.gather(opened(watches, run_id), opened(watches, run_id))
@@ -273,24 +273,24 @@ async def test_two_who_come_at_once_open_one_channel(world: World) -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-async def test_for_a_crowd_that_joins_at_once_the_log_is_read_a_few_times(world: World) -> None:
+async def test_many_concurrent_watchers_share_a_few_reads_of_the_log(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         await opened(watches, run_id)
         before = world.faults.calls.count("events.read")
-        everybody_came = asyncio.Event()
-        world.faults.before("events.read", everybody_came.wait)
-        crowd = [asyncio.create_task(opened(watches, run_id)) for _ in range(100)]
+        all_joined = asyncio.Event()
+        world.faults.before("events.read", all_joined.wait)
+        watchers = [asyncio.create_task(opened(watches, run_id)) for _ in range(100)]
         for _ in range(5):  # turns of the loop: each of them waits for a read by then
             await asyncio.sleep(0)
-        everybody_came.set()
-        await asyncio.gather(*crowd)
+        all_joined.set()
+        await asyncio.gather(*watchers)
 
         # For the first of them, and for those who came while that read was on its way.
         assert world.faults.calls.count("events.read") - before == 2
 
 
-async def test_one_who_joins_while_the_log_is_read_for_another_is_told_what_was_stored_in_between(world: World) -> None:
+async def test_a_watcher_that_joins_during_a_read_gets_what_was_stored_in_between(world: World) -> None:
     run_id = await world.submit()
     async with hub(world, DeafLive()) as watches:
         await opened(watches, run_id)
@@ -311,7 +311,7 @@ async def test_one_who_joins_while_the_log_is_read_for_another_is_told_what_was_
         go_on.set()
 
         await first
-        assert "new" in (await told(await second)).view.plain["tags"]
+        assert "new" in (await next_update(await second)).view.plain["tags"]
 
 
 async def test_a_run_that_is_not_there_or_another_tenants_is_not_found_and_leaves_nothing_behind(world: World) -> None:
@@ -379,14 +379,14 @@ async def test_since_holds_back_what_is_not_newer_but_never_the_end(world: World
         world.clock.pass_time(11)
 
         await label(world, run_id, "later")
-        assert (await told(watcher)).view.updated_at == world.now()
+        assert (await next_update(watcher)).view.updated_at == world.now()
 
         early = await opened(watches, run_id, since=world.now() + 1000)
         await world.complete(run_id)
         assert await status(early) == "COMPLETED"
 
 
-async def test_of_a_finished_run_nothing_is_left_to_tell_those_who_have_seen_it(world: World) -> None:
+async def test_a_finished_run_opens_no_watcher_for_a_client_that_has_seen_its_end(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.complete(run_id)
@@ -405,7 +405,7 @@ async def test_a_version_that_the_run_never_had_counts_as_none(world: World) -> 
         assert await status(watcher) == "PENDING"
 
 
-async def test_who_saw_more_at_another_gateway_than_this_one_knows_is_told_nothing_twice(world: World) -> None:
+async def test_a_client_that_saw_more_at_another_gateway_gets_nothing_twice(world: World) -> None:
     run_id = await world.submit()
     async with hub(world, DeafLive()) as watches:
         await opened(watches, run_id)
@@ -432,7 +432,7 @@ async def test_a_hub_that_closes_ends_every_stream_and_opens_no_more(world: Worl
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
 
         watches.close()
 
@@ -448,28 +448,28 @@ async def test_a_silent_run_shows_life_with_the_heartbeat_of_its_worker(world: W
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        before = await told(watcher)
+        before = await next_update(watcher)
         await world.truth.snapshots.touch(run_id, world.now() + 7)
 
         await pass_heartbeat(world, watches)
 
-        beat = await told(watcher)
+        beat = await next_update(watcher)
         assert (beat.beat, beat.away, beat.view.version) == (True, False, before.view.version)
         assert beat.view.plain["heartbeat_at"] == before.view.plain["heartbeat_at"] + 7
 
 
-async def test_a_heartbeat_from_before_the_news_is_not_told_after_them(world: World) -> None:
+async def test_a_heartbeat_from_before_a_view_is_not_sent_after_it(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         slow, quick = await opened(watches, run_id), await opened(watches, run_id)
-        await told(slow)
-        await told(quick)
+        await next_update(slow)
+        await next_update(quick)
         await pass_heartbeat(world, watches)
-        await told(quick)
+        await next_update(quick)
         await label(world, run_id, "newer")
-        news = await told(quick)  # both have been offered them
+        news = await next_update(quick)  # both have been offered them
 
-        assert (await told(slow)).view is news.view
+        assert (await next_update(slow)).view is news.view
 
         waiting = asyncio.create_task(slow.next())
         await asyncio.sleep(0)  # one turn of the loop: what was left to tell would have been told
@@ -482,12 +482,12 @@ async def test_what_was_not_heard_is_found_at_the_next_heartbeat(world: World) -
     run_id = await world.submit()
     async with hub(world, DeafLive()) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         await world.start(run_id)
 
         await pass_heartbeat(world, watches)
 
-        found = await told(watcher)
+        found = await next_update(watcher)
         assert (found.beat, found.view.plain["status"]) == (False, "RUNNING")
 
 
@@ -496,7 +496,7 @@ async def test_what_was_missed_while_the_connection_was_lost_is_read_when_it_is_
     run_id = await world.submit()
     async with hub(world, live) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         await world.start(run_id)
 
         live.reconnect()
@@ -508,22 +508,22 @@ async def test_while_the_broker_is_away_the_stream_stays_and_says_so(world: Worl
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         world.faults.away = True
 
         await pass_heartbeat(world, watches)
-        assert (await told(watcher)).away
+        assert (await next_update(watcher)).away
 
         world.faults.away = False
         await pass_heartbeat(world, watches)
-        assert not (await told(watcher)).away
+        assert not (await next_update(watcher)).away
 
 
-async def test_a_read_that_failed_is_made_good_at_the_next_look_and_does_not_wait_for_a_heartbeat(world: World) -> None:
+async def test_a_failed_read_is_repeated_at_the_next_tick_without_waiting_for_a_heartbeat(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         world.faults.fail("events.read")
         tried = asyncio.create_task(world.faults.tried("events.read"))
         await asyncio.sleep(0)  # one turn of the loop: it looks
@@ -532,7 +532,7 @@ async def test_a_read_that_failed_is_made_good_at_the_next_look_and_does_not_wai
 
         await watches.tick()
 
-        while (now := await told(watcher)).beat:
+        while (now := await next_update(watcher)).beat:
             pass
         assert "new" in now.view.plain["tags"]
 
@@ -541,7 +541,7 @@ async def test_a_run_that_was_removed_ends_its_streams(world: World) -> None:
     run_id = await world.submit()
     async with hub(world) as watches:
         watcher = await opened(watches, run_id)
-        await told(watcher)
+        await next_update(watcher)
         await world.truth.snapshots.remove(run_id)
 
         await pass_heartbeat(world, watches)
@@ -558,7 +558,7 @@ ACTS = st.lists(st.sampled_from(["commit", "commit", "read", "cut", "hear"]), ma
 
 
 async def _cut_and_resumed(acts: list[str]) -> tuple[list[int], int]:
-    """The versions that a reader is told whose connection is cut now and then, and the last that there is."""
+    """The versions that a reader gets whose connection is cut now and then, and the last version."""
     world, seen = World(), [0]
     run_id = await world.submit(HELLO)
     await world.start(run_id)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import orjson
 
@@ -33,6 +34,9 @@ _COUNT_AFTER = "count after"
 _BY_RUN_ID = "FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))"
 
 logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class SqliteRunIndex:
@@ -104,12 +108,10 @@ class SqliteRunIndex:
             self._store_marks(writer)
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
-        with self._reading() as reader:
-            return listing.runs(reader, query)
+        return self._read(listing.runs, query)
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
-        with self._reading() as reader:
-            return listing.changed(reader, query, since=since, after=after, upto=upto)
+        return self._read(listing.changed, query, since=since, after=after, upto=upto)
 
     def last_run_id(self) -> str:
         with self._reading() as reader:
@@ -122,12 +124,10 @@ class SqliteRunIndex:
         return [row.run_id for row in self.rows(query)]
 
     def jobs(self, query: JobQuery) -> JobPage:
-        with self._reading() as reader:
-            return listing.jobs(reader, query)
+        return self._read(listing.jobs, query)
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
-        with self._reading() as reader:
-            return posting_lists.labels(reader, query)
+        return self._read(posting_lists.labels, query)
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:
@@ -151,16 +151,13 @@ class SqliteRunIndex:
         self._marks[name] = value
 
     def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
-        with self._reading() as reader:
-            return counters.counts(reader, tenant_id)
+        return self._read(counters.counts, tenant_id)
 
     def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
-        with self._reading() as reader:
-            return counters.waiting(reader, tenant_id, limit)
+        return self._read(counters.waiting, tenant_id, limit)
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
-        with self._reading() as reader:
-            return counters.histograms(reader, tenant_id)
+        return self._read(counters.histograms, tenant_id)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
@@ -179,38 +176,35 @@ class SqliteRunIndex:
             return {RunId(run_id): revision for run_id, revision in found}
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        with self._reading() as reader:
-            found = listing.oldest(reader, status, tag=tag, updated_before=updated_before, limit=limit)
+        found = self._read(listing.oldest, status, tag=tag, updated_before=updated_before, limit=limit)
         return [run.run_id for run in found]
 
     def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
-        with self._reading() as reader:
-            return listing.oldest(reader, status, after=after, limit=limit)
+        return self._read(listing.oldest, status, after=after, limit=limit)
 
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:
-        with self._reading() as reader:
-            return steps.claimable(reader, graph_ids, tenant_id=tenant_id, now=now, limit=limit)
+        return self._read(steps.claimable, graph_ids, tenant_id=tenant_id, now=now, limit=limit)
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
-        with self._reading() as reader:
-            return steps.next_lease_end(reader, graph_ids, tenant_id)
+        return self._read(steps.next_lease_end, graph_ids, tenant_id)
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
-        with self._reading() as reader:
-            return steps.waits(reader, query)
+        return self._read(steps.waits, query)
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
-        with self._reading() as reader:
-            return steps.due(reader, before, limit)
+        return self._read(steps.due, before, limit)
 
     def steps_count(self) -> Mapping[StepKind, int]:
-        with self._reading() as reader:
-            return steps.counts(reader)
+        return self._read(steps.counts)
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
+
+    def _read(self, query: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._reading() as reader:
+            return query(reader, *args, **kwargs)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
