@@ -181,8 +181,8 @@ class Feed(Protocol):
         (the marker of a removal expires), so a follower cannot tell from sequences alone that it has caught up.
         """
 
-    async def last_commit(self) -> int:
-        """The last sequence of the event log."""
+    async def commit_stream(self) -> tuple[str, int]:
+        """When the event stream was created, and its last sequence."""
 
     def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         """Batches of commits of all runs behind the sequence `after`, then live, for ever."""

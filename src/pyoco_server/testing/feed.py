@@ -18,6 +18,7 @@ class MemoryFeed:
     def __init__(self, log: MemoryEventLog, snapshots: MemorySnapshots) -> None:
         self._commits = log.stream
         self._snapshots = snapshots.stream
+        self.commits_created = "1970-01-01T00:00:00Z"
 
     async def snapshot_stream(self) -> tuple[str, int]:
         return "1970-01-01T00:00:00Z", self._snapshots.last_sequence
@@ -38,8 +39,8 @@ class MemoryFeed:
                     for sequence, change in batch
                 ]
 
-    async def last_commit(self) -> int:
-        return self._commits.last_sequence
+    async def commit_stream(self) -> tuple[str, int]:
+        return self.commits_created, self._commits.last_sequence
 
     async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         async with aclosing(self._commits.follow(after)) as batches:

@@ -31,7 +31,9 @@ class Request:
         self._messages = [{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request"}]
         self.hung_up = asyncio.Event()
         self.silent = asyncio.Event()
-        app = SimpleNamespace(state=SimpleNamespace(gateway=SimpleNamespace(door=Authenticator(keyring=keyring))))
+        app = SimpleNamespace(
+            state=SimpleNamespace(services=SimpleNamespace(authenticator=Authenticator(keyring=keyring)))
+        )
         self.scope = {"type": "http", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
 
     async def receive(self) -> Any:
@@ -90,7 +92,7 @@ async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
 async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: MemoryKeyStore) -> None:
     answer = answering(request_)
     await request_.silent.wait()
-    door = request_.scope["app"].state.gateway.door  # type: ignore[attr-defined]
+    door = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
 
     await store.create(key_record(key_id="f" * 16))
     await door.keyring.news(10)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled
 from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
-from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from pyoco_server.services.executions.command_handler import CommandResult
+from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from support.samples import new_run_id
 from support.world import OURS, THEIRS, USER, World
 
@@ -22,7 +25,7 @@ def world() -> World:
 
 
 async def ask(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
-    return await cancel(world.stores, run_id, reason, "alice", USER)
+    return await cancel(world.stores, run_id, reason, replace(USER, actor=Actor(kind="user", id="alice")))
 
 
 async def listen(world: World, instance_id: InstanceId = OURS) -> list[RunId]:

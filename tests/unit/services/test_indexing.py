@@ -85,7 +85,7 @@ class BucketFeed:
             if not batch:
                 await changed.wait()
 
-    async def last_commit(self) -> int:
+    async def commit_stream(self) -> tuple[str, int]:
         raise NotImplementedError
 
     async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:

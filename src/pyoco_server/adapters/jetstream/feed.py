@@ -52,9 +52,9 @@ class JetStreamFeed:
                     for sequence, message in batch
                 ]
 
-    async def last_commit(self) -> int:
-        last: int = (await self._connection.api(subjects.stream_info(self._events_stream)))["state"]["last_seq"]
-        return last
+    async def commit_stream(self) -> tuple[str, int]:
+        info = await self._connection.api(subjects.stream_info(self._events_stream))
+        return info["created"], info["state"]["last_seq"]
 
     async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
         follower = Follower(self._connection, self._events_stream, after=after, headers_only=True)

@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.http_api.api.metrics_exposition import CONTENT_TYPE, exposition
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
+from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.middleware.timing import HttpTimes
 
@@ -45,7 +45,7 @@ def http_times_of(request: Request) -> HttpTimes:
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=RESPONSES)
 @requires_scope(Scope.METRICS_READ)
-async def get_metrics(request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_metrics(request: Request, metrics: MetricsDep, caller: CallerDep) -> Response:
     """Figures for Prometheus. A caller of one tenant gets the figures of that tenant's runs."""
-    page = exposition(await gateway.figures(tenant_filter=caller.tenant_filter), http_times_of(request))
+    page = exposition(await metrics.gather(tenant_filter=caller.tenant_filter), http_times_of(request))
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

@@ -25,7 +25,7 @@ from pyoco_server.errors import InvalidApiKey, InvalidTicket, InvalidToken, Kind
 from pyoco_server.http_api.middleware.rejection_log import RefusalLog
 from pyoco_server.http_api.protocol.websocket import Socket
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.container import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
 Headers = Iterable[tuple[bytes, bytes]]
@@ -122,7 +122,7 @@ class Guard:
         requires_scope(*scopes)(self)  # for whoever asks a guarded mount
 
     async def _admit(self, scope: Connection) -> Caller:
-        door: Authenticator = scope["app"].state.gateway.door
+        door: Authenticator = scope["app"].state.services.authenticator
         caller = await door.admit(self._show(scope["headers"]))
         caller.require(self._scopes)
         return caller
@@ -151,7 +151,7 @@ class Guard:
 
     async def _gone_or_out(self, receive: Receive, scope: Connection) -> Message:
         """Behind the body a stream waits for its reader to go; that its caller is let in no more is told so too."""
-        door: Authenticator = scope["app"].state.gateway.door
+        door: Authenticator = scope["app"].state.services.authenticator
         gone = asyncio.ensure_future(receive())
         out = asyncio.ensure_future(door.until_out(self._show(scope["headers"])))
         try:
@@ -174,15 +174,15 @@ class SocketGuard(Guard):
     """
 
     async def _admit(self, scope: Connection) -> Caller:
-        gateway: Gateway = scope["app"].state.gateway
+        services: Services = scope["app"].state.services
         ticket, shown = scope.get("ticket"), self._show(scope["headers"])
         if ticket is None:
             return await super()._admit(scope)
         if shown != Credentials():
             raise InvalidTicket("send a ticket or a header, not both", reason="two credentials")
-        caller = await gateway.tickets.redeem(ticket, scope["path_params"]["id"].lower())
-        if gateway.door is not None:
-            await gateway.door.check_again(caller)
+        caller = await services.tickets.redeem(ticket, scope["path_params"]["id"].lower())
+        if services.authenticator is not None:
+            await services.authenticator.check_again(caller)
         caller.require(self._scopes)
         return caller
 
@@ -194,7 +194,7 @@ class SocketGuard(Guard):
             return
 
         async def until_out() -> PyocoError:
-            door: Authenticator = scope["app"].state.gateway.door
+            door: Authenticator = scope["app"].state.services.authenticator
             shown = self._show(scope["headers"])
             refusal = await (door.until_caller_out(caller) if shown == Credentials() else door.until_out(shown))
             self._log.note(refusal, self._path, scope.get("request_id"))

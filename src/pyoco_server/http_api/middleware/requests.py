@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.responses.problems import response_for
+from pyoco_server.services.projections.lists import list_is_stale
 
 # Between two pieces of a body; a sender that pauses longer would only hold a connection.
 BODY_PATIENCE_SEC = 20.0
@@ -49,7 +50,8 @@ class RequestId:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.accept"):
-                message["headers"] = [*message.get("headers", ()), *ours]
+                stale = [(b"pyoco-list-stale", b"true")] if list_is_stale.get() else []
+                message["headers"] = [*message.get("headers", ()), *ours, *stale]
             await send(message)
 
         await self._app(scope, receive, send_with_id)

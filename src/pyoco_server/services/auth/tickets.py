@@ -22,7 +22,7 @@ class IssuedTicket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tickets:
+class TicketService:
     """The tickets of all gateways."""
 
     store: TicketStore
