@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.commands import AddTag, ReportNodeProgress, S
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.state import NodeStatus, Status
 from pyoco_server.domain.ids import CommitId, NodeId, RunId, WorkerId
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerUnavailable, RunNotFound
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions import execution_cache as module
 from pyoco_server.services.executions.execution_cache import ExecutionCache
@@ -355,3 +355,71 @@ async def test_what_another_wrote_and_put_away_meanwhile_needs_nothing_more(
 
     for run_id in runs[:2]:
         assert await version_shown(world, run_id) == (await world.told(run_id)).version
+
+
+async def test_a_list_does_not_write_snapshots_that_lack_nothing_but_progress(world: World) -> None:
+    runs, cache = [await begun(world) for _ in range(3)], ExecutionCache(world.stores)
+    for run_id in runs:
+        await cache.handle(run_id, take(world), USER)
+    await cache.flush()
+    for run_id in runs:
+        await cache.handle(run_id, progress(world, 50.0), USER)
+    world.faults.calls.clear()
+
+    await cache.flush()
+
+    assert world.faults.calls == []
+
+
+async def test_snapshots_are_written_concurrently_for_a_list(world: World) -> None:
+    runs, cache = [await begun(world) for _ in range(3)], ExecutionCache(world.stores)
+    for run_id in runs:
+        await cache.handle(run_id, take(world), USER)
+    writing_now, all_writing = 0, asyncio.Event()
+
+    async def wait_for_the_others() -> None:
+        nonlocal writing_now
+        writing_now += 1
+        if writing_now == len(runs):
+            all_writing.set()
+        await all_writing.wait()
+
+    for _ in runs:
+        world.faults.before("snapshots.advance", wait_for_the_others)
+
+    async with asyncio.timeout(5.0):
+        await cache.flush()
+
+    assert [await version_shown(world, run_id) for run_id in runs] == [
+        (await world.told(run_id)).version for run_id in runs
+    ]
+
+
+async def test_a_flush_of_an_evicted_entry_leaves_the_pending_write_of_its_successor(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_ENTRIES", 1)
+    run_id, other, cache = await begun(world), await begun(world), ExecutionCache(world.stores)
+    await cache.handle(run_id, take(world), USER)
+    evicted = cache._entries[run_id]
+    await cache.flush()
+    await cache.handle(other, take(world), USER)
+    await cache.flush()
+    assert run_id not in cache._entries
+    handled = await cache.handle(run_id, take(world, B), USER)
+
+    await cache._write_locked(evicted)
+
+    async with writing(cache):
+        await world.faults.done("snapshots.advance", times=3)
+    assert await version_shown(world, run_id) == handled.execution.version
+
+
+async def test_a_command_does_not_reach_another_tenants_execution(world: World) -> None:
+    run_id, cache = await begun(world), ExecutionCache(world.stores)
+    before = (await world.told(run_id)).version
+
+    with pytest.raises(RunNotFound):
+        await cache.handle(run_id, take(world), replace(USER, tenant_filter="other"))
+
+    assert (await world.told(run_id)).version == before

@@ -12,10 +12,21 @@ from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.errors import BrokerUnavailable, InvalidListQuery, RunNotFound
-from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, LoadedSnapshot, RunQuery, SnapshotSeen
+from pyoco_server.ports import (
+    DeadLetter,
+    IndexPosition,
+    JobQuery,
+    LabelCount,
+    LabelQuery,
+    LoadedSnapshot,
+    RunQuery,
+    SnapshotSeen,
+)
+from pyoco_server.services.executions.service import NewExecution
 from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.indexer import Failing
-from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
+from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
 from support.executions_in_memory import executions_of
 from support.samples import new_run_id
 from support.services import following, services_of
@@ -197,3 +208,31 @@ async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
 
     assert {len(items) for items in lists} == {LOADED_AT_A_TIME}
     assert most == HEAVY_LISTS * LOADED_AT_A_TIME
+
+
+async def test_a_list_without_this_gateways_last_write_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 0.01)
+    async with following(world) as services:
+        monkeypatch.setattr(services.lists.indexer, "_move_to", lambda sequence: None)
+        await services.executions.submit(HELLO, ("default",), USER)
+
+        await services.lists.summaries(EVERYTHING)
+
+        assert list_is_stale.get()
+        assert world.stores.counters.stale_lists == 1
+
+
+async def test_a_replay_of_a_flow_that_was_started_by_hand_starts_by_itself(world: World) -> None:
+    async with following(world) as services:
+        run_id = world.truth.ids.run_id()
+        new = NewExecution(graph_id="etl", input={"n": 1}, tag="default")
+        (await services.executions.create(new, run_id, USER)).accepted()
+        (await services.executions.start(run_id, USER)).accepted()
+        await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
+        attempt = IdempotentAttempt(USER, world.truth.ids.run_id())
+
+        again = await services.dead_letters.replay(1, attempt, tenant_filter=None, api_key_id=None)
+
+        assert again.execution.is_queued
+        await world.start(again.execution.execution_id)
+        assert await world.status(again.execution.execution_id) == "RUNNING"
