@@ -9,13 +9,13 @@ from pathlib import Path
 from bench.broker import nats_server_version
 from bench.journal import Journal, progress
 from bench.load import LoadClient, available_client
-from bench.neighbours import DISTURBING_SHARE, CpuClock
+from bench.machine_load import DISTURBING_SHARE, CpuClock
 from bench.parts import PARTS, measure_limits
 from bench.peer_env import PEER_REQUIREMENT, prepare_peer
 from bench.plan import QUICK, Bench, Scale, run
 from bench.processes import StepFailed
 from bench.report import Circumstances, Report, write_into
-from bench.stacks import Ours, Peer, Stack
+from bench.systems import Ours, Peer, Stack
 
 ALL_PARTS = ("limits", *PARTS)
 

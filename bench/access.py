@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from bench.connection import Connection
 from bench.load import LoadClient, Request, ask_for
 from bench.measures import submit_body
-from bench.stacks import Ours, Stack
+from bench.systems import Ours, Stack
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words

@@ -4,7 +4,7 @@ from bench import executions, node_work
 from bench.broker import Sync
 from bench.measures import p50, p95
 from bench.plan import Bench, Part
-from bench.stacks import Stack
+from bench.systems import Stack
 
 WHOLE_FORK = 1000
 

@@ -12,8 +12,8 @@ import nats
 
 from bench.broker import Broker, Sync, wait_until_healthy
 from bench.connection import Connection
-from bench.lanes import walk
 from bench.limits import UVICORN_FLAGS, rate
+from bench.load_clients import walk
 from bench.measures import submit_body
 from bench.node_work import (
     Held,
@@ -29,7 +29,7 @@ from bench.node_work import (
     working,
 )
 from bench.processes import Child, StepFailed, free_port
-from bench.stacks import ROOT, Stack
+from bench.systems import ROOT, Stack
 
 PATIENCE_SEC = 120.0
 # About what a record, an event and a finished record are in bytes.

@@ -9,7 +9,7 @@ from bench.connection import NO_HEADERS, NOT_MODIFIED, Connection
 from bench.fill import StoredRun, jetstream
 from bench.measures import p50
 from bench.processes import StepFailed
-from bench.stacks import Stack
+from bench.systems import Stack
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs import codec

@@ -16,7 +16,7 @@ from bench.fill import FIRST_AT, FLOW_COUNT, jetstream, yaml_digest
 from bench.flows import SLEEPER_MAX_SEC
 from bench.load import LoadClient, post_count, post_for
 from bench.processes import StepFailed
-from bench.stacks import DEFAULT_TAGS, Stack
+from bench.systems import DEFAULT_TAGS, Stack
 
 POLL_SEC = 0.001
 FINISHED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

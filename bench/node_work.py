@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 from bench.connection import Answer, Connection, request_bytes
-from bench.lanes import Lane, walk
-from bench.stacks import Stack
+from bench.load_clients import Lane, walk
+from bench.systems import Stack
 
 OPEN_GRAPH = "bench-open"
 PROGRESS_BODY = json.dumps({"progress": 42, "message": "halfway there"}).encode()

@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict
 
-from bench import limits, measures, run_logs, streams, ways
+from bench import limits, measures, run_logs, streams, transports
 from bench.access import Guarded, cost_of_access
 from bench.broker import Sync
 from bench.execution_parts import EXECUTION_PARTS
@@ -12,7 +12,7 @@ from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
-from bench.stacks import DEFAULT_TAGS, Ours, Stack
+from bench.systems import DEFAULT_TAGS, Ours, Stack
 from bench.tag_parts import TAG_PARTS
 from bench.wheels import sync_beside_pip
 
@@ -180,7 +180,7 @@ def watching(bench: Bench, stack: Stack) -> None:
     if stack.name != "ours":
         return
     with bench.journal.step(stack.name, "ways to watch"), bench.started(stack, "interval", DEFAULT_TAGS):
-        costs = ways.compare(stack, watchers=bench.scale.watchers, seconds=bench.scale.watched_sec)
+        costs = transports.compare(stack, watchers=bench.scale.watchers, seconds=bench.scale.watched_sec)
         for way, cost in costs.items():
             figures = {"cpu": cost} if isinstance(cost, float) else asdict(cost)
             for figure, value in figures.items():

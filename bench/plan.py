@@ -11,7 +11,7 @@ from bench.journal import Journal, Side
 from bench.load import LoadClient
 from bench.row import CONNECTIONS
 from bench.rows import LIST_SIZES
-from bench.stacks import Stack
+from bench.systems import Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from bench.row import (
     times_the_peer,
 )
 from bench.tag_rows import tag_rows
-from bench.ways_rows import way_rows
+from bench.transport_rows import way_rows
 
 LIST_SIZES = (100, 10_000, 100_000)
 FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}

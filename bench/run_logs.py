@@ -9,7 +9,7 @@ from typing import Any
 from bench.connection import Connection
 from bench.fill import jetstream
 from bench.processes import StepFailed
-from bench.stacks import DEFAULT_TAGS, Stack
+from bench.systems import DEFAULT_TAGS, Stack
 
 CHUNK_BYTES = 64 * 1024
 POLL_SEC = 0.01

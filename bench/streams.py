@@ -10,7 +10,7 @@ from bench.connection import Connection, request_bytes
 from bench.fill import jetstream
 from bench.measures import submit_body
 from bench.processes import StepFailed
-from bench.stacks import Stack
+from bench.systems import Stack
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import AddTag

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench import tags as measured
 from bench.plan import Bench, Part
-from bench.stacks import Stack
+from bench.systems import Stack
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.queries.jobs import JobQuery
 

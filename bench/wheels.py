@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench.processes import StepFailed
-from bench.stacks import Ours
+from bench.systems import Ours
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.runner_pool.pool import RunnerPool

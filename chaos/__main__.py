@@ -18,18 +18,18 @@ import orjson
 from chaos.clients import CLIENTS, Client
 from chaos.collect import collect, settled, synced
 from chaos.evidence import Evidence
-from chaos.figures import figures
 from chaos.fleet import running_fleet
-from chaos.hands import hands_at_work
 from chaos.invariants import violations
 from chaos.journal import Journal
 from chaos.killer import Killer
+from chaos.metrics import figures
+from chaos.node_workers import hands_at_work
 from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import marked
 from chaos.report import Outcome, to_plain, to_text
 from chaos.watchers import WATCHERS, Reader
-from chaos.wheel_promises import newest_for
-from chaos.wheelwright import Wheelwright
+from chaos.wheel_changes import Wheelwright
+from chaos.wheel_invariants import newest_for
 
 # After the last run has ended, for whoever might still want to change it.
 STILLNESS_SEC = 4.0

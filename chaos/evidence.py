@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos import witness
+from chaos import side_effects
 from pyoco_server.domain.execution.events import StoredCommit
 
 LIST_LIMIT = 200
@@ -89,7 +89,7 @@ class Evidence:
     executions: Mapping[str, Sequence[ToldExecution]] = field(default_factory=dict)
     lists: Sequence[Listed] = ()
     jobs: Sequence[Plain] = ()
-    witness: Mapping[str, Sequence[witness.Line]] = field(default_factory=dict)
+    witness: Mapping[str, Sequence[side_effects.Line]] = field(default_factory=dict)
     printed: Mapping[str, Sequence[Printed]] = field(default_factory=dict)
     registry: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
     """The registered wheels, by the gateway that said so."""

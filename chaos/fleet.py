@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.journal import Journal
-from chaos.patience import comes_true
 from chaos.plan import FLOWS, RED_TAG, SLOTS, TAGS, WHEELS_TAG, Plan, environment
+from chaos.polling import comes_true
 from chaos.processes import Broker, Member
 from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats

@@ -10,11 +10,11 @@ import orjson
 
 from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain
 from chaos.journal import Journal, Seen
-from chaos.node_promises import NODE_CHECKS, Check, is_for_hands
-from chaos.printed import misprinted
+from chaos.log_checks import misprinted
+from chaos.node_invariants import NODE_CHECKS, Check, is_for_hands
 from chaos.replay import complaints
 from chaos.states import final, starts_of, states
-from chaos.wheel_promises import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
+from chaos.wheel_invariants import behind_the_registry, left_behind, ran_with_other_wheels, unlike_the_registry
 from pyoco_server.domain.execution.events import (
     Events,
     ExecutionCanceled,
@@ -25,7 +25,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
 from pyoco_server.domain.execution.state import Execution, StopHow
-from pyoco_server.domain.fleet.facts import RUN_FACTS
+from pyoco_server.domain.fleet.worker_status import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
 SLACK_SEC = 0.25

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from chaos.fleet import Fleet
 from chaos.folders import environments_in
 from chaos.journal import Journal, Kill
-from chaos.patience import comes_true
 from chaos.plan import KINDS, Kind, Plan
+from chaos.polling import comes_true
 from chaos.processes import STOP_SEC, Broker, Identity, Member, family_of, identity_of
-from chaos.wheelwright import Wheelwright
+from chaos.wheel_changes import Wheelwright
 from pyoco_server.worker.runner_process.process_tree import children_of
 
 LONGEST_DOWN_SEC = 3.0

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaos.evidence import Evidence
-from chaos.figures import Figures, Spread
 from chaos.invariants import INVARIANTS, Violation
 from chaos.journal import Journal
+from chaos.metrics import Figures, Spread
 from chaos.plan import Plan
 
 WIDTH = 46

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import orjson
 
-from simulation.bare import Bare
-from simulation.many import Total, play_many
+from simulation.batch import Total, play_many
+from simulation.core_only import Bare
 from simulation.play import play, without_small_talk
 from simulation.report import bare_to_text, played_to_text, progress_line, to_plain, to_text
 

@@ -34,10 +34,10 @@ from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.testing.index import MemoryRunIndex
+from simulation.faulty_ports import FeedOnTheWay, Way
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
 from simulation.requests import REFUSED, Request, Told
-from simulation.way import FeedOnTheWay, Way
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, NodeStatus
 from pyoco_server.domain.ids import RunId
-from simulation.answers import answered_differently, done_twice, not_done, not_what_was_told
 from simulation.evidence import Evidence, Finding, IndexSeen, NodeAt, is_at_rest
-from simulation.histories import (
+from simulation.history_invariants import (
     after_the_end,
     cancel_lost,
     out_of_order,
     overtaken_but_heard,
 )
+from simulation.response_invariants import answered_differently, done_twice, not_done, not_what_was_told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from pyoco_server.domain.execution import codec
-from simulation.bare import CHECKS, NOT_ONCE
+from simulation.batch import Total
+from simulation.core_only import CHECKS, NOT_ONCE
 from simulation.evidence import Log
 from simulation.invariants import INVARIANTS, Violation
-from simulation.many import Total
 from simulation.play import Played
 
 WIDTH = 46

@@ -19,12 +19,12 @@ from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
 from simulation.evidence import Evidence, IndexSeen, is_at_rest
+from simulation.faulty_ports import Faults, Way
 from simulation.gateway import Lost, SeededGateway
 from simulation.loop import BEGINNING, SeededLoop
 from simulation.plan import Plan
 from simulation.ports import SharedStores
 from simulation.requests import Request, Told
-from simulation.way import Faults, Way
 
 # How long everything may take to become quiet once nothing goes wrong any more, by the clock of the loop.
 SETTLE_SEC = 90.0

@@ -92,7 +92,7 @@ def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "printed"),
     [
         (["revoke", "ffffffffffffffff"], "there is no API key"),
         (["create", "--tenant", "team a"], "--tenant team-a"),
@@ -100,10 +100,10 @@ def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
     ],
 )
 def test_what_cannot_be_done_ends_with_1_and_says_what_to_do(
-    folder: Path, system: Program, arguments: list[str], told: str
+    folder: Path, system: Program, arguments: list[str], printed: str
 ) -> None:
     code, out, err = admin(folder, *arguments)
 
     assert (code, out) == (1, [])
-    assert told in err
+    assert printed in err
     assert "[ERR-PYOCO-0018]" in err

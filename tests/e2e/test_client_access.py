@@ -45,7 +45,7 @@ def test_without_a_key_the_doctor_says_which_one_is_missing(folder: Path, addres
     assert "PYOCO_API_KEY" in said
 
 
-def test_a_wrong_key_is_told_apart_from_none_and_shown_nowhere(folder: Path, address: str) -> None:
+def test_a_wrong_key_has_its_own_error_and_is_never_printed(folder: Path, address: str) -> None:
     code, said = asked(folder, address, "doctor", key="pyoco_wrong-key")
 
     assert code == 1

@@ -41,10 +41,6 @@ def test_workers_are_listed_hidden_and_shown_again(shell: Shell) -> None:
     assert "beside" in shell("workers", "--output", "table").out
 
 
-def test_figures_are_printed_as_prometheus_reads_them(shell: Shell) -> None:
-    assert 'pyoco_runs_total{status="COMPLETED"}' in shell("metrics").out
-
-
 def test_dead_letters_are_listed_and_run_again(shell: Shell) -> None:
     failed = shell.submit("fails")
     assert shell("watch", failed, "--until-terminal").code == 1
@@ -65,31 +61,24 @@ def test_dead_letters_are_listed_and_run_again(shell: Shell) -> None:
 
 
 def test_an_explanation_says_why(shell: Shell) -> None:
-    run_id = shell.submit("hello", "--tag", "nobody-serves-this")
+    run_id = shell.submit("hello", "--tag", "without-workers")
 
-    assert "nobody-serves-this" in shell("explain", run_id).out
+    assert "without-workers" in shell("explain", run_id).out
     assert shell("explain", run_id, "--output", "json").json()["run_id"] == run_id
     shell("cancel", run_id)
 
 
-def test_a_doctor_finds_nothing_wrong_with_the_healthy(shell: Shell) -> None:
-    told = shell("doctor")
+def test_doctor_reports_no_problem_of_a_healthy_system(shell: Shell) -> None:
+    printed = shell("doctor")
 
-    assert told.code == 0, told.out
-    assert "✗" not in told.out
+    assert printed.code == 0, printed.out
+    assert "✗" not in printed.out
     checks = {check["check"]: check["verdict"] for check in shell("doctor", "--output", "json").json()["checks"]}
     assert checks == dict.fromkeys(["server", "version", "clock", "nats", "access", "workers", "tag"], "ok")
 
 
-def test_a_doctor_names_a_tag_that_nobody_serves(shell: Shell) -> None:
-    told = shell("doctor", "--tag", "gpu")
+def test_doctor_reports_a_tag_without_workers(shell: Shell) -> None:
+    printed = shell("doctor", "--tag", "gpu")
 
-    assert told.code == 1
-    assert "pyoco-worker --tags gpu" in told.out
-
-
-def test_a_worker_that_nobody_knows_cannot_be_hidden(shell: Shell) -> None:
-    refused = shell("workers", "--hide", "nobody")
-
-    assert (refused.code, refused.out) == (1, "")
-    assert "[ERR-PYOCO-0020]" in refused.err
+    assert printed.code == 1
+    assert "pyoco-worker --tags gpu" in printed.out

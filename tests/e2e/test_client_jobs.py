@@ -65,7 +65,7 @@ def test_a_job_that_fails_fails_the_command_that_followed_it(shell: Shell) -> No
     assert re.search(r"job \S+ failed in \S+: ZeroDivisionError: division by zero", followed.err)
 
 
-def test_ctrl_c_leaves_a_job_running_which_is_gone_on_with_and_removed(shell: Shell, tmp_path: Path) -> None:
+def test_after_ctrl_c_a_job_continues_and_can_be_followed_and_removed(shell: Shell, tmp_path: Path) -> None:
     job_id = submitted(shell, "--flow", "listens")
     command = ["-m", "pyoco_server.cli.client", "job", "follow", job_id]
     with Terminal(*command, cwd=tmp_path, env=shell.env) as terminal:

@@ -44,17 +44,12 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(shell: Shell) -> None:
     path.write_bytes(b"no zip any more")
 
     again = shell("wheel-upload", "--wheel-file", str(path))
-    missing = shell("wheel-delete", "--wheel-name", wheel_name("nobody"))
-    no_file = shell("wheel-upload", "--wheel-file", "nothing.whl")
-    no_wheel = shell("wheel-upload", "--wheel-file", "nats.conf")
+    missing = shell("wheel-delete", "--wheel-name", wheel_name("missing"))
 
-    assert (again.code, missing.code, no_file.code, no_wheel.code) == (1, 1, 1, 1)
+    assert (again.code, missing.code) == (1, 1)
     assert "[ERR-PYOCO-0022]" in again.err
     assert "hint: Raise the version" in again.err
     assert "[ERR-PYOCO-0023]" in missing.err
-    assert "no file 'nothing.whl'" in no_file.err
-    assert "example: pyoco-client wheel-upload --wheel-file" in no_file.err
-    assert "is not the name of a wheel" in no_wheel.err
 
 
 def test_on_a_terminal_a_bar_shows_how_far_an_upload_is(shell: Shell) -> None:
@@ -70,13 +65,13 @@ def test_on_a_terminal_a_bar_shows_how_far_an_upload_is(shell: Shell) -> None:
     assert '"size_bytes"' in drawn
 
 
-def test_what_cannot_be_written_is_said_in_words(shell: Shell) -> None:
+def test_a_wheel_that_cannot_be_written_is_reported(shell: Shell) -> None:
     (shell.folder / wheel_name("kept")).write_bytes(wheel("kept"))
     shell("wheel-upload", "--wheel-file", wheel_name("kept"))
     (shell.folder / "taken").mkdir()
     (shell.folder / "taken" / wheel_name("kept")).mkdir()
 
-    told = shell("wheel-download", "--wheel-name", wheel_name("kept"), "--to", "taken")
+    printed = shell("wheel-download", "--wheel-name", wheel_name("kept"), "--to", "taken")
 
-    assert told.code == 1
-    assert "error: --to: Is a directory" in told.err
+    assert printed.code == 1
+    assert "error: --to: Is a directory" in printed.err

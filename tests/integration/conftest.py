@@ -47,6 +47,6 @@ def clean_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def end(monkeypatch: pytest.MonkeyPatch) -> RunClient:
+def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunClient:
     """Runs a command of `pyoco-client`; returns its exit code."""
-    return RunClient(monkeypatch)
+    return RunClient(monkeypatch, capsys)

@@ -109,9 +109,9 @@ def test_the_commands_of_the_contract_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "job", *NAMES])
-def test_every_help_has_an_example(end: RunClient, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_every_help_has_an_example(end: RunClient, name: str) -> None:
     assert end(*name.split(), "--help") == 0
-    assert f"Example: pyoco-client {name}" in " ".join(capsys.readouterr().out.split())
+    assert f"Example: pyoco-client {name}" in " ".join(end.printed().out.split())
 
 
 @pytest.mark.parametrize("entry", ALL_COMMANDS, ids=NAMES)
@@ -142,9 +142,9 @@ def test_a_command_that_prints_json_does_not_load_rich(server: StandIn) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["version"]])
-def test_the_version_needs_no_server(end: RunClient, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_the_version_needs_no_server(end: RunClient, arguments: list[str]) -> None:
     assert end(*arguments) == 0
-    assert capsys.readouterr().out.startswith("pyoco-client ")
+    assert end.printed().out.startswith("pyoco-client ")
 
 
 def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient, server: StandIn) -> None:
@@ -198,27 +198,21 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_asks_once_and_prints_the_answer_as_json(
-    end: RunClient,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    asked: tuple[str, str],
+    end: RunClient, server: StandIn, arguments: list[str], asked: tuple[str, str]
 ) -> None:
     assert end(*arguments) == 0
 
     assert server.asked == [asked]
-    assert json.loads(capsys.readouterr().out) == server.answers[asked[1].partition("?")[0]]
+    assert json.loads(end.printed().out) == server.answers[asked[1].partition("?")[0]]
 
 
-def test_a_page_names_the_next_one_for_people_on_stderr(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.answers["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
 
     code = end("list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert server.asked == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
     assert said.out.splitlines()[1].startswith(RUN_ID)
@@ -247,26 +241,18 @@ def test_a_page_names_the_next_one_for_people_on_stderr(
         (["logs", RUN_ID, "-f", "--tail", "5"], "1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"),
     ],
 )
-def test_other_forms_are_for_people(
-    end: RunClient,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    shown: str,
-) -> None:
+def test_text_forms_print_lines_and_tables(end: RunClient, server: StandIn, arguments: list[str], shown: str) -> None:
     assert end(*arguments) == 0
-    assert capsys.readouterr().out == shown
+    assert end.printed().out == shown
 
 
-def test_the_lines_of_a_log_are_json_lines_for_programs(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
     page = server.answers[f"/runs/{RUN_ID}/logs"]
     server.answers[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
 
     assert end("logs", RUN_ID, "-o", "json", "--tail", "7") == 0
 
-    assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert [json.loads(line)["n"] for line in end.printed().out.splitlines()] == [1, 2]
     assert server.asked == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
@@ -293,55 +279,47 @@ def test_a_key_goes_into_the_header_that_the_server_asks_for(
     assert server.headers[0]["X-Team-Key"] == "k-1"
 
 
-def test_init_writes_a_flow_and_says_how_to_run_it(
-    end: RunClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_writes_a_flow_and_says_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
     folder = tmp_path / "my first"
 
     assert end("init", str(folder)) == 0
 
     flow = read_flow_file((folder / "flow.yaml").read_bytes())
     assert list(flow.tasks) == ["words", "count", "report"]
-    assert f"cd '{folder}' && pyoco-client submit-yaml --workflow-file flow.yaml" in capsys.readouterr().out
+    assert f"cd '{folder}' && pyoco-client submit-yaml --workflow-file flow.yaml" in end.printed().out
     compile((folder / "tasks.py").read_text(), "tasks.py", "exec")
 
 
-def test_init_overwrites_nothing_unless_told_to(
-    end: RunClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_overwrites_files_only_with_force(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("mine")
 
     assert end("init", str(tmp_path)) == 1
     assert (tmp_path / "tasks.py").read_text() == "mine"
     assert not (tmp_path / "flow.yaml").exists()
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in end.printed().err
 
     assert end("init", str(tmp_path), "--force") == 0
     assert (tmp_path / "tasks.py").read_text() != "mine"
 
 
-def test_init_where_nothing_can_be_written_says_so(
-    end: RunClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     assert end("init", str(tmp_path / "file" / "below")) == 1
-    assert "[ERR-PYOCO-0018]" in capsys.readouterr().err
+    assert "[ERR-PYOCO-0018]" in end.printed().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(end: RunClient, capsys: pytest.CaptureFixture[str], shell: str) -> None:
+def test_a_shell_gets_its_completion(end: RunClient, shell: str) -> None:
     assert end("completion", shell) == 0
-    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in capsys.readouterr().out
+    assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in end.printed().out
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
-def test_a_zsh_that_nobody_has_set_up_completes(
-    end: RunClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_completion_works_in_a_zsh_without_configuration(end: RunClient, tmp_path: Path) -> None:
     assert end("completion", "zsh") == 0
     script = tmp_path / ".zshrc"
-    script.write_text(capsys.readouterr().out)
+    script.write_text(end.printed().out)
 
     shell = subprocess.run(
         ["zsh", "-fc", "source ./.zshrc && print ${_comps[pyoco-client]}"],
@@ -363,10 +341,10 @@ def test_commands_options_and_choices_are_completed() -> None:
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split(" ")) - 1),
         }
-        told = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
         )
-        return told.stdout.split()
+        return printed.stdout.split()
 
     assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
     assert completed("pyoco-client watch --unt") == ["--until-terminal"]

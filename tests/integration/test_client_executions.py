@@ -89,48 +89,40 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield there
 
 
-def test_execute_creates_with_the_params_and_starts(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_execute_creates_with_the_params_and_starts(end: RunClient, server: StandIn) -> None:
     code = end("execute", "release", "--params", '{"a": 1}', "--param", "b=two", "--tag", "gpu")
 
     assert code == 0
     assert server.asked == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
     assert json.loads(server.bodies[0]) == {"graphId": "release", "input": {"a": 1, "b": "two"}, "tag": "gpu"}
     assert len({headers["Idempotency-Key"] for headers in server.headers}) == 1
-    assert json.loads(capsys.readouterr().out) == ACCEPTED
+    assert json.loads(end.printed().out) == ACCEPTED
 
 
-def test_a_name_that_nothing_has_is_told_of_for_it_may_be_a_slip(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_an_unknown_graph_name_prints_a_warning(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
 
     assert end("execute", "relaese") == 0
-    said = capsys.readouterr()
+    said = end.printed()
     assert json.loads(said.out) == ACCEPTED
     assert "no graph or flow has the name relaese: this is an open graph" in said.err
     assert "pyoco-client graphs" in said.err
 
 
-def test_whoever_may_start_and_not_read_has_started(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_execute_succeeds_without_permission_to_read(end: RunClient, server: StandIn) -> None:
     del server.answers[f"/executions/{ID}"]
 
     assert end("execute", "release") == 0
-    said = capsys.readouterr()
+    said = end.printed()
     assert (json.loads(said.out), said.err) == (ACCEPTED, "")
 
 
-def test_an_execution_is_watched_line_by_line_to_its_end_with_what_waits_for_somebody(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     code = end("execute", "release", "--watch")
 
-    said = capsys.readouterr()
+    said = end.printed()
     lines = said.out.splitlines()
     assert code == 0
     assert lines[4] == "2026-01-01T00:00:02.000Z  NODE_PROGRESS_REPORTED  build  user/ann  42% compiling\ufffd[2J"
@@ -139,7 +131,7 @@ def test_an_execution_is_watched_line_by_line_to_its_end_with_what_waits_for_som
 
 
 @pytest.mark.parametrize(
-    ("last", "told"),
+    ("last", "printed"),
     [
         (
             event("EXECUTION_FAILED", 2.0, error={"code": "E", "message": "no room"}),
@@ -149,27 +141,21 @@ def test_an_execution_is_watched_line_by_line_to_its_end_with_what_waits_for_som
     ],
 )
 def test_an_execution_that_does_not_complete_fails_the_command_that_watched(
-    end: RunClient,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    last: dict[str, Any],
-    told: str,
+    end: RunClient, server: StandIn, last: dict[str, Any], printed: str
 ) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
 
     assert end("execute", "release", "--watch") == 1
-    assert f"execution {ID} {told}" in capsys.readouterr().out
+    assert f"execution {ID} {printed}" in end.printed().out
 
 
-def test_what_is_watched_by_a_program_are_json_lines(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("execute", "release", "--watch", "-o", "json") == 0
 
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["type"] for one in told] == [one["type"] for one in HISTORY]
+    printed = [json.loads(line) for line in end.printed().out.splitlines()]
+    assert [one["type"] for one in printed] == [one["type"] for one in HISTORY]
 
 
 @pytest.mark.parametrize(
@@ -185,16 +171,12 @@ def test_what_is_watched_by_a_program_are_json_lines(
     ids=["execution", "waits", "graphs"],
 )
 def test_a_command_asks_once_and_prints_the_answer_as_json(
-    end: RunClient,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    asked: str,
+    end: RunClient, server: StandIn, arguments: list[str], asked: str
 ) -> None:
     assert end(*arguments) == 0
 
     assert server.asked == [("GET", asked)]
-    assert json.loads(capsys.readouterr().out) == server.answers[asked.partition("?")[0]]
+    assert json.loads(end.printed().out) == server.answers[asked.partition("?")[0]]
 
 
 @pytest.mark.parametrize(
@@ -212,23 +194,15 @@ def test_a_command_asks_once_and_prints_the_answer_as_json(
     ],
     ids=["waits", "graphs"],
 )
-def test_tables_are_for_people(
-    end: RunClient,
-    capsys: pytest.CaptureFixture[str],
-    server: StandIn,
-    arguments: list[str],
-    shown: str,
-) -> None:
+def test_lists_are_printed_as_tables(end: RunClient, server: StandIn, arguments: list[str], shown: str) -> None:
     assert end(*arguments) == 0
-    assert capsys.readouterr().out == shown
+    assert end.printed().out == shown
 
 
-def test_an_execution_is_shown_with_its_nodes(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_an_execution_is_shown_with_its_nodes(end: RunClient, server: StandIn) -> None:
     assert end("execution", ID) == 0
 
-    lines = capsys.readouterr().out.splitlines()
+    lines = end.printed().out.splitlines()
     assert f"execution: {ID}" in lines
     assert "graph:     release (version 2)" in lines
     assert lines[-4:] == [
@@ -239,10 +213,10 @@ def test_an_execution_is_shown_with_its_nodes(
     ]
 
 
-def test_events_say_who_did_what_and_when(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+def test_events_say_who_did_what_and_when(end: RunClient, server: StandIn) -> None:
     assert end("events", ID) == 0
 
-    head, *rows = capsys.readouterr().out.splitlines()
+    head, *rows = end.printed().out.splitlines()
     assert head.split() == ["WHEN", "EVENT", "NODE", "WHO", "DETAIL"]
     assert len(rows) == len(HISTORY)
     assert rows[3].split() == [
@@ -255,13 +229,11 @@ def test_events_say_who_did_what_and_when(end: RunClient, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_events_are_followed_to_the_end(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, form: str
-) -> None:
+def test_events_are_followed_to_the_end(end: RunClient, server: StandIn, form: str) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("events", ID, "--follow", "-o", form) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(HISTORY)
+    assert len(end.printed().out.splitlines()) == len(HISTORY)
 
 
 def test_the_only_node_that_waits_is_approved_without_being_named(end: RunClient, server: StandIn) -> None:
@@ -281,32 +253,28 @@ def test_what_is_rejected_fails_with_the_reason(
     assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
 
 
-def test_where_several_wait_they_are_listed_and_one_is_to_be_named(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_where_several_wait_they_are_listed_and_one_is_to_be_named(end: RunClient, server: StandIn) -> None:
     several = [node("approve", "WAITING", waitKey="go", prompt="Ship?"), node("sign off", "WAITING", waitKey="sign")]
     server.answers[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
 
     assert end("approve", ID) == 1
 
-    said = capsys.readouterr().err
+    said = end.printed().err
     assert "- approve: Ship?\n- sign off: sign\n" in said
     assert "2 nodes wait" in said
     assert f"example: pyoco-client approve {ID} --node approve" in said
     assert end("approve", ID, "--node", "build") == 1
-    assert "'build' does not wait" in capsys.readouterr().err
+    assert "'build' does not wait" in end.printed().err
     assert [method for method, _ in server.asked] == ["GET", "GET"]
 
 
-def test_nothing_that_waits_is_told_with_the_status(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_approve_without_a_waiting_node_prints_the_status(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
 
     assert end("approve", ID) == 1
-    told = capsys.readouterr().err
-    assert f"nothing waits in execution {ID} (COMPLETED)" in told
-    assert f"example: pyoco-client explain {ID}" in told
+    printed = end.printed().err
+    assert f"nothing waits in execution {ID} (COMPLETED)" in printed
+    assert f"example: pyoco-client explain {ID}" in printed
 
 
 @pytest.mark.parametrize(
@@ -328,30 +296,28 @@ def test_a_graph_is_put_under_the_name_of_its_file(
 
 
 @pytest.mark.parametrize("content", ["[1]", "{"])
-def test_a_file_that_is_no_json_object_is_told_before_it_is_sent(
-    end: RunClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, server: StandIn, content: str
+def test_a_file_that_is_no_json_object_is_not_sent(
+    end: RunClient, tmp_path: Path, server: StandIn, content: str
 ) -> None:
     (tmp_path / "release.json").write_text(content)
 
     assert end("graph-put", str(tmp_path / "release.json")) == 1
-    assert "release.json: not" in capsys.readouterr().err
+    assert "release.json: not" in end.printed().err
     assert server.asked == []
 
 
-def test_words_are_japanese_where_the_person_is(
-    end: RunClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+def test_messages_are_japanese_in_a_japanese_locale(
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
 ) -> None:
     monkeypatch.setenv("LANG", "ja_JP.UTF-8")
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("execute", "release", "--watch") == 0
-    assert f"承認待ちです: pyoco-client approve {ID} --node approve" in capsys.readouterr().err
+    assert f"承認待ちです: pyoco-client approve {ID} --node approve" in end.printed().err
 
 
-def test_a_refusal_of_the_server_is_told_with_its_id(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_an_error_of_the_server_is_printed_with_its_id(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}/nodes/approve/resume"] = Refusal(409, "ERR-PYOCO-0030", "a cancel was requested")
 
     assert end("approve", ID) == 1
-    assert "error: a cancel was requested [ERR-PYOCO-0030]" in capsys.readouterr().err
+    assert "error: a cancel was requested [ERR-PYOCO-0030]" in end.printed().err

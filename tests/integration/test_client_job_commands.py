@@ -36,8 +36,8 @@ FAILED = ENDED | {"status": "failed", "error": "load: no such\nfile"}
 
 
 def entry(number: int, message: str, level: str = "INFO", task: str | None = "load") -> dict[str, Any]:
-    told = {"timestamp": AT.format(number), "message": message, "n": number, "task": task, "level": level}
-    return told | {"stream": "stdout", "attempt": 1}
+    line = {"timestamp": AT.format(number), "message": message, "n": number, "task": task, "level": level}
+    return line | {"stream": "stdout", "attempt": 1}
 
 
 ENTRIES = [entry(1, "begun"), entry(2, HOSTILE, "ERROR"), entry(3, "not of a task", "DEBUG", None)]
@@ -80,9 +80,7 @@ def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
     return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
 
 
-def test_a_submit_sends_what_was_typed_and_shows_the_job(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server: StandIn) -> None:
     words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
 
     code = end("job", "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
@@ -96,20 +94,18 @@ def test_a_submit_sends_what_was_typed_and_shows_the_job(
         "tag": "gpu",
         "timeout_sec": 60.0,
     }
-    assert json.loads(capsys.readouterr().out) == JOB
+    assert json.loads(end.printed().out) == JOB
 
 
-def test_a_submit_as_status_is_one_line(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+def test_a_submit_as_status_is_one_line(end: RunClient, server: StandIn) -> None:
     assert end("job", "submit", "-o", "status") == 0
-    assert capsys.readouterr().out == f"{ID} pending\n"
+    assert end.printed().out == f"{ID} pending\n"
 
 
-def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(end: RunClient, server: StandIn) -> None:
     code = end("job", "submit", "--follow")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert said.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
     assert said.err == f"submitted: {ID}\n"
@@ -117,29 +113,25 @@ def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(
 
 @pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
 def test_a_job_that_failed_fails_the_command_that_followed_it(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
+    end: RunClient, server: StandIn, command: list[str]
 ) -> None:
     server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
     assert end("job", *command) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
+    assert end.printed().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
 
 
-def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(end: RunClient, server: StandIn) -> None:
     code = end("job", "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert [json.loads(line) for line in said.out.splitlines()] == ENTRIES
     assert said.err == f"job {ID} completed in 2.5s\n"
     assert server.asked[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
 
 
-def test_on_a_terminal_levels_have_colours_and_what_others_wrote_does_not_steer_it(
-    server: StandIn, tmp_path: Path
-) -> None:
+def test_on_a_terminal_levels_have_colours_and_output_is_escaped(server: StandIn, tmp_path: Path) -> None:
     with on_terminal(server, tmp_path, "follow", ID) as terminal:
         code, drawn = terminal.end()
 
@@ -151,7 +143,7 @@ def test_on_a_terminal_levels_have_colours_and_what_others_wrote_does_not_steer_
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
+def test_after_ctrl_c_the_job_continues_and_the_message_says_how_to_follow_it(
     server: StandIn, tmp_path: Path, number: signal.Signals
 ) -> None:
     server.answers[f"/jobs/{ID}/logs/stream"] = stream(None)
@@ -169,40 +161,36 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(
     assert ("DELETE", f"/jobs/{ID}") not in server.asked
 
 
-def test_who_leaves_a_job_that_has_written_nothing_is_told_where_to_ask_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_without_output_suggests_explain(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), job_continues(ID, lambda: None):
         raise KeyboardInterrupt
 
     assert capsys.readouterr().err.splitlines()[-1] == f"There was no output; to see why: pyoco-client explain {ID}"
 
 
-def test_following_goes_on_at_the_place_that_was_said(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) -> None:
     assert end("job", "follow", ID, "--after", "3") == 0
     assert server.headers[0]["Last-Event-ID"] == "3"
     assert end("job", "follow", ID, "--after", "３") == 1
-    assert "is not a place" in capsys.readouterr().err
+    assert "is not a place" in end.printed().err
 
 
-def test_words_for_people_are_in_their_language(
-    end: RunClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: StandIn
+def test_messages_are_japanese_in_a_japanese_locale(
+    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
 ) -> None:
     monkeypatch.setenv("LANG", "ja_JP.UTF-8")
     server.answers[f"/jobs/{ID}"] = NoContent()
 
     assert end("job", "rm", ID) == 0
-    assert capsys.readouterr().err == f"削除しました: {ID}\n"
+    assert end.printed().err == f"削除しました: {ID}\n"
 
 
-def test_a_list_is_a_table_for_people_with_the_newest_first(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED]}
 
     code = end("job", "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
 
-    head, first, second = capsys.readouterr().out.splitlines()
+    head, first, second = end.printed().out.splitlines()
     assert code == 0
     assert head.split() == ["JOB_ID", "STATUS", "FLOW", "TAG", "CREATED", "TOOK", "LABELS", "ERROR"]
     assert first.startswith(f"{ID}  pending")
@@ -211,16 +199,14 @@ def test_a_list_is_a_table_for_people_with_the_newest_first(
     assert server.asked == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
 
 
-def test_a_list_as_json_is_what_the_server_said(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_list_as_json_is_the_answer_of_the_server(end: RunClient, server: StandIn) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
 
     assert end("job", "ls", "--limit", "2", "-o", "json") == 0
-    said = capsys.readouterr().out
+    said = end.printed().out
     assert json.loads(said) == {"jobs": [JOB, FAILED]}
     assert "\x1b" not in said
-    # As many were wanted as came: the next page is nobody's business.
+    # The limit is reached: the next page is not requested.
     assert len(server.asked) == 1
 
 
@@ -234,13 +220,11 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
     assert "\x1b]0;" not in drawn
 
 
-def test_a_job_is_shown_with_what_is_known_of_it(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
 
     assert end("job", "get", ID) == 0
-    facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.replace(":  ", ": ").splitlines())
+    facts = dict(line.split(": ", 1) for line in end.printed().out.replace(":  ", ": ").splitlines())
     assert {name: value.strip() for name, value in facts.items()}.items() >= {
         "status": "failed",
         "parameters": '{"input": "data.csv"}',
@@ -250,14 +234,12 @@ def test_a_job_is_shown_with_what_is_known_of_it(
     }.items()
 
 
-def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     code = end("job", "logs", ID, "--since", "t-1", "--level", "ERROR")
 
-    said = capsys.readouterr()
+    said = end.printed()
     assert code == 0
     assert said.out.splitlines() == SHOWN * 2
     assert said.err == f"the job continues; to continue here: pyoco-client job logs {ID} --since t-4\n"
@@ -268,17 +250,15 @@ def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(
     ]
 
 
-def test_a_tail_is_asked_for_once(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+def test_a_tail_is_asked_for_once(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     assert end("job", "logs", ID, "--tail", "3", "-o", "json") == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ENTRIES
+    assert [json.loads(line) for line in end.printed().out.splitlines()] == ENTRIES
     assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
 
 
-def test_a_log_as_text_goes_to_a_file(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
-) -> None:
+def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
     path = tmp_path / "job.log"
 
@@ -286,7 +266,7 @@ def test_a_log_as_text_goes_to_a_file(
 
     assert code == 0
     assert path.read_bytes() == b"begun\n\x1b[2Jdone\n"
-    assert json.loads(capsys.readouterr().out) == {
+    assert json.loads(end.printed().out) == {
         "bytes_written": 15,
         "size_bytes": 15,
         "complete": None,
@@ -308,22 +288,20 @@ def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_termi
     assert drawn.splitlines() == ["begun", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
 
 
-def test_a_file_that_cannot_be_written_is_told_with_another(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, tmp_path: Path
+def test_a_log_file_that_cannot_be_written_is_reported_with_an_example(
+    end: RunClient, server: StandIn, tmp_path: Path
 ) -> None:
     assert end("job", "logs", ID, "--text", str(tmp_path)) == 1
-    told = capsys.readouterr().err
-    assert "Is a directory" in told
-    assert f"example: pyoco-client job logs {ID} --text {ID}.log" in told
+    printed = end.printed().err
+    assert "Is a directory" in printed
+    assert f"example: pyoco-client job logs {ID} --text {ID}.log" in printed
 
 
-def test_labels_are_put_on_taken_off_and_listed(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_labels_are_put_on_taken_off_and_listed(end: RunClient, server: StandIn) -> None:
     assert end("job", "tag", ID, "ls") == 0
-    assert capsys.readouterr().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
+    assert end.printed().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
     assert end("job", "tag", ID, "add", "urgent", "b", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == ["urgent", HOSTILE]
+    assert json.loads(end.printed().out) == ["urgent", HOSTILE]
     assert end("job", "tag", ID, "rm", "a/b") == 0
 
     path = f"/jobs/{ID}/tags"
@@ -332,33 +310,29 @@ def test_labels_are_put_on_taken_off_and_listed(
     assert server.asked[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
 
 
-def test_labels_are_counted(end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn) -> None:
+def test_labels_are_counted(end: RunClient, server: StandIn) -> None:
     assert end("job", "tags", "urg", "--limit", "5") == 0
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["JOBS", "2", "12"]
+    assert [line.split()[-1] for line in end.printed().out.splitlines()] == ["JOBS", "2", "12"]
     assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
 
 
-def test_jobs_are_removed_one_after_the_other(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn
-) -> None:
+def test_jobs_are_removed_one_after_the_other(end: RunClient, server: StandIn) -> None:
     other = ID.replace("0190", "0191")
     server.answers |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
 
     assert end("job", "rm", ID, other) == 0
-    said = capsys.readouterr()
+    said = end.printed()
     assert (said.out, said.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
     assert server.asked == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
 
 
 @pytest.mark.parametrize("command", [["get", ID], ["follow", ID], ["logs", ID], ["logs", ID, "--text", "-"]])
-def test_what_the_server_refuses_is_told_with_its_hint(
-    end: RunClient, capsys: pytest.CaptureFixture[str], server: StandIn, command: list[str]
-) -> None:
+def test_an_error_of_the_server_is_printed_with_its_hint(end: RunClient, server: StandIn, command: list[str]) -> None:
     refusal = Refusal(404, "ERR-PYOCO-0005", f"job {ID} is not there", hint="Check the id.")
     server.answers |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
 
     assert end("job", *command) == 1
-    said = capsys.readouterr()
+    said = end.printed()
     assert (said.out, said.err.splitlines()) == (
         "",
         [f"error: job {ID} is not there [ERR-PYOCO-0005]", "hint: Check the id."],

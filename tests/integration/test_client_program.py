@@ -1,4 +1,4 @@
-"""`pyoco-client` as a process, against a server that answers as told: terminals, pipes, signals, languages, errors."""
+"""`pyoco-client` as a process, against a stand-in server: terminals, pipes, signals, languages, errors."""
 
 from __future__ import annotations
 
@@ -49,12 +49,16 @@ def server() -> Iterator[StandIn]:
         yield there
 
 
+def on_terminal(server: StandIn, folder: Path, *arguments: str, **environment: str) -> Terminal:
+    return Terminal("-m", "pyoco_server.cli.client", *arguments, cwd=folder, env=where(server, **environment))
+
+
 def where(server: StandIn, **more: str) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address} | more
 
 
 def test_on_a_terminal_a_run_is_drawn_live_and_ends_with_one_line(server: StandIn, tmp_path: Path) -> None:
-    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=where(server)) as terminal:
+    with on_terminal(server, tmp_path, "watch", RUN_ID) as terminal:
         code, drawn = terminal.end()
 
     assert code == 0
@@ -65,9 +69,9 @@ def test_on_a_terminal_a_run_is_drawn_live_and_ends_with_one_line(server: StandI
     assert f"run {RUN_ID} COMPLETED in 2.0s" in drawn.splitlines()[-1]
 
 
-def test_what_others_named_does_not_steer_the_terminal(server: StandIn, tmp_path: Path) -> None:
+def test_foreign_names_do_not_control_the_terminal(server: StandIn, tmp_path: Path) -> None:
     for command in (["watch", RUN_ID], ["get", RUN_ID], ["get", RUN_ID, "-o", "table"], ["list", "-o", "table"]):
-        with Terminal("-m", "pyoco_server.cli.client", *command, cwd=tmp_path, env=where(server)) as terminal:
+        with on_terminal(server, tmp_path, *command) as terminal:
             _, drawn = terminal.end()
 
         assert "owned" in drawn
@@ -76,9 +80,8 @@ def test_what_others_named_does_not_steer_the_terminal(server: StandIn, tmp_path
         assert "\x07" not in drawn
 
 
-def test_no_color_is_heeded(server: StandIn, tmp_path: Path) -> None:
-    environment = where(server, NO_COLOR="1")
-    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=environment) as terminal:
+def test_no_color_is_obeyed(server: StandIn, tmp_path: Path) -> None:
+    with on_terminal(server, tmp_path, "watch", RUN_ID, NO_COLOR="1") as terminal:
         _, drawn = terminal.end()
 
     assert not COLOUR.search(drawn)
@@ -86,18 +89,17 @@ def test_no_color_is_heeded(server: StandIn, tmp_path: Path) -> None:
 
 
 def test_a_dumb_terminal_gets_plain_lines(server: StandIn, tmp_path: Path) -> None:
-    environment = where(server, TERM="dumb")
-    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=environment) as terminal:
+    with on_terminal(server, tmp_path, "watch", RUN_ID, TERM="dumb") as terminal:
         _, drawn = terminal.end()
 
     assert "\x1b" not in drawn
     assert "run PENDING" in drawn
 
 
-def test_ctrl_c_ends_the_watching_with_130_and_says_that_the_run_goes_on(server: StandIn, tmp_path: Path) -> None:
+def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
 
-    with Terminal("-m", "pyoco_server.cli.client", "watch", RUN_ID, cwd=tmp_path, env=where(server)) as terminal:
+    with on_terminal(server, tmp_path, "watch", RUN_ID) as terminal:
         terminal.wait_for("40% row 4")
         terminal.interrupt()
         code, drawn = terminal.end()
@@ -109,7 +111,7 @@ def test_ctrl_c_ends_the_watching_with_130_and_says_that_the_run_goes_on(server:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_to_be_interrupted_without_a_terminal_is_130_too(
+def test_an_interrupt_without_a_terminal_exits_with_130(
     server: StandIn, tmp_path: Path, number: signal.Signals
 ) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
@@ -123,7 +125,7 @@ def test_to_be_interrupted_without_a_terminal_is_130_too(
     assert any("continues" in line for line in program.err.all())
 
 
-def test_a_reader_that_has_had_enough_is_no_failure(server: StandIn, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pyoco_server.cli.client", "list", "--output", "table"]
     with subprocess.Popen(
         command,
@@ -143,7 +145,7 @@ def test_a_reader_that_has_had_enough_is_no_failure(server: StandIn, tmp_path: P
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
-def test_an_output_that_cannot_be_written_is_told_in_one_line(server: StandIn, tmp_path: Path) -> None:
+def test_a_failed_write_to_stdout_is_reported_in_one_line(server: StandIn, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "pyoco_server.cli.client", "list"],
@@ -159,7 +161,7 @@ def test_an_output_that_cannot_be_written_is_told_in_one_line(server: StandIn, t
     assert ended.stderr.startswith("error: the output cannot be written: ")
 
 
-def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -> None:
+def test_without_a_terminal_watch_prints_lines(server: StandIn, tmp_path: Path) -> None:
     with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=where(server)) as program:
         code = program.exit_code()
 
@@ -169,10 +171,12 @@ def test_elsewhere_a_run_is_told_line_by_line(server: StandIn, tmp_path: Path) -
     assert not any("\x1b" in line for line in program.out.all())
 
 
-def test_a_heartbeat_takes_nothing_back(server: StandIn, tmp_path: Path) -> None:
-    told = run("RUNNING")
-    beat = {name: value for name, value in told.items() if name != "task_records"}
-    data = [{"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (told, beat, None, told, run("COMPLETED"))]
+def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
+    running = run("RUNNING")
+    beat = {name: value for name, value in running.items() if name != "task_records"}
+    data = [
+        {"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (running, beat, None, running, run("COMPLETED"))
+    ]
     names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
     server.answers[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
 
@@ -209,7 +213,7 @@ def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
         assert program.exit_code() == code
 
 
-def test_a_watch_whose_time_is_over_says_that_the_run_goes_on(server: StandIn, tmp_path: Path) -> None:
+def test_a_watch_that_times_out_says_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
 
     command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
@@ -220,7 +224,7 @@ def test_a_watch_whose_time_is_over_says_that_the_run_goes_on(server: StandIn, t
     program.err.wait_for(f"pyoco-client watch {RUN_ID}")
 
 
-def test_an_output_that_knows_no_japanese_still_gets_its_json(server: StandIn, tmp_path: Path) -> None:
+def test_json_is_valid_in_an_ascii_locale(server: StandIn, tmp_path: Path) -> None:
     with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
         assert program.exit_code() == 0
 
@@ -255,7 +259,7 @@ def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
     assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.said()
 
 
-def test_a_command_line_that_is_no_text_is_refused(server: StandIn, tmp_path: Path) -> None:
+def test_arguments_that_are_not_utf_8_are_refused(server: StandIn, tmp_path: Path) -> None:
     finished = subprocess.run(
         [sys.executable.encode(), b"-m", b"pyoco_server.cli.client", b"submit", b"--flow-name", b"\xff"],
         cwd=tmp_path,
@@ -269,7 +273,7 @@ def test_a_command_line_that_is_no_text_is_refused(server: StandIn, tmp_path: Pa
     assert server.asked == []
 
 
-def test_nobody_there_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) -> None:
     with stand_in({}) as gone:
         address = gone.address
 
@@ -281,7 +285,7 @@ def test_nobody_there_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert "pyoco-server up" in program.out.all()[1]
 
 
-def test_a_doctor_ends_with_the_broker_that_is_away(server: StandIn, tmp_path: Path) -> None:
+def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) -> None:
     server.answers["/health"] = {"status": "ok", "nats": "away"}
 
     with client("doctor", cwd=tmp_path, env=where(server)) as program:
@@ -294,7 +298,7 @@ def test_a_doctor_ends_with_the_broker_that_is_away(server: StandIn, tmp_path: P
     assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
 
 
-def test_a_doctor_of_this_machine_asks_no_proxy_for_the_time(server: StandIn, tmp_path: Path) -> None:
+def test_doctor_uses_no_proxy_for_a_local_server(server: StandIn, tmp_path: Path) -> None:
     with stand_in({}) as gone:
         proxy = gone.address
 

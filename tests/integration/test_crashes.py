@@ -84,7 +84,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("flow_name", BAD)
-async def test_a_flow_that_goes_wrong_is_failed_with_words_and_last_lines_and_the_next_run_is_fine(
+async def test_a_crashing_flow_fails_with_a_reason_and_last_lines_and_the_next_run_completes(
     world: World, written: list[str], flow_name: str
 ) -> None:
     shown = await play(world, flow_name, "FAILED")
@@ -103,7 +103,7 @@ async def test_a_flow_that_hits_the_limit_of_its_memory_is_failed(world: World, 
     assert shown["error"] == "MemoryError: out of memory"
 
 
-async def test_a_crash_says_in_which_line_of_the_flow(world: World, written: list[str]) -> None:
+async def test_a_crash_names_the_line_of_the_flow(world: World, written: list[str]) -> None:
     shown = await play(world, "segfaults", "FAILED")
 
     report = "\n".join(shown["last_lines"])
@@ -165,7 +165,7 @@ async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world:
     await is_well(world)
 
 
-async def test_an_async_task_hears_a_cancel_and_its_progress_is_seen_before(world: World, written: list[str]) -> None:
+async def test_an_async_task_is_cancelled_and_its_progress_is_visible_before(world: World, written: list[str]) -> None:
     run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
     await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})
 

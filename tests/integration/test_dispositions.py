@@ -92,7 +92,7 @@ async def test_a_foreign_producers_job_is_adopted(config: NatsBackendConfig) -> 
 @pytest.mark.parametrize(
     "payload", [b"not json", b'{"flow_name": "main"}', b"[]"], ids=["no JSON", "no id", "no object"]
 )
-async def test_a_message_that_is_no_job_is_removed_and_told_of(
+async def test_an_invalid_job_is_removed_and_reported(
     config: NatsBackendConfig, payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with system(config) as (client, stores, _):
@@ -118,7 +118,7 @@ async def test_a_message_that_names_a_run_but_is_no_job_fails_that_run(config: N
     assert "submitted_at" in run["error"] or "params" in run["error"]
 
 
-async def test_a_message_that_is_no_job_does_not_harm_the_run_of_somebody_else_that_it_names(
+async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(
     config: NatsBackendConfig,
 ) -> None:
     async with system(config) as (client, stores, _):
@@ -144,7 +144,7 @@ async def test_a_job_from_the_future_is_submitted_now(config: NatsBackendConfig)
     assert run["submitted_at"] <= run["start_time"]
 
 
-async def test_a_letter_that_cannot_be_written_costs_a_line_in_the_log_and_no_more(
+async def test_a_dead_letter_that_cannot_be_written_is_only_logged(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with system(config) as (client, stores, worker):
@@ -165,7 +165,7 @@ async def test_a_snapshot_that_no_bound_makes_small_enough_ends_with_its_own_id(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Broker(tmp_path, max_payload=8_192) as broker:
-        config = gateway_settings(broker.url, tmp_path)
+        config = gateway_settings(broker.url, tmp_path, workflow_yaml_max_bytes=8_192, max_run_snapshot_bytes=8_192)
         async with system(config) as (client, _, worker):
             await submit(client)
             runner = await worker.executor.begun()

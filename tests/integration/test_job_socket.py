@@ -21,7 +21,7 @@ from pyoco_server.domain.auth.api_keys import key_id_in
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api.api.jobs import websocket_session
-from pyoco_server.http_api.protocol import websocket_limits
+from pyoco_server.http_api.protocol import connection_limits
 from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.callers import hand_out, showing
@@ -380,7 +380,7 @@ async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.3)
-    monkeypatch.setattr(websocket_limits.BoundedSocket, "close_patience_sec", 1.0)
+    monkeypatch.setattr(connection_limits.BoundedSocket, "close_patience_sec", 1.0)
     async with listening(config, send_buffer=1 << 16) as gateway:
         run_id = await submit(gateway.client)
         writer = Writer(stores.run_logs, RunId(run_id))
@@ -406,7 +406,7 @@ async def test_a_reader_that_takes_not_even_its_close_is_dropped(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.1)
-    monkeypatch.setattr(websocket_limits.BoundedSocket, "close_patience_sec", 0.1)
+    monkeypatch.setattr(connection_limits.BoundedSocket, "close_patience_sec", 0.1)
     async with listening(config, send_buffer=1 << 16) as gateway:
         run_id = await submit(gateway.client)
         writer = Writer(stores.run_logs, RunId(run_id))

@@ -196,7 +196,7 @@ async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
     assert run["cancel"]["how"] == "abandoned"
 
 
-async def test_a_flow_that_outlasts_its_limit_is_told_to_stop_and_abandoned_after_the_grace(
+async def test_a_flow_that_outlasts_its_limit_is_cancelled_and_abandoned_after_the_grace(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one:
@@ -211,9 +211,7 @@ async def test_a_flow_that_outlasts_its_limit_is_told_to_stop_and_abandoned_afte
     ]
 
 
-async def test_a_call_that_is_cancelled_stops_its_flow_and_gives_the_job_to_somebody_else(
-    config: NatsBackendConfig, flows: Flows
-) -> None:
+async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows, "first") as one:
         run_id = await submit(client, "listens")
         call = asyncio.create_task(one.run_once(timeout=PATIENCE_SEC))

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.http_api.api.metrics_exposition import METRICS
-from pyoco_server.ports import DeadLetter
+from pyoco_server.http_api.api.metrics import METRICS
+from pyoco_server.stores import DeadLetter
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, seen, serving, submit

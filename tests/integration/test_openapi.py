@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
+from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -19,12 +21,46 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
 from support.broker import Broker
 from support.executions import NEXT, NODE, Caller
 from support.gateways import gateway_settings
 from support.served import served
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+def _models() -> dict[tuple[str, str, int], Any]:
+    """The response model of every method, path and status."""
+    found: dict[tuple[str, str, int], Any] = {}
+    for route in create_app(NatsBackendConfig()).router.routes:
+        if not isinstance(route, APIRoute):
+            continue
+        for method in route.methods or ():
+            for status, answer in route.responses.items():
+                found[method, route.path_format, int(status)] = answer.get("model")
+            if route.response_model is not None:
+                found.setdefault((method, route.path_format, route.status_code or 200), route.response_model)
+    return found
+
+
+MODELS = _models()
+
+
+@schemathesis.check
+def no_undocumented_field(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
+    """Clients are written from the document: a field that it does not mention might as well not be sent."""
+    model = MODELS.get((case.method.upper(), case.operation.path, response.status_code))
+    if model is not None and "json" in response.headers.get("content-type", [""])[0]:
+        TypeAdapter(model).validate_json(response.content, extra="forbid")
+
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    no_undocumented_field,
+]
 OPERATIONS = [
     "GET /health",
     "GET /jobs/{id}/logs/stream",

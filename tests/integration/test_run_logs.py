@@ -141,9 +141,7 @@ async def test_whatever_a_task_writes_comes_once_in_order_with_task_stream_and_l
     assert shown["start_time"] <= times[0] <= times[-1] <= shown["end_time"]
 
 
-async def test_logging_that_user_code_has_set_up_is_heard_once_and_as_it_wants_it(
-    broker: Broker, stores: Stores
-) -> None:
+async def test_logging_configured_by_user_code_is_captured_once_in_its_format(broker: Broker, stores: Stores) -> None:
     _, run_id = await run_of(broker, stores, "configured")
 
     assert [(line.text, line.stream, line.level) for _, line in await lines_of(stores, run_id)] == [
@@ -194,9 +192,7 @@ async def test_a_task_that_fails_leaves_its_traceback_in_the_log(broker: Broker,
 # --- much -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_cancel_is_heard_and_life_is_shown_while_a_task_prints_as_fast_as_it_can(
-    broker: Broker, stores: Stores
-) -> None:
+async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(broker: Broker, stores: Stores) -> None:
     async with at_work(broker, max_run_log_bytes=100_000):
         run_id = await begin(stores, "chatters")
         await written(stores, run_id, 200)

@@ -198,7 +198,7 @@ async def test_a_job_that_does_not_fit_into_a_frame_is_refused_and_the_runner_st
         assert ended_of(await updates_of(runner)).how == "completed"
 
 
-async def test_a_hundred_thousand_lines_arrive_before_the_end_is_told(pool: RunnerPool, output: Output) -> None:
+async def test_a_hundred_thousand_lines_arrive_before_the_end(pool: RunnerPool, output: Output) -> None:
     await play(pool, "print_much")
 
     assert output.of("run-1") == [f"line {n}" for n in range(100_000)]
@@ -263,7 +263,7 @@ async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, mon
     assert outputs_of(updates) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
 
 
-async def test_a_task_that_leaves_by_the_back_door_is_named_by_its_exit_code(pool: RunnerPool) -> None:
+async def test_a_task_that_exits_the_process_is_named_by_its_exit_code(pool: RunnerPool) -> None:
     updates = await play(pool, "vanish")
 
     assert died_of(updates) == RunnerDied(exit_code=3, signal_name=None, last_lines=("last words",))
@@ -424,7 +424,7 @@ async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_
     until_gone(stray)
 
 
-async def test_a_runner_that_speaks_nonsense_is_killed(pool: RunnerPool) -> None:
+async def test_a_runner_that_sends_invalid_frames_is_killed(pool: RunnerPool) -> None:
     updates = await play(pool, "write_nonsense")
 
     assert died_of(updates).signal_name == "SIGKILL"
@@ -446,7 +446,7 @@ async def test_a_lost_fork_server_is_replaced_and_borrowed_runners_report_death(
     assert pool.fork_server_pid != lost
 
 
-async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
+async def test_a_waiting_borrower_fails_when_the_pool_closes(
     output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -473,7 +473,7 @@ async def test_whoever_waits_for_a_runner_hears_that_the_pool_closes(
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_is_told_at_the_start(tmp_path: Path, code: str, said: str) -> None:
+async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, said: str) -> None:
     (tmp_path / "broken_flows.py").write_text(code)
     pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, lines: None)
 

@@ -334,7 +334,7 @@ async def test_workers_that_share_a_folder_share_environments_and_keep_each_othe
     assert one.told["environment"] == same.told["environment"]
 
 
-async def test_a_python_without_pip_says_so_and_the_worker_works(
+async def test_a_python_without_pip_is_reported_and_the_worker_runs(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))

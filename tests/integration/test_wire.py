@@ -13,12 +13,10 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.http_api.protocol import http_limits
-from pyoco_server.http_api.protocol.http_limits import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
+from pyoco_server.http_api.protocol.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, BoundedHttp
 
 PATIENCE_SEC = 20.0
 PIECE = 16 * 1024
-LARGE_BYTES = 32 * 1024 * 1024
 PIECES = 64 * MAX_HEAD_BYTES // PIECE
 HEAD = b"POST / HTTP/1.1\r\nHost: here\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
@@ -33,17 +31,6 @@ async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
     told = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
     await send({"type": "http.response.body", "body": told})
-
-
-def large(*, whole: bool) -> ASGIApp:
-    """An app that answers with more than any system keeps for a reader, or gives up behind that."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        size = b"%d" % (LARGE_BYTES + (not whole))
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", size)]})
-        await send({"type": "http.response.body", "body": bytes(LARGE_BYTES), "more_body": not whole})
-
-    return app
 
 
 class Impatient(BoundedHttp):
@@ -161,39 +148,3 @@ async def test_trailers_are_no_headers() -> None:
         await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
 
         assert (await connection.answer()).endswith(b"host transfer-encoding 3")
-
-
-@pytest.mark.parametrize("whole", [True, False])
-async def test_an_answer_that_nobody_takes_ends_its_connection(whole: bool) -> None:
-    lost = asyncio.Event()
-
-    class Watched(BoundedHttp):
-        take_patience_sec = 0.05
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            lost.set()
-
-    async with connected(Watched, large(whole=whole)) as connection:
-        await connection.send(HEAD + b"\r\n")
-
-        await lost.wait()
-
-
-async def test_an_answer_that_is_taken_at_leisure_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "TAKEN_BYTES", 1)
-    looked = asyncio.Event()
-
-    class Watched(BoundedHttp):
-        take_patience_sec = 0.05
-
-        def _look_again(self, before: int) -> None:
-            # Another byte was taken since; what the system takes for a reader who pauses is not to be relied on.
-            super()._look_again(max(before, self.transport.get_write_buffer_size() + 1))
-            looked.set()
-
-    async with connected(Watched, large(whole=True)) as connection:
-        await connection.send(HEAD + b"\r\n")
-        await looked.wait()
-
-        assert len(await connection.answer()) > LARGE_BYTES

@@ -11,7 +11,7 @@ import uvicorn
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.protocol.websocket_limits import SOCKETS
+from pyoco_server.http_api.protocol.connection_limits import SOCKETS
 
 START_SEC = 20.0
 

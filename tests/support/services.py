@@ -15,7 +15,7 @@ from support.world import World
 def services_of(world: World) -> Services:
     """Services whose index is not kept up to date."""
     indexer = Indexer(world.live_feed, world.index, world.truth.clock)
-    return build_services(world.stores, world.index, indexer, world.live, world.config)
+    return build_services(world.stores, world.index, indexer, world.config)
 
 
 @asynccontextmanager

@@ -15,10 +15,10 @@ from support.programs import Program, client
 
 
 class RunClient:
-    """Runs a command in this process and returns its exit code; pytest's `capsys` has what it printed."""
+    """Runs commands in this process and returns their exit codes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self.printed = monkeypatch, capsys.readouterr
 
     def __call__(self, *arguments: str) -> int | str | None:
         self._monkeypatch.setattr("sys.argv", [PROGRAM, *arguments])

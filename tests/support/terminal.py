@@ -68,6 +68,6 @@ class Terminal:
         try:
             more = os.read(self._screen, 65536)
         except OSError:
-            return False  # how Linux says that nobody has the terminal open any more
+            return False  # Linux: the terminal was closed
         self._drawn += more
         return bool(more)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.http_api.api.metrics_exposition import METRICS, Metric
+from pyoco_server.http_api.api.metrics import METRICS, Metric
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md").read_text("utf-8")
 NAMES = [metric.name for metric in METRICS]

@@ -130,15 +130,8 @@ def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, da
 
 def _as_json(record: ApiKey) -> dict[str, Any]:
     """A record without its digest."""
-    return {
-        "key_id": record.key_id,
-        "tenant_id": record.tenant_id,
-        "name": record.name,
-        "scopes": in_words(record.scopes),
-        "created_at": record.created_at,
-        "expires_at": record.expires_at,
-        "revoked_at": record.revoked_at,
-    }
+    fields = ("key_id", "tenant_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
+    return {name: getattr(record, name) for name in fields} | {"scopes": in_words(record.scopes)}
 
 
 def expiry(lifetime: str | None, end: str | None, now: float) -> float | None:

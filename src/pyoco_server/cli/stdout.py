@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import RawIOBase
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,12 +28,9 @@ def write(text: str) -> None:
         sys.stdout.flush()
 
 
-def raw_output() -> IO[bytes]:
+class RawOutput(RawIOBase):
     """Stdout for bytes: unchanged for a program, without control characters on a terminal."""
-    return cast("IO[bytes]", _RawOutput())
 
-
-class _RawOutput(RawIOBase):
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")(errors="replace") if sys.stdout.isatty() else None
 
@@ -82,14 +79,11 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, force_terminal=terminal)
 
 
-def draw(drawn: RenderableType) -> None:
-    """Write something of rich's to the terminal; long lines are not broken."""
-    _print(console(), drawn, soft_wrap=True)
-
-
-def _print(board: Console, drawn: RenderableType, **options: Any) -> None:
+def draw(drawn: RenderableType, width: int | None = None) -> None:
+    """Write something of rich's: a table in its width, anything else without breaking lines."""
+    board = console(width=width)
     with board.capture() as captured:
-        board.print(drawn, crop=False, **options)
+        board.print(drawn, crop=False, soft_wrap=width is None)
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -108,8 +102,7 @@ def show(form: str, data: Any, table: Table, items: Iterable[Json] | None = None
 
 def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, str] = STYLES) -> None:
     """A table: in colour and cut to the width of a terminal, plain and complete elsewhere."""
-    drawn, width = layout(head, rows, styles, console().width if is_terminal() else None)
-    _print(console(width=width), drawn)
+    draw(*layout(head, rows, styles, console().width if is_terminal() else None))
 
 
 def show_facts(form: str, item: Any, table: Table) -> None:
@@ -120,6 +113,15 @@ def show_facts(form: str, item: Any, table: Table) -> None:
     width = max(len(name) for name in table.head) + 2
     for name, value in table.facts(item):
         write(f"{name + ':':<{width}}{value}")
+
+
+def show_lines(form: str, data: Any, lines: Iterable[str]) -> None:
+    """Print an answer as JSON, or as these lines."""
+    if form == "json":
+        write_json(data)
+        return
+    for line in lines:
+        write(line)
 
 
 def replace_unencodable() -> None:

@@ -27,8 +27,7 @@ from pyoco_server.cli.process import StopRequest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.protocol.http_limits import BoundedHttp
-from pyoco_server.http_api.protocol.websocket_limits import SOCKETS
+from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp
 from pyoco_server.services.container import Services
 
 logger = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
-from pyoco_server.http_api.middleware.requests import BodyLimit, HiddenTicket, RequestId, SameOriginOnly
-from pyoco_server.http_api.middleware.timing import HttpTimes, Timing
+from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
@@ -94,12 +93,15 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     authentication.install(app, settings)
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=settings.http_max_body_bytes, elsewhere=wheels.body_limits(settings))
-    app.add_middleware(SameOriginOnly)
-    app.add_middleware(HiddenTicket)
-    app.add_middleware(RequestId, new_id=SystemIds().commit_id)
-    app.state.http_times = HttpTimes()
-    app.add_middleware(Timing, times=app.state.http_times, now=SystemClock().monotonic)
+    app.state.http_durations = request_durations()
+    app.add_middleware(
+        RequestMiddleware,
+        new_id=SystemIds().commit_id,
+        now=SystemClock().monotonic,
+        durations=app.state.http_durations,
+        max_body_bytes=settings.http_max_body_bytes,
+        body_limits=wheels.body_limits(settings),
+    )
     return app
 
 

@@ -10,7 +10,7 @@ from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote
 
 T = TypeVar("T")
-Words = str | Iterable[str] | None
+Strings = str | Iterable[str] | None
 Query = tuple[tuple[str, str], ...]
 
 MAX_KEY_CHARS = 255
@@ -141,17 +141,17 @@ def new_key() -> str:
 
 def to_query(**values: Any) -> Query:
     """Query parameters without those that are None; a list repeats its name, as in `include=records&include=full`."""
-    return tuple((name, word) for name, value in values.items() for word in to_words(value))
+    return tuple((name, text) for name, value in values.items() for text in to_strings(value))
 
 
-def to_words(value: Any) -> list[str]:
+def to_strings(value: Any) -> list[str]:
     if value is None:
         return []
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if isinstance(value, str | int | float):
         return [str(value)]
-    return [str(word) for word in value]
+    return [str(item) for item in value]
 
 
 def id_path(prefix: str, name: str, value: str) -> str:

@@ -12,11 +12,11 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, Work, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import DeadLetterNotFound, DeadLetterNotReplayable, RunNotFound
-from pyoco_server.ports import DeadLetter, StoredDeadLetter
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.maintenance.dead_jobs import INVALID_JOB
 from pyoco_server.services.projections.lists import ListService
+from pyoco_server.stores import DeadLetter, StoredDeadLetter
 
 logger = logging.getLogger(__name__)
 

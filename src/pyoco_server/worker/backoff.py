@@ -15,7 +15,6 @@ class Backoff:
         return self._next_sec == self._first_sec
 
     def next_sec(self) -> float:
-        """Returns the pause before the next retry."""
         pause_sec, self._next_sec = self._next_sec, min(self._next_sec * 2, self._longest_sec)
         return pause_sec
 

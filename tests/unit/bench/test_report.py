@@ -11,7 +11,7 @@ from bench.processes import StepFailed
 from bench.report import BEGIN, END, Circumstances, Report, write_into
 from bench.rows import product_rows
 from bench.tag_rows import tag_rows
-from bench.ways_rows import way_rows
+from bench.transport_rows import way_rows
 
 EVERY_KIND = (execution_rows, tag_rows, way_rows)
 ROWS = {row.key: row for row in product_rows()}

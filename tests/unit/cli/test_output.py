@@ -80,7 +80,7 @@ def test_a_usage_error_shows_the_usage_the_error_with_its_id_and_a_hint(
     assert said.out == ""
 
 
-def test_an_error_of_the_catalogue_is_told_without_a_traceback(
+def test_an_error_of_the_catalogue_is_printed_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end(monkeypatch, "--mood", "busy")
@@ -90,7 +90,7 @@ def test_an_error_of_the_catalogue_is_told_without_a_traceback(
     )
 
 
-def test_an_error_that_left_a_group_of_tasks_is_told_like_any_other(
+def test_an_error_in_an_exception_group_is_printed_like_any_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end(monkeypatch, "--mood", "grouped")
@@ -98,7 +98,7 @@ def test_an_error_that_left_a_group_of_tasks_is_told_like_any_other(
     assert capsys.readouterr().err.splitlines()[0] == "error: the worker could not start [ERR-PYOCO-0018]"
 
 
-def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["work", "--mood", "broken"])
 
     with pytest.raises(ZeroDivisionError):
@@ -114,7 +114,7 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, False),
     ],
 )
-def test_a_japanese_terminal_is_spoken_to_in_japanese(
+def test_errors_are_japanese_in_a_japanese_locale(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variables: dict[str, str], japanese: bool
 ) -> None:
     for name, value in variables.items():
@@ -134,5 +134,5 @@ def test_a_japanese_terminal_is_spoken_to_in_japanese(
         ("the run ended an hour ago", "runが見つかりません: the run ended an hour ago"),
     ],
 )
-def test_a_sentence_is_not_said_in_two_languages_but_a_detail_is_kept(detail: str, said: str) -> None:
+def test_a_message_is_printed_in_one_language_and_a_detail_is_kept(detail: str, said: str) -> None:
     assert output.with_japanese("runが見つかりません", detail) == said

@@ -28,7 +28,7 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
         (7, "7"),
     ],
 )
-def test_a_line_shows_what_is_harmless_and_replaces_what_steers(text: object, shown: str) -> None:
+def test_control_characters_in_a_line_are_replaced(text: object, shown: str) -> None:
     assert escape_line(text) == shown
 
 

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import in_words
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.middleware.authentication import decision_of
+from pyoco_server.http_api.middleware.authentication import required_scopes
 
 
 def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
@@ -21,7 +21,7 @@ def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
         for route in app.router.routes:
             if not isinstance(route, APIRoute) or not route.include_in_schema:
                 continue
-            scopes = decision_of(route)
+            scopes = required_scopes(route)
             for method in route.methods or ():
                 operation = paths[route.path_format][method.lower()]
                 if scopes is None:

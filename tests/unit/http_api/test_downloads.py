@@ -9,8 +9,8 @@ import pytest
 from starlette.types import Message
 
 from pyoco_server.errors import WheelCorrupt, WheelNotFound
-from pyoco_server.http_api.responses import downloads
-from pyoco_server.http_api.responses.downloads import Download
+from pyoco_server.http_api.responses import streams
+from pyoco_server.http_api.responses.streams import Download
 
 
 class Reader:
@@ -102,7 +102,7 @@ async def test_for_a_reader_who_has_gone_nothing_more_is_fetched() -> None:
 
 
 async def test_a_reader_who_takes_nothing_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "STALLED_SEC", 0.01)
+    monkeypatch.setattr(streams, "STALLED_SEC", 0.01)
     source, reader = Source(1000), Reader(stalls_after=3)
 
     await download(source, reader)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import string
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.histograms import HistogramDelta, Tallies, Waiting, bucket_of, gathered
 from pyoco_server.domain.queries.steps import StepKind
-from pyoco_server.http_api.api.metrics_exposition import METRICS, OTHER_TAGS, exposition
-from pyoco_server.http_api.middleware.timing import HttpTimes
+from pyoco_server.http_api.api.metrics import METRICS, OTHER_TAGS, Scrape
+from pyoco_server.http_api.middleware.requests import request_durations
 from pyoco_server.services.projections.metrics import FleetMetrics, Metrics, ProcessMetrics, RunMetrics
 
 PROCESS = ProcessMetrics(
@@ -29,6 +29,11 @@ PROCESS = ProcessMetrics(
 )
 EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
 
+
+def exposition(metrics: Metrics, durations: Histogram | None = None) -> bytes:
+    return generate_latest(Scrape(metrics, durations or request_durations()))
+
+
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -41,7 +46,7 @@ def figures(
 
 
 def samples(text: bytes) -> Samples:
-    families = text_string_to_metric_families(text.decode("ascii"))
+    families = text_string_to_metric_families(text.decode())
     found = [sample for family in families for sample in family.samples]
     assert len({(sample.name, tuple(sorted(sample.labels.items()))) for sample in found}) == len(found)
     return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for sample in found}
@@ -56,22 +61,24 @@ def value(found: Samples, name: str, **labels: str) -> float | None:
 
 
 def test_the_names_of_the_contract_are_written_as_it_writes_them() -> None:
-    lines = exposition(figures(COMPLETED=1), HttpTimes()).decode().splitlines()
+    lines = exposition(figures(COMPLETED=1)).decode().splitlines()
 
-    assert {'pyoco_runs_total{status="COMPLETED"} 1', "pyoco_workers_alive_total 2", "pyoco_dlq_messages_total 0"} <= {
-        *lines
-    }
+    assert {
+        'pyoco_runs_total{status="COMPLETED"} 1.0',
+        "pyoco_workers_alive_total 2.0",
+        "pyoco_dlq_messages_total 0.0",
+    } <= {*lines}
 
 
 def test_every_status_is_there_however_few_runs_there_are() -> None:
-    found = samples(exposition(figures(), HttpTimes()))
+    found = samples(exposition(figures()))
 
     assert [value(found, "pyoco_runs_total", status=status) for status in RUN_STATUSES] == [0.0] * 6
 
 
 def test_an_operator_is_told_everything_and_the_caller_of_one_tenant_nothing_of_the_process() -> None:
-    everything = declared(exposition(figures(), HttpTimes()))
-    confined = declared(exposition(figures(confined=True), HttpTimes()))
+    everything = declared(exposition(figures()))
+    confined = declared(exposition(figures(confined=True)))
 
     assert everything[: len(METRICS)] == [metric.name for metric in METRICS]
     assert {"process_resident_memory_bytes", "process_cpu_seconds_total"} <= {*everything}
@@ -81,7 +88,7 @@ def test_an_operator_is_told_everything_and_the_caller_of_one_tenant_nothing_of_
 def test_a_histogram_adds_up_and_ends_with_everything() -> None:
     tallies = gathered(("ran", "FAILED", bucket_of(seconds), 1, seconds) for seconds in (0.2, 0.25, 3.0, 1e6))
 
-    found = samples(exposition(figures(tallies=tallies), HttpTimes()))
+    found = samples(exposition(figures(tallies=tallies)))
 
     name, status = "pyoco_run_duration_seconds", "FAILED"
     told = {bound: value(found, f"{name}_bucket", status=status, le=bound) for bound in ("0.1", "0.25", "5.0", "+Inf")}
@@ -96,7 +103,7 @@ def test_counters_of_runs_come_from_the_tallies() -> None:
         [(HistogramDelta.SUBMITTED.value, "", 0, 7, 0.0), (HistogramDelta.FINISHED.value, "FAILED", 0, 2, 0.0)]
     )
 
-    found = samples(exposition(figures(tallies=tallies), HttpTimes()))
+    found = samples(exposition(figures(tallies=tallies)))
 
     assert value(found, "pyoco_runs_submitted_total") == 7.0
     assert value(found, "pyoco_runs_finished_total", status="FAILED") == 2.0
@@ -106,7 +113,7 @@ def test_counters_of_runs_come_from_the_tallies() -> None:
 def test_queues_that_are_not_shown_are_summed_up() -> None:
     shown = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
 
-    found = samples(exposition(figures(waiting=shown, PENDING=10), HttpTimes()))
+    found = samples(exposition(figures(waiting=shown, PENDING=10)))
 
     assert value(found, "pyoco_queue_depth", tag="gpu") == 5.0
     assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 10.0
@@ -115,16 +122,9 @@ def test_queues_that_are_not_shown_are_summed_up() -> None:
 
 
 def test_a_run_of_the_future_has_not_waited_yet() -> None:
-    found = samples(exposition(figures(waiting=(Waiting(tag="gpu", runs=1, since=2000.0),), PENDING=1), HttpTimes()))
+    found = samples(exposition(figures(waiting=(Waiting(tag="gpu", runs=1, since=2000.0),), PENDING=1)))
 
     assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 0.0
-
-
-class Route:
-    """Something with a path, as the router leaves it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
 
 
 @given(
@@ -132,12 +132,11 @@ class Route:
     path=st.text(string.printable),
 )
 def test_nothing_that_somebody_writes_breaks_the_format(tags: list[str], path: str) -> None:
-    http = HttpTimes()
-    scope: dict[str, Any] = {"method": "GET", "route": Route(path)}
-    http.observe(scope, 200, 0.002)
+    durations = request_durations()
+    durations.labels(path, "GET", "2xx").observe(0.002)
     waiting = tuple(Waiting(tag=tag, runs=1, since=999.0) for tag in tags)
 
-    found = samples(exposition(figures(waiting=waiting, PENDING=len(tags)), http))
+    found = samples(exposition(figures(waiting=waiting, PENDING=len(tags)), durations))
 
     depth = sum(told for (name, _), told in found.items() if name == "pyoco_queue_depth")
     assert depth == len([tag for tag in tags if tag])
@@ -147,14 +146,14 @@ def test_nothing_that_somebody_writes_breaks_the_format(tags: list[str], path: s
 def test_an_execution_that_waits_for_its_start_is_in_no_queue() -> None:
     queues = (Waiting(tag="cpu", runs=2, since=900.0), Waiting(tag="", runs=3, since=900.0))
 
-    found = samples(exposition(figures(waiting=queues, PENDING=6), HttpTimes()))
+    found = samples(exposition(figures(waiting=queues, PENDING=6)))
 
     assert value(found, "pyoco_queue_depth", tag="cpu") == 2
     assert value(found, "pyoco_queue_depth", tag=OTHER_TAGS) == 1
 
 
 def test_nodes_are_told_by_what_may_be_done_about_them() -> None:
-    found = samples(exposition(figures(), HttpTimes()))
+    found = samples(exposition(figures()))
 
     assert [value(found, "pyoco_nodes", state=kind.value) for kind in StepKind] == [6, 7, 8]
     assert value(found, "pyoco_claims_waiting") == 5

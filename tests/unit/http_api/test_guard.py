@@ -16,7 +16,7 @@ from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.middleware import authentication
-from pyoco_server.http_api.middleware.rejection_log import MOST_LINES, WINDOW_SEC, RefusalLog
+from pyoco_server.http_api.middleware.rejection_log import MAX_LINES, WINDOW_SEC, RejectionLog
 from support.clocks import ManualClock
 
 OFF, KEYS = NatsBackendConfig(), NatsBackendConfig(http_auth_mode="api_key")
@@ -27,12 +27,12 @@ def test_every_route_of_the_app_has_a_decision() -> None:
     for config in (OFF, KEYS):
         app = create_app(config)
 
-        decided = {route.path: authentication.decision_of(route) for route in app.router.routes}  # type: ignore[attr-defined]
+        decided = {route.path: authentication.required_scopes(route) for route in app.router.routes}  # type: ignore[attr-defined]
 
         assert [path for path, scopes in decided.items() if scopes is None] == ["/health"]
         # Pages without a scope are for everybody who is known.
         without = [path for path, scopes in decided.items() if scopes == frozenset()]
-        assert sorted(without) == ["/docs", "/openapi.json"]
+        assert sorted(without) == ["/docs", "/docs/assets", "/openapi.json"]
 
 
 def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:
@@ -40,7 +40,7 @@ def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:
 
     for route in app.router.routes:
         is_guarded = isinstance(getattr(route, "app", None), authentication.Guard)
-        assert is_guarded == (authentication.decision_of(route) is not None)
+        assert is_guarded == (authentication.required_scopes(route) is not None)
 
 
 def test_an_app_with_access_control_leaves_the_routes_of_others_as_they_are() -> None:
@@ -71,13 +71,13 @@ def test_a_mounted_app_needs_a_decision_too(tmp_path: Path) -> None:
         app.router.routes.append(Mount("/static", decide(StaticFiles(directory=tmp_path))))
         authentication.install(app, KEYS)
         (mount,) = app.router.routes
-        assert authentication.decision_of(mount) == (None if scopes is None else {scopes})
+        assert authentication.required_scopes(mount) == (None if scopes is None else {scopes})
 
     with pytest.raises(LookupError):
-        authentication.decision_of(Mount("/static", files))
+        authentication.required_scopes(Mount("/static", files))
 
 
-def test_a_websocket_needs_a_decision_too_and_has_a_guard_of_its_own() -> None:
+def test_a_websocket_needs_a_decision_too_and_is_guarded() -> None:
     async def talk(_socket: object) -> None: ...
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -89,14 +89,14 @@ def test_a_websocket_needs_a_decision_too_and_has_a_guard_of_its_own() -> None:
     authentication.install(app, KEYS)
 
     (route,) = app.router.routes
-    assert isinstance(getattr(route, "app", None), authentication.SocketGuard)
+    assert isinstance(getattr(route, "app", None), authentication.Guard)
 
 
 def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None:
     headers = [(b"host", b"h"), (b"x-api-key", b"k"), (b"authorization", b"bEaReR  t ")]
 
-    both = authentication.Reader(BOTH)(headers)
-    keys = authentication.Reader(KEYS)(headers)
+    both = authentication.CredentialsReader(BOTH)(headers)
+    keys = authentication.CredentialsReader(KEYS)(headers)
 
     assert (both.api_key, both.token) == ("k", "t")
     assert (keys.api_key, keys.token) == ("k", None)
@@ -104,38 +104,38 @@ def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None
 
 def test_other_words_than_bearer_and_empty_headers_are_nothing() -> None:
     for value in (b"Basic dTpw", b"Bearer", b"Bearertoken", b""):
-        shown = authentication.Reader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
+        shown = authentication.CredentialsReader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
 
         assert (shown.api_key, shown.token) == (None, None)
 
 
 def test_two_of_the_same_are_refused() -> None:
     with pytest.raises(InvalidApiKey):
-        authentication.Reader(KEYS)([(b"x-api-key", b"k"), (b"x-api-key", b"k")])
+        authentication.CredentialsReader(KEYS)([(b"x-api-key", b"k"), (b"x-api-key", b"k")])
     with pytest.raises(InvalidToken):
-        authentication.Reader(BOTH)([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")])
+        authentication.CredentialsReader(BOTH)([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")])
 
 
 def test_the_header_of_the_key_may_have_another_name() -> None:
     config = NatsBackendConfig(http_auth_mode="api_key", http_api_key_header="X-Team-Key")
 
-    assert authentication.Reader(config)([(b"x-team-key", b"k"), (b"x-api-key", b"other")]).api_key == "k"
+    assert authentication.CredentialsReader(config)([(b"x-team-key", b"k"), (b"x-api-key", b"other")]).api_key == "k"
     assert "X-Team-Key" in authentication.challenge(config)
     assert authentication.challenge(BOTH).endswith('Bearer realm="pyoco-server"')
 
 
 def test_a_flood_of_refusals_leaves_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    log = RefusalLog(clock)
+    log = RejectionLog(clock)
     with caplog.at_level(logging.INFO):
         for _ in range(1000):
-            log.note(CredentialsMissing(reason="no credentials"), "/runs", "r1")
-        assert len(caplog.records) == MOST_LINES
+            log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "request_id": "r1"})
+        assert len(caplog.records) == MAX_LINES
         clock.pass_time(WINDOW_SEC)
-        log.note(InvalidApiKey(key_id="k", reason="revoked"), "/runs", "r2")
-        log.note(CredentialsMissing(reason="no credentials"), "/runs", "r3")
+        log.note(InvalidApiKey(key_id="k", reason="revoked"), {"path": "/runs", "request_id": "r2"})
+        log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "request_id": "r3"})
 
     last, after = (record.__dict__ for record in caplog.records[-2:])
     assert "left_out" not in after
-    assert (last["left_out"], last["key_id"], last["reason"]) == (1000 - MOST_LINES, "k", "revoked")
+    assert (last["left_out"], last["key_id"], last["reason"]) == (1000 - MAX_LINES, "k", "revoked")
     assert (last["err_id"], last["request_id"], last["path"]) == ("ERR-PYOCO-0015", "r2", "/runs")

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from starlette.requests import Request as HttpRequest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidToken
-from pyoco_server.http_api.middleware.authentication import Guard, Reader
-from pyoco_server.http_api.middleware.rejection_log import RefusalLog
+from pyoco_server.http_api.middleware.authentication import CredentialsReader, Guard
+from pyoco_server.http_api.middleware.rejection_log import RejectionLog
+from pyoco_server.http_api.responses.streams import EventStream
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
-from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.stores import KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.callers import KEY, KEY_ID, key_record
 from support.clocks import ManualClock
 
@@ -32,7 +36,10 @@ class Request:
         self.hung_up = asyncio.Event()
         self.silent = asyncio.Event()
         app = SimpleNamespace(
-            state=SimpleNamespace(services=SimpleNamespace(authenticator=Authenticator(keyring=keyring)))
+            state=SimpleNamespace(
+                services=SimpleNamespace(authenticator=Authenticator(keyring=keyring)),
+                rejections=RejectionLog(ManualClock()),
+            )
         )
         self.scope = {"type": "http", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
 
@@ -45,12 +52,12 @@ class Request:
 
 
 @pytest.fixture
-def store() -> MemoryKeyStore:
-    return MemoryKeyStore()
+def store() -> KeyStore:
+    return KeyStore(MemoryKeyValue())
 
 
 @pytest_asyncio.fixture
-async def request_(store: MemoryKeyStore) -> AsyncIterator[Request]:
+async def request_(store: KeyStore) -> AsyncIterator[Request]:
     await store.create(key_record())
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
     task = asyncio.create_task(keyring.run())
@@ -59,26 +66,57 @@ async def request_(store: MemoryKeyStore) -> AsyncIterator[Request]:
     await asyncio.wait([task])
 
 
-def answering(request: Request) -> asyncio.Task[list[str]]:
-    """The kinds of messages that a stream behind the guard receives until its end."""
-    heard: list[str] = []
+class Silent:
+    """A source without events, until it is ended."""
 
-    async def stream(scope: Any, receive: Any, send: Any) -> None:
-        while not heard or heard[-1] != "http.disconnect":
-            heard.append((await receive())["type"])
+    def __init__(self) -> None:
+        self._ended = asyncio.Event()
 
-    async def nowhere(message: Any) -> None: ...
+    async def next(self) -> bytes | None:
+        await self._ended.wait()
+        return None
 
-    async def answer() -> list[str]:
-        guard = Guard(stream, "/runs", frozenset(), Reader(CONFIG), RefusalLog(ManualClock()))
-        await guard(request.scope, request.receive, nowhere)
-        return heard
+    def end(self) -> None:
+        self._ended.set()
 
-    return asyncio.create_task(answer())
+    def close(self) -> None: ...
+
+
+async def guarded(request: Request, app: ASGIApp) -> list[Message]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await Guard(app, "/runs", frozenset(), CredentialsReader(CONFIG))(request.scope, request.receive, send)
+    return sent
+
+
+def answering(request: Request) -> asyncio.Task[list[Message]]:
+    """What a stream behind the guard sends until its end."""
+    return asyncio.create_task(guarded(request, EventStream(Silent())))
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_route_behind_the_guard_sees_whether_its_client_has_disconnected(
+    request_: Request, is_gone: bool
+) -> None:
+    seen: list[bool] = []
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = HttpRequest(scope, receive)
+        await asked.body()
+        seen.append(await asked.is_disconnected())
+
+    if is_gone:
+        request_.hung_up.set()
+    await guarded(request_, route)
+
+    assert seen == [is_gone]
 
 
 async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
-    request_: Request, store: MemoryKeyStore
+    request_: Request, store: KeyStore
 ) -> None:
     answer = answering(request_)
     await request_.silent.wait()
@@ -86,10 +124,11 @@ async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
     await store.revoke(KEY_ID, 1.0)
 
     async with asyncio.timeout(10):
-        assert await answer == ["http.request", "http.request", "http.disconnect"]
+        sent = await answer
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: MemoryKeyStore) -> None:
+async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: KeyStore) -> None:
     answer = answering(request_)
     await request_.silent.wait()
     door = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
@@ -100,7 +139,7 @@ async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: M
 
     assert not answer.done()
     request_.hung_up.set()
-    assert (await answer)[-1] == "http.disconnect"
+    assert (await answer)[-1] == {"type": "http.response.body", "body": b""}
 
 
 async def test_a_stream_whose_token_expires_ends() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from starlette.types import Message
 
 from pyoco_server.errors import BrokerUnavailable, Kind, PyocoError, RunNotFound, catalogue
-from pyoco_server.http_api.middleware.requests import RequestId
+from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.responses import problems
 
 SECRET = "postgres://user:secret@host"
@@ -21,7 +22,14 @@ SECRET = "postgres://user:secret@host"
 def make_app() -> FastAPI:
     app = FastAPI()
     problems.install(app)
-    app.add_middleware(RequestId, new_id=lambda: "new-id")
+    app.add_middleware(
+        RequestMiddleware,
+        new_id=lambda: "new-id",
+        now=time.monotonic,
+        durations=request_durations(),
+        max_body_bytes=10_000,
+        body_limits={},
+    )
 
     @app.get("/missing")
     async def missing() -> None:
@@ -148,6 +156,15 @@ async def test_an_absent_broker_is_a_503_that_says_when_to_come_back() -> None:
 
 async def test_only_a_503_says_when_to_come_back() -> None:
     assert "retry-after" not in (await get("/missing")).headers
+
+
+async def test_a_rejected_request_leaves_one_log_line_with_its_error_id(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        await get("/missing")
+
+    (line,) = [record.__dict__ for record in caplog.records if record.message == "request rejected"]
+    assert (line["err_id"], line["run_id"], line["status"]) == ("ERR-PYOCO-0005", "r1", 404)
+    assert (line["path"], line["request_id"]) == ("/missing", "new-id")
 
 
 async def test_a_fault_of_ours_is_a_500_that_tells_nothing_of_its_inside(caplog: pytest.LogCaptureFixture) -> None:

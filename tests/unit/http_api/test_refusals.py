@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pyoco_server.http_api.middleware.rejection_log import MOST_LINES, WINDOW_SEC, FewWarnings
-from pyoco_server.http_api.protocol.http_limits import BoundedHttp
+from pyoco_server.http_api.middleware.rejection_log import MAX_LINES, WINDOW_SEC, LimitWarnings
+from pyoco_server.http_api.protocol.connection_limits import BoundedHttp
 from support.clocks import ManualClock
 
 
@@ -15,11 +15,11 @@ def line(level: int = logging.WARNING) -> logging.LogRecord:
 
 def test_warnings_beyond_the_window_are_left_out_and_counted() -> None:
     clock = ManualClock()
-    few = FewWarnings(clock)
+    few = LimitWarnings(clock)
 
-    passed = [few.filter(line()) for _ in range(MOST_LINES + 5)]
+    passed = [few.filter(line()) for _ in range(MAX_LINES + 5)]
 
-    assert passed == [True] * MOST_LINES + [False] * 5
+    assert passed == [True] * MAX_LINES + [False] * 5
     clock.pass_time(WINDOW_SEC)
     next_one = line()
     assert few.filter(next_one)
@@ -27,12 +27,12 @@ def test_warnings_beyond_the_window_are_left_out_and_counted() -> None:
 
 
 def test_faults_are_never_left_out() -> None:
-    few = FewWarnings(ManualClock())
+    few = LimitWarnings(ManualClock())
 
-    assert all(few.filter(line(logging.ERROR)) for _ in range(2 * MOST_LINES))
+    assert all(few.filter(line(logging.ERROR)) for _ in range(2 * MAX_LINES))
 
 
 def test_what_is_said_of_bad_requests_passes_it() -> None:
     logger = logging.getLogger(BoundedHttp.__module__)
 
-    assert any(isinstance(one, FewWarnings) for one in logger.filters)
+    assert any(isinstance(one, LimitWarnings) for one in logger.filters)

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import orjson
 import pytest
 
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 
 Message = MutableMapping[str, Any]
 SCOPE: Message = {"type": "http"}
@@ -51,9 +52,19 @@ async def never() -> Message:
 
 
 def test_an_event_is_its_lines_and_an_empty_one() -> None:
-    assert sse.event("snapshot", b"{}", 7) == b"id: 7\nevent: snapshot\ndata: {}\n\n"
-    assert sse.event("heartbeat", b"{}") == b"event: heartbeat\ndata: {}\n\n"
-    assert sse.comment("nats is away") == b": nats is away\n"
+    assert streams.event("snapshot", b"{}", 7) == b"id: 7\nevent: snapshot\ndata: {}\n\n"
+    assert streams.event("heartbeat", b"{}") == b"event: heartbeat\ndata: {}\n\n"
+    assert streams.comment("nats is away") == b": nats is away\n"
+
+
+def test_an_event_has_no_character_that_a_reader_may_take_for_a_line_break() -> None:
+    data = orjson.dumps({"text": "a\u2028b\u2029c\x85d"})
+
+    written = streams.event("snapshot", data)
+
+    lines = written.decode().splitlines()
+    assert lines == ["event: snapshot", 'data: {"text":"a\\u2028b\\u2029c\\u0085d"}', ""]
+    assert orjson.loads(lines[1].removeprefix("data: ")) == orjson.loads(data)
 
 
 async def test_a_stream_ends_with_its_source() -> None:
@@ -63,10 +74,10 @@ async def test_a_stream_ends_with_its_source() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await sse.EventStream(source)(SCOPE, never, send)
+    await streams.EventStream(source)(SCOPE, never, send)
 
     assert b"content-length" not in dict(sent[0]["headers"])
-    assert [message.get("body") for message in sent[1:]] == [sse.RETRY, b"one", b"two", b""]
+    assert [message.get("body") for message in sent[1:]] == [streams.RETRY, b"one", b"two", b""]
     assert sent[-1].get("more_body", False) is False
     assert source.closed.is_set()
 
@@ -79,7 +90,7 @@ async def test_a_stream_ends_when_its_reader_hangs_up() -> None:
             told.set()
 
     async with asyncio.timeout(5):
-        await sse.EventStream(source)(SCOPE, hangs_up_after(told), send)
+        await streams.EventStream(source)(SCOPE, hangs_up_after(told), send)
 
     assert source.closed.is_set()
 
@@ -94,13 +105,13 @@ async def test_a_body_that_is_refused_ends_the_stream_and_is_nobodys_fault() -> 
         pass
 
     async with asyncio.timeout(5):
-        await sse.EventStream(source)(SCOPE, receive, send)
+        await streams.EventStream(source)(SCOPE, receive, send)
 
     assert source.closed.is_set()
 
 
 async def test_a_reader_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "STALLED_SEC", 0.01)
+    monkeypatch.setattr(streams, "STALLED_SEC", 0.01)
     source = Script(b"one", ends=False)
 
     async def send(message: Message) -> None:
@@ -108,7 +119,7 @@ async def test_a_reader_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyP
             await never()
 
     async with asyncio.timeout(5):
-        await sse.EventStream(source)(SCOPE, never, send)
+        await streams.EventStream(source)(SCOPE, never, send)
 
     assert source.closed.is_set()
 
@@ -119,7 +130,7 @@ async def test_a_stream_that_is_cancelled_frees_its_source() -> None:
     async def send(message: Message) -> None:
         begun.set()
 
-    task = asyncio.create_task(sse.EventStream(source)(SCOPE, never, send))
+    task = asyncio.create_task(streams.EventStream(source)(SCOPE, never, send))
     await begun.wait()
     task.cancel()
     await asyncio.wait([task])

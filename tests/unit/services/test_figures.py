@@ -9,9 +9,9 @@ import pytest
 from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics
+from pyoco_server.stores import DeadLetter
 from support.services import following
 from support.world import HELLO, USER, World
 

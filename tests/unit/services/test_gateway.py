@@ -11,22 +11,15 @@ import pytest
 from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
-from pyoco_server.errors import BrokerUnavailable, InvalidListQuery, RunNotFound
-from pyoco_server.ports import (
-    DeadLetter,
-    IndexPosition,
-    JobQuery,
-    LabelCount,
-    LabelQuery,
-    LoadedSnapshot,
-    RunQuery,
-    SnapshotSeen,
-)
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
+from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
 from pyoco_server.services.executions.service import NewExecution
 from pyoco_server.services.executions.submit import submit
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.indexer import Failing
 from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
+from pyoco_server.stores import LoadedSnapshot
+from pyoco_server.stores.dead_letters import DeadLetter
 from support.executions_in_memory import executions_of
 from support.samples import new_run_id
 from support.services import following, services_of
@@ -45,7 +38,7 @@ async def test_a_list_is_refused_while_the_index_is_being_built(world: World, mo
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
     services = services_of(world)
 
-    with pytest.raises(BrokerUnavailable, match="being built"):
+    with pytest.raises(IndexUnavailable, match="being built"):
         await services.lists.summaries(EVERYTHING)
 
 
@@ -56,7 +49,7 @@ async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
     services = services_of(world)
     services.lists.indexer.failing = Failing(since=1.0, error="the disk is full")
 
-    with pytest.raises(BrokerUnavailable, match="cannot be built at present"):
+    with pytest.raises(IndexUnavailable, match="cannot be built at present"):
         await services.lists.summaries(EVERYTHING)
 
 

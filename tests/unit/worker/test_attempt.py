@@ -40,13 +40,13 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
     world.faults.calls.clear()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        told = await world.told(run_id)
+        state = await world.told(run_id)
         runner.end()
         await world.until(run_id, "COMPLETED")
 
     before = world.faults.calls[: world.faults.calls.index("runner.begin")]
     assert before.count("events.append") == 1
-    assert told.attempt == 1
+    assert state.attempt == 1
     assert runner.job is not None
     assert (runner.job.run_id, runner.job.flow_name, runner.job.params, runner.job.attempt) == (
         run_id,
@@ -120,7 +120,7 @@ async def test_a_run_records_the_wheels_of_the_runner_it_was_given(world: World)
     assert shown.plain["wheels"] == [{"name": "tools-1.0-py3-none-any.whl", "sha256": "00ff"}]
 
 
-async def test_the_end_is_stored_in_log_and_snapshot_before_the_queue_hears_of_it(world: World) -> None:
+async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World) -> None:
     run_id = await world.submit()
     statuses = []
 
@@ -135,7 +135,7 @@ async def test_the_end_is_stored_in_log_and_snapshot_before_the_queue_hears_of_i
     assert statuses == ["COMPLETED"]
 
 
-async def test_a_failed_flow_is_failed_with_its_error_a_letter_and_an_ack(world: World) -> None:
+async def test_a_failed_flow_fails_the_run_with_a_dead_letter_and_an_ack(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         (await at_work.executor.begun()).end("failed", error_type="ValueError", message="no such file")
@@ -150,7 +150,7 @@ async def test_a_failed_flow_is_failed_with_its_error_a_letter_and_an_ack(world:
     assert (letter.worker_id, letter.num_delivered) == ("w-1", 1)
 
 
-async def test_letters_of_failed_flows_can_be_switched_off_but_not_those_of_missing_flows() -> None:
+async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_missing_flows() -> None:
     world = World(dlq_publish_execution_error=False)
     failed, missing = await world.submit(), await world.submit()
     async with working(world) as at_work:
@@ -217,7 +217,7 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_flow_that_hears_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:
+async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -228,14 +228,14 @@ async def test_a_flow_that_hears_the_cancel_ends_cooperatively_with_a_receipt(wo
         runner.end("cancelled")
         await world.faults.done("delivery.ack")
 
-    told = await receipt(world, run_id)
+    state = await receipt(world, run_id)
     assert await world.status(run_id) == "CANCELLED"
-    assert (told["how"], told["reason"]) == ("cooperative", "wrong input")
-    assert told["requested_at"] <= told["delivered_at"] <= told["stopped_at"]
+    assert (state["how"], state["reason"]) == ("cooperative", "wrong input")
+    assert state["requested_at"] <= state["delivered_at"] <= state["stopped_at"]
     assert (await world.told(run_id)).nodes[NodeId("wait")].status is NodeStatus.CANCELED
 
 
-async def test_a_flow_that_completes_although_it_was_told_to_stop_is_cancelled(world: World) -> None:
+async def test_a_flow_that_completes_despite_a_cancel_is_cancelled(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -247,7 +247,7 @@ async def test_a_flow_that_completes_although_it_was_told_to_stop_is_cancelled(w
     assert (await receipt(world, run_id))["how"] == "cooperative"
 
 
-async def test_a_flow_that_does_not_hear_is_killed_after_the_grace_and_the_log_says_so(
+async def test_a_flow_that_ignores_a_cancel_is_killed_after_the_grace_and_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
@@ -258,14 +258,14 @@ async def test_a_flow_that_does_not_hear_is_killed_after_the_grace_and_the_log_s
             await world.until(run_id, "CANCELLED")
             assert runner.killed.is_set()
 
-    told = await receipt(world, run_id)
-    assert told["how"] == "killed"
-    assert told["stopped_at"] - told["delivered_at"] >= 0.05
+    state = await receipt(world, run_id)
+    assert state["how"] == "killed"
+    assert state["stopped_at"] - state["delivered_at"] >= 0.05
     assert "ERR-PYOCO-0021" in [record.__dict__.get("err_id") for record in caplog.records]
     assert await letters(world) == []
 
 
-async def test_a_cancel_whose_tap_was_lost_is_heard_with_the_next_heartbeat(world: World) -> None:
+async def test_a_cancel_whose_signal_was_lost_is_noticed_by_the_next_heartbeat(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()

@@ -1,4 +1,4 @@
-"""Whose a run is: held by somebody, lost by somebody, given up, adopted from a stranger, or no run at all."""
+"""Ownership of runs: held, lost, given up, adopted from a foreign producer, or not a run at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def put_into_queue(world: World, payload: bytes, created_sequence: int | N
     await queue.put(payload, tag="default", created_sequence=created_sequence)
 
 
-# --- somebody else's --------------------------------------------------------------------------------------------------
+# --- held by another worker -------------------------------------------------------------------------------------------
 
 
 async def test_a_run_that_another_worker_took_over_is_let_go_without_a_word_to_the_queue(world: World) -> None:
@@ -41,11 +41,11 @@ async def test_a_run_that_another_worker_took_over_is_let_go_without_a_word_to_t
     said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
 
     assert said == []
-    told = await world.told(run_id)
-    assert (told.attempt, dict(told.nodes)) == (2, {})
+    state = await world.told(run_id)
+    assert (state.attempt, dict(state.nodes)) == (2, {})
 
 
-async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_flow_that_says_nothing(world: World) -> None:
+async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_silent_flow(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -82,7 +82,7 @@ async def test_a_run_whose_holder_is_lost_or_has_let_go_of_it_is_taken_over(worl
 
 
 async def unshown(world: World, *commands: Command) -> RunId:
-    """A run whose log is ahead of its snapshot: whoever wrote these was killed before the snapshot was advanced."""
+    """A run whose log is ahead of its snapshot: its writer was killed before it advanced the snapshot."""
     run_id = await world.submit()
     for command in commands:
         await commit(world.truth, await world.told(run_id), command, USER)
@@ -103,7 +103,7 @@ async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_take
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_run_that_somebody_began_a_moment_ago_is_left_to_it(world: World, cancelled: bool) -> None:
+async def test_a_run_that_another_worker_has_just_started_is_left_to_it(world: World, cancelled: bool) -> None:
     also = (CancelExecution(at=3.0),) if cancelled else ()
     run_id = await unshown(world, THEIR_START, *also)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
@@ -111,8 +111,8 @@ async def test_a_run_that_somebody_began_a_moment_ago_is_left_to_it(world: World
         await world.faults.done("signals.holds")
         assert at_work.executor.runs == 0
 
-    told = await world.told(run_id)
-    assert (told.attempt, told.status) == (1, Status.ACTIVE)
+    state = await world.told(run_id)
+    assert (state.attempt, state.status) == (1, Status.ACTIVE)
     assert not {"delivery.ack", "delivery.term", "delivery.nak"} & set(world.faults.calls)
 
 
@@ -133,11 +133,11 @@ async def test_a_node_that_a_lost_worker_had_begun_begins_anew_with_the_next_att
 
 async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> None:
     run_id = await world.submit()
-    told = await world.told(run_id)
+    state = await world.told(run_id)
     async with working(world, slots=2) as at_work:
         runner = await at_work.executor.begun()
         job = Job(run_id=run_id, flow_name="hello", tag="default", submitted_at=1.0)
-        await world.truth.queue.publish(job, created_sequence=told.version, nth=2)
+        await world.truth.queue.publish(job, created_sequence=state.version, nth=2)
         await world.faults.done("tag.receive", times=2)
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -207,7 +207,7 @@ async def test_a_job_of_ours_whose_run_is_gone_is_dropped_and_not_revived(world:
 
 
 @pytest.mark.parametrize("payload", [b"\xff", b"[]", b'{"flow_name": "etl"}'])
-async def test_what_is_no_job_is_terminated_with_a_letter(world: World, payload: bytes) -> None:
+async def test_an_invalid_job_is_terminated_with_a_dead_letter(world: World, payload: bytes) -> None:
     await put_into_queue(world, payload)
     async with working(world):
         await world.faults.done("delivery.term")
@@ -244,7 +244,7 @@ async def test_a_job_that_is_no_job_and_names_a_run_of_its_own_leaves_a_failed_r
     assert (shown.plain["status"], shown.plain["flow_name"]) == ("FAILED", "etl")
 
 
-async def test_a_poisoned_job_does_not_harm_a_run_that_somebody_works_on(world: World) -> None:
+async def test_an_invalid_job_does_not_fail_a_run_that_a_worker_holds(world: World) -> None:
     run_id = await world.submit()
     async with working(world, slots=2) as at_work:
         runner = await at_work.executor.begun()

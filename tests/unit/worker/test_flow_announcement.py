@@ -31,7 +31,7 @@ def flow(name: str, *tasks: str) -> Flow:
 HELLO = flow("hello", "greet")
 PIPELINE = flow("pipeline", "load", "save")
 READY = {"hello": HELLO, "pipeline": PIPELINE}
-TOLD = (
+ANNOUNCED = (
     AnnouncedFlow(name="hello", nodes=("greet",)),
     AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),)),
 )
@@ -70,21 +70,21 @@ def generated() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("said", [READY, list(READY), tuple(READY), generated, lambda: READY, {**READY, "hello": None}])
-def test_a_resolver_says_it_by_names_by_a_mapping_or_by_a_function(said: Any) -> None:
+def test_a_resolver_declares_flows_by_names_a_mapping_or_a_function(said: Any) -> None:
     announcement = announce_flows(Resolver(said))
 
-    assert (announcement.flows, announcement.left_out) == (TOLD, ())
+    assert (announcement.flows, announcement.left_out) == (ANNOUNCED, ())
 
 
 @pytest.mark.parametrize("said", [READY, list(READY)])
-def test_else_its_module_says_it(module: ModuleType, said: Any) -> None:
+def test_otherwise_its_module_declares_them(module: ModuleType, said: Any) -> None:
     module.FLOWS = said  # type: ignore[attr-defined]
 
-    assert announce_flows(resolver_of(module)).flows == TOLD
+    assert announce_flows(resolver_of(module)).flows == ANNOUNCED
 
 
 @pytest.mark.parametrize("said", [None, "flows.py:resolve", 7, generated])
-def test_a_resolver_that_says_nothing_announces_nothing_and_is_no_trouble(module: ModuleType, said: Any) -> None:
+def test_a_resolver_without_a_declaration_announces_nothing(module: ModuleType, said: Any) -> None:
     module.FLOWS = said  # type: ignore[attr-defined]
 
     for resolver in (resolver_of(module), READY.__getitem__, Resolver()):
@@ -95,7 +95,7 @@ def test_a_resolver_that_says_nothing_announces_nothing_and_is_no_trouble(module
 def test_names_that_were_given_win() -> None:
     resolver = Resolver(["hello"])
 
-    assert announce_flows(resolver, ["pipeline"]).flows == TOLD[1:]
+    assert announce_flows(resolver, ["pipeline"]).flows == ANNOUNCED[1:]
     assert resolver.asked == ["pipeline"]
 
 
@@ -112,7 +112,7 @@ def test_where_nothing_may_be_built_other_flows_are_announced_by_name() -> None:
 
     announcement = announce_flows(resolver, build=False)
 
-    assert announcement.flows == (TOLD[0], AnnouncedFlow(name="pipeline"))
+    assert announcement.flows == (ANNOUNCED[0], AnnouncedFlow(name="pipeline"))
     assert resolver.asked == []
 
 
@@ -125,7 +125,7 @@ def test_a_flow_that_cannot_be_built_is_left_out_and_the_others_are_not(error: B
 
     announcement = announce_flows(resolve, ["hello", "broken", "pipeline"])
 
-    assert announcement.flows == TOLD
+    assert announcement.flows == ANNOUNCED
     (reason,) = announcement.left_out
     assert reason.startswith(f"flow 'broken': {type(error).__name__}")
 
@@ -142,12 +142,12 @@ def raising() -> Any:
 
 
 @pytest.mark.parametrize("said", ["hello", 7, raising, [["hello"]]])
-def test_what_a_resolver_says_badly_is_told_and_the_names_that_were_given_count_all_the_same(said: Any) -> None:
+def test_an_invalid_declaration_is_reported_and_given_names_are_used(said: Any) -> None:
     announcement = announce_flows(Resolver(said))
 
     assert announcement.flows == ()
     assert announcement.left_out[0].startswith("the flows that the resolver declares: ")
-    assert announce_flows(Resolver(said), ["hello"]).flows == TOLD[:1]
+    assert announce_flows(Resolver(said), ["hello"]).flows == ANNOUNCED[:1]
 
 
 def test_a_resolver_with_endless_names_comes_to_an_end() -> None:
@@ -180,7 +180,7 @@ def test_the_edges_of_a_flow_are_between_its_own_tasks_although_tasks_know_those
     assert (names_in_order(second), edges_of(second, most=0)) == (("save",), ())
 
 
-def test_more_edges_than_can_be_told_are_refused() -> None:
+def test_too_many_edges_are_rejected() -> None:
     with pytest.raises(ValueError, match="1 edges are more than the 0"):
         edges_of(PIPELINE, most=0)
 

@@ -1,4 +1,4 @@
-"""The words after --flow-resolver: what they find, and what they say when they find nothing."""
+"""Loading the resolver that --flow-resolver names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_file_does_not_take_the_place_of_a_loaded_module(tmp_path: Path) -> No
         ("./invalid.py:resolve", "cannot be imported: SyntaxError"),
     ],
 )
-def test_a_resolver_that_cannot_be_loaded_says_what_to_change(tmp_path: Path, spec: str, said: str) -> None:
+def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec: str, said: str) -> None:
     (tmp_path / "flows.py").write_text("NUMBER = 1")
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "leaving.py").write_text("import sys; sys.exit(2)")
@@ -75,7 +75,7 @@ def test_a_resolver_that_cannot_be_loaded_says_what_to_change(tmp_path: Path, sp
     assert said in refused.value.detail
 
 
-def test_without_words_there_is_no_flow_and_the_working_folder_can_be_imported_from(tmp_path: Path) -> None:
+def test_without_a_spec_there_is_no_flow_and_the_working_directory_can_be_imported_from(tmp_path: Path) -> None:
     resolver = load_resolver("")
 
     with pytest.raises(KeyError, match="any"):

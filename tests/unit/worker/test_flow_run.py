@@ -1,4 +1,4 @@
-"""One flow in one real pyoco Engine: what is told of it, and how it ends."""
+"""One flow in one real pyoco Engine: what is steps of it, and how it ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
@@ -57,24 +58,24 @@ def flow_of(*tasks: Any) -> Flow:
 
 
 def play(flow: Flow, cancel: CancelSwitch | None = None, **params: Any) -> tuple[list[Step], RunEnded]:
-    told: list[Step] = []
-    ended = run_flow(flow, job(**params), told.append, cancel or CancelSwitch())
-    assert [step_from_wire(step_to_wire(step)) for step in told] == told
-    return told, ended
+    steps: list[Step] = []
+    ended = run_flow(flow, job(**params), steps.append, cancel or CancelSwitch())
+    assert [step_from_wire(orjson.loads(orjson.dumps(step_to_wire(step)))) for step in steps] == steps
+    return steps, ended
 
 
-def words(told: list[Step]) -> list[tuple[str, str, int]]:
+def summary(steps: list[Step]) -> list[tuple[str, str, int]]:
     """The steps of nodes, short: (began | succeeded | failed, node, nth)."""
     short = {TaskStarted: "began", TaskProgressed: "progressed", TaskSucceeded: "succeeded", TaskFailed: "failed"}
-    return [(short[type(step)], step.node, step.nth) for step in told if not isinstance(step, TasksDeclared)]
+    return [(short[type(step)], step.node, step.nth) for step in steps if not isinstance(step, TasksDeclared)]
 
 
-def outputs(told: list[Step]) -> dict[str, object]:
-    return {step.node: step.output for step in told if isinstance(step, TaskSucceeded)}
+def outputs(steps: list[Step]) -> dict[str, object]:
+    return {step.node: step.output for step in steps if isinstance(step, TaskSucceeded)}
 
 
-def failures(told: list[Step]) -> list[TaskFailed]:
-    return [step for step in told if isinstance(step, TaskFailed)]
+def failures(steps: list[Step]) -> list[TaskFailed]:
+    return [step for step in steps if isinstance(step, TaskFailed)]
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -93,19 +94,19 @@ def test_a_flow_tells_its_nodes_their_outputs_and_that_it_completed() -> None:
     def describe(double: int) -> dict[str, int]:
         return {"value": double}
 
-    told, ended = play(flow_of(double, describe), n=21)
+    steps, ended = play(flow_of(double, describe), n=21)
 
-    assert isinstance(told[0], TasksDeclared)
-    assert told[0].nodes == ("double", "describe")
-    assert words(told) == [
+    assert isinstance(steps[0], TasksDeclared)
+    assert steps[0].nodes == ("double", "describe")
+    assert summary(steps) == [
         ("began", "double", 1),
         ("succeeded", "double", 1),
         ("began", "describe", 1),
         ("succeeded", "describe", 1),
     ]
-    assert outputs(told) == {"double": 42, "describe": {"value": 42}}
+    assert outputs(steps) == {"double": 42, "describe": {"value": 42}}
     assert ended.how == "completed"
-    assert told[0].at <= ended.at
+    assert steps[0].at <= ended.at
 
 
 def test_the_same_flow_runs_again_and_is_guarded_only_once() -> None:
@@ -117,27 +118,27 @@ def test_the_same_flow_runs_again_and_is_guarded_only_once() -> None:
     play(flow, n=1)
     guarded = first.task.func
 
-    told, _ = play(flow, n=2)
+    steps, _ = play(flow, n=2)
 
     assert first.task.func is guarded
-    assert words(told) == [("began", "first", 1), ("succeeded", "first", 1)]
-    assert outputs(told) == {"first": 2}
+    assert summary(steps) == [("began", "first", 1), ("succeeded", "first", 1)]
+    assert outputs(steps) == {"first": 2}
 
 
 def test_a_task_that_raises_fails_the_run_with_its_traceback() -> None:
     def divide() -> float:
         return 1 / 0
 
-    told, ended = play(flow_of(named("divide", divide), named("never", lambda: None)))
+    steps, ended = play(flow_of(named("divide", divide), named("never", lambda: None)))
 
-    (failed,) = failures(told)
+    (failed,) = failures(steps)
     assert (failed.node, failed.error_type, failed.message) == ("divide", "ZeroDivisionError", "division by zero")
     assert "return 1 / 0" in failed.traceback
     assert "engine.py" not in failed.traceback
     assert (ended.how, ended.error_type) == ("failed", "ZeroDivisionError")
     assert ended.traceback is not None
     assert "return 1 / 0" in ended.traceback
-    assert words(told) == [("began", "divide", 1), ("failed", "divide", 1)]
+    assert summary(steps) == [("began", "divide", 1), ("failed", "divide", 1)]
 
 
 def test_a_retry_that_succeeds_is_not_a_failure() -> None:
@@ -149,24 +150,24 @@ def test_a_retry_that_succeeds_is_not_a_failure() -> None:
             raise OSError("not yet")
         return len(tries)
 
-    told, ended = play(flow_of(named("shaky", shaky, retries=3)))
+    steps, ended = play(flow_of(named("shaky", shaky, retries=3)))
 
-    assert words(told) == [("began", "shaky", 1), ("succeeded", "shaky", 1)]
-    assert outputs(told) == {"shaky": 2}
+    assert summary(steps) == [("began", "shaky", 1), ("succeeded", "shaky", 1)]
+    assert outputs(steps) == {"shaky": 2}
     assert ended.how == "completed"
 
 
-def test_an_isolated_failure_is_told_once_and_the_run_completes() -> None:
-    told, ended = play(flow_of(named("bad", raising(ValueError("no")), fail_policy="isolate")))
+def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:
+    steps, ended = play(flow_of(named("bad", raising(ValueError("no")), fail_policy="isolate")))
 
-    assert words(told) == [("began", "bad", 1), ("failed", "bad", 1)]
+    assert summary(steps) == [("began", "bad", 1), ("failed", "bad", 1)]
     assert ended.how == "completed"
 
 
 def test_a_task_that_outlasts_its_timeout_failed_even_if_it_returned() -> None:
-    told, ended = play(flow_of(named("slow", lambda: threading.Event().wait(0.05), timeout_sec=0.01)))
+    steps, ended = play(flow_of(named("slow", lambda: threading.Event().wait(0.05), timeout_sec=0.01)))
 
-    assert words(told) == [("began", "slow", 1), ("failed", "slow", 1)]
+    assert summary(steps) == [("began", "slow", 1), ("failed", "slow", 1)]
     assert (ended.how, ended.error_type) == ("failed", "TimeoutError")
 
 
@@ -176,27 +177,27 @@ def test_an_async_task_is_awaited() -> None:
         await asyncio.sleep(0)
         return n + 1
 
-    told, ended = play(flow_of(fetch), n=1)
+    steps, ended = play(flow_of(fetch), n=1)
 
-    assert outputs(told) == {"fetch": 2}
+    assert outputs(steps) == {"fetch": 2}
     assert ended.how == "completed"
 
 
-def progress_of(told: list[Step], node: str) -> list[tuple[float | None, str | None]]:
-    return [(step.percent, step.message) for step in told if isinstance(step, TaskProgressed) and step.node == node]
+def progress_of(steps: list[Step], node: str) -> list[tuple[float | None, str | None]]:
+    return [(step.percent, step.message) for step in steps if isinstance(step, TaskProgressed) and step.node == node]
 
 
-def test_a_task_says_how_far_it_is_and_its_last_word_comes_before_its_end() -> None:
+def test_a_task_reports_progress_and_its_last_report_precedes_its_end() -> None:
     def load(ctx: Any) -> None:
         ctx.progress(42, "halfway")
         for percent in range(43, 101):
             ctx.progress(percent, "more")
 
-    told, ended = play(flow_of(named("load", load)))
+    steps, ended = play(flow_of(named("load", load)))
 
     assert ended.how == "completed"
-    assert progress_of(told, "load") == [(42.0, "halfway"), (100.0, "more")]
-    assert [word for word, *_ in words(told)] == ["began", "progressed", "progressed", "succeeded"]
+    assert progress_of(steps, "load") == [(42.0, "halfway"), (100.0, "more")]
+    assert [word for word, *_ in summary(steps)] == ["began", "progressed", "progressed", "succeeded"]
 
 
 def test_tasks_side_by_side_and_their_helpers_report_each_for_its_own_task() -> None:
@@ -210,11 +211,11 @@ def test_tasks_side_by_side_and_their_helpers_report_each_for_its_own_task() -> 
 
     left = named("left", lambda ctx: work(ctx, 10))
     right = named("right", lambda ctx: work(ctx, 20))
-    told, ended = play(flow_of(named("first", lambda: 1), [left, right]))
+    steps, ended = play(flow_of(named("first", lambda: 1), [left, right]))
 
     assert ended.how == "completed"
-    assert progress_of(told, "left") == [(10.0, "from a helper")]
-    assert progress_of(told, "right") == [(20.0, "from a helper")]
+    assert progress_of(steps, "left") == [(10.0, "from a helper")]
+    assert progress_of(steps, "right") == [(20.0, "from a helper")]
 
 
 def test_a_flow_can_say_how_far_it_is_where_plain_pyoco_runs_it_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,31 +225,31 @@ def test_a_flow_can_say_how_far_it_is_where_plain_pyoco_runs_it_too(capsys: pyte
 
     Engine().run(flow_of(named("load", load)), {})
     printed = capsys.readouterr().out
-    told, _ = play(flow_of(named("load", load)))
+    steps, _ = play(flow_of(named("load", load)))
 
     assert "42 halfway" in printed
-    assert progress_of(told, "load") == [(42.0, "halfway")]
+    assert progress_of(steps, "load") == [(42.0, "halfway")]
 
 
-def test_progress_that_is_no_number_fails_its_task_with_words() -> None:
-    told, _ = play(flow_of(named("load", lambda ctx: ctx.progress("half"))))
+def test_progress_that_is_not_a_number_fails_its_task() -> None:
+    steps, _ = play(flow_of(named("load", lambda ctx: ctx.progress("half"))))
 
-    assert failures(told)[0].message == "progress is a number from 0 to 100, not str"
+    assert failures(steps)[0].message == "progress is a number from 0 to 100, not str"
 
 
-def test_a_task_that_came_back_because_it_was_told_to_stop_has_not_succeeded() -> None:
+def test_a_task_that_returns_because_of_a_cancel_has_not_succeeded() -> None:
     cancel = CancelSwitch()
 
-    told, ended = play(flow_of(named("load", cancel.set)), cancel)
+    steps, ended = play(flow_of(named("load", cancel.set)), cancel)
 
-    assert words(told) == [("began", "load", 1)]
+    assert summary(steps) == [("began", "load", 1)]
     assert ended.how == "cancelled"
 
 
-def test_an_error_without_words_about_memory_says_what_was_missing() -> None:
-    told, ended = play(flow_of(named("load", raising(MemoryError()))))
+def test_a_memory_error_without_a_message_gets_one() -> None:
+    steps, ended = play(flow_of(named("load", raising(MemoryError()))))
 
-    assert failures(told)[0].message == "out of memory"
+    assert failures(steps)[0].message == "out of memory"
     assert (ended.error_type, ended.message) == ("MemoryError", "out of memory")
 
 
@@ -257,10 +258,10 @@ def test_the_nodes_of_a_loop_are_numbered() -> None:
     def step(ctx: Any) -> int:
         return int(ctx.loop.index)
 
-    told, ended = play(flow_of(step[3]))
+    steps, ended = play(flow_of(step[3]))
 
-    assert words(told) == [(word, "step", nth) for nth in (1, 2, 3) for word in ("began", "succeeded")]
-    assert [each.output for each in told if isinstance(each, TaskSucceeded)] == [0, 1, 2]
+    assert summary(steps) == [(word, "step", nth) for nth in (1, 2, 3) for word in ("began", "succeeded")]
+    assert [each.output for each in steps if isinstance(each, TaskSucceeded)] == [0, 1, 2]
     assert ended.how == "completed"
 
 
@@ -273,12 +274,12 @@ def test_tasks_of_a_parallel_group_run_side_by_side() -> None:
     start, left, right = named("start", lambda: 0), named("left", meet), named("right", meet)
     join = named("join", lambda left, right: [left, right])
 
-    told, ended = play(flow_of(start, [left, right], join))
+    steps, ended = play(flow_of(start, [left, right], join))
 
     assert ended.how == "completed"
-    assert isinstance(told[0], TasksDeclared)
-    assert told[0].nodes == ("start", "left", "right", "join")
-    assert outputs(told)["join"] == [True, True]
+    assert isinstance(steps[0], TasksDeclared)
+    assert steps[0].nodes == ("start", "left", "right", "join")
+    assert outputs(steps)["join"] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -291,9 +292,9 @@ def test_tasks_of_a_parallel_group_run_side_by_side() -> None:
     ],
 )
 def test_a_task_cannot_leave_with_more_than_an_exception(error: BaseException, message: str) -> None:
-    told, ended = play(flow_of(named("leave", raising(error))))
+    steps, ended = play(flow_of(named("leave", raising(error))))
 
-    assert [failed.message for failed in failures(told)] == [message]
+    assert [failed.message for failed in failures(steps)] == [message]
     assert (ended.how, ended.error_type, ended.message) == ("failed", "TaskExited", message)
 
 
@@ -305,11 +306,11 @@ def test_a_cancel_during_a_task_ends_cancelled_and_starts_nothing_more() -> None
         cancel.set()
         seen.append(ctx.is_cancelled)
 
-    told, ended = play(flow_of(named("stop_me", stop_me), named("never", lambda: None)), cancel)
+    steps, ended = play(flow_of(named("stop_me", stop_me), named("never", lambda: None)), cancel)
 
     assert seen == [True]
     assert ended == RunEnded(at=ended.at, how="cancelled")
-    assert "never" not in {node for _, node, _ in words(told)}
+    assert "never" not in {node for _, node, _ in summary(steps)}
 
 
 def test_a_cancel_during_the_last_task_wins_over_its_success() -> None:
@@ -324,9 +325,9 @@ def test_a_cancel_before_the_start_runs_nothing() -> None:
     cancel = CancelSwitch()
     cancel.set()
 
-    told, ended = play(flow_of(named("never", lambda: None)), cancel)
+    steps, ended = play(flow_of(named("never", lambda: None)), cancel)
 
-    assert told == []
+    assert steps == []
     assert ended.how == "cancelled"
 
 
@@ -339,19 +340,19 @@ def test_a_cancel_stops_retries_at_once() -> None:
         cancel.set()
         raise OSError("again")
 
-    told, ended = play(flow_of(named("fail", fail, retries=1000)), cancel)
+    steps, ended = play(flow_of(named("fail", fail, retries=1000)), cancel)
 
     assert tries == [1]
-    assert failures(told) == []
+    assert failures(steps) == []
     assert ended.how == "cancelled"
 
 
 def test_a_cancel_ends_a_loop_between_its_rounds() -> None:
     cancel = CancelSwitch()
 
-    told, ended = play(flow_of(named("round", cancel.set)[1000]), cancel)
+    steps, ended = play(flow_of(named("round", cancel.set)[1000]), cancel)
 
-    assert words(told) == [("began", "round", 1)]
+    assert summary(steps) == [("began", "round", 1)]
     assert ended.how == "cancelled"
 
 
@@ -420,12 +421,10 @@ async def many() -> AsyncIterator[int]:
         (many(), "the task yields instead of returning"),
     ],
 )
-def test_a_result_that_has_no_form_as_json_fails_its_task_and_the_error_says_what_to_do(
-    value: object, why: str
-) -> None:
-    told, ended = play(flow_of(named("make", lambda: value), named("never", lambda: None)))
+def test_a_result_that_is_not_json_fails_its_task_with_advice(value: object, why: str) -> None:
+    steps, ended = play(flow_of(named("make", lambda: value), named("never", lambda: None)))
 
-    (failed,) = failures(told)
+    (failed,) = failures(steps)
     assert failed.error_type == "UnserialisableResult"
     assert why in failed.message
     assert ("ctx.scratch" in failed.message) is not ("yields" in failed.message)
@@ -439,9 +438,9 @@ def test_an_object_that_is_no_json_reaches_later_tasks_through_the_scratch() -> 
     def take(ctx: Any) -> int:
         return len(ctx.scratch["seen"])
 
-    told, ended = play(flow_of(named("put", put), named("take", take)))
+    steps, ended = play(flow_of(named("put", put), named("take", take)))
 
-    assert outputs(told)["take"] == 2
+    assert outputs(steps)["take"] == 2
     assert ended.how == "completed"
 
 
@@ -454,9 +453,9 @@ def test_a_large_output_is_stored_as_its_size_and_its_beginning() -> None:
 def test_an_output_is_what_it_was_when_its_task_ended() -> None:
     shared: list[int] = [1]
 
-    told, _ = play(flow_of(named("make", lambda: shared), named("change", lambda: shared.append(2))))
+    steps, _ = play(flow_of(named("make", lambda: shared), named("change", lambda: shared.append(2))))
 
-    assert outputs(told)["make"] == [1]
+    assert outputs(steps)["make"] == [1]
 
 
 def test_long_error_texts_are_cut() -> None:
@@ -465,21 +464,21 @@ def test_long_error_texts_are_cut() -> None:
             raise ValueError("é" * 100_000)
         exec(f"def level{n}(deep):\n    deep({n - 1})\nlevel{n}(deep)", {"deep": deep})
 
-    told, _ = play(flow_of(named("deep", lambda: deep(200))))
+    steps, _ = play(flow_of(named("deep", lambda: deep(200))))
 
-    (failed,) = failures(told)
+    (failed,) = failures(steps)
     assert len(failed.message.encode()) <= MESSAGE_CAP_BYTES
     assert len(failed.traceback.encode()) <= TRACEBACK_CAP_BYTES
 
 
-def test_an_error_that_cannot_be_shown_is_still_told() -> None:
+def test_an_error_whose_str_raises_is_still_reported() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no")
 
-    told, ended = play(flow_of(named("mute", raising(Mute()))))
+    steps, ended = play(flow_of(named("mute", raising(Mute()))))
 
-    assert words(told) == [("began", "mute", 1), ("failed", "mute", 1)]
+    assert summary(steps) == [("began", "mute", 1), ("failed", "mute", 1)]
     assert ended.how == "failed"
     assert ended.traceback is not None
     assert "Mute" in ended.traceback
@@ -498,7 +497,7 @@ def test_the_standard_streams_are_the_originals_again() -> None:
     assert (sys.stdout, sys.stderr) == before
 
 
-def test_a_flow_that_nobody_knows_is_not_found() -> None:
+def test_an_unknown_flow_is_not_found() -> None:
     ended = run_job(dict[str, Flow]().__getitem__, job(), lambda step: None, CancelSwitch())
 
     assert (ended.how, ended.error_type) == ("flow_not_found", "FlowNotFound")
@@ -525,16 +524,16 @@ def test_a_resolver_that_returns_something_else_fails_the_run() -> None:
 def test_a_task_whose_name_cannot_be_stored_fails_the_run_before_anything_has_begun(name: str) -> None:
     ran: list[str] = []
 
-    told, ended = play(flow_of(named("first", lambda: ran.append("first")), named(name, lambda: ran.append(name))))
+    steps, ended = play(flow_of(named("first", lambda: ran.append("first")), named(name, lambda: ran.append(name))))
 
-    assert (told, ran) == ([], [])
+    assert (steps, ran) == ([], [])
     assert (ended.how, ended.message) == ("failed", f"the name of a task has 1 to 128 characters, not {len(name)}")
 
 
 def test_a_flow_of_too_many_tasks_fails_before_anything_has_begun() -> None:
-    told, ended = play(flow_of(*(named(f"t{place}", lambda: None) for place in range(MAX_NODES + 1))))
+    steps, ended = play(flow_of(*(named(f"t{place}", lambda: None) for place in range(MAX_NODES + 1))))
 
-    assert told == []
+    assert steps == []
     assert (ended.how, ended.message) == (
         "failed",
         f"the flow has {MAX_NODES + 1} tasks; at most {MAX_NODES} can be run",

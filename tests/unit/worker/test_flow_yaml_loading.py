@@ -95,7 +95,7 @@ def test_the_same_file_runs_many_times_in_one_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("callable_name", "words"),
+    ("callable_name", "reason"),
     [
         ("no_such_module:load", "cannot be imported on this worker: ModuleNotFoundError: No module named"),
         ("M:no_such", f"{MODULE}.py) has no 'no_such'"),
@@ -105,14 +105,14 @@ def test_the_same_file_runs_many_times_in_one_process() -> None:
         ("M_keyless:load", "KeyError"),
     ],
 )
-def test_a_callable_that_is_not_there_fails_the_run_by_its_name(callable_name: str, words: str) -> None:
+def test_a_callable_that_is_not_there_fails_the_run_by_its_name(callable_name: str, reason: str) -> None:
     ended, _ = run(f"tasks: {{first: {{callable: '{callable_name}'}}}}\nflow: {{graph: first}}")
 
     assert (ended.how, ended.error_type) == ("failed", "TaskNotLoadable")
     assert ended.message is not None
     full_name = callable_name.replace("M", MODULE)
     assert ended.message.startswith(f"task 'first': its callable '{full_name}'")
-    assert words in ended.message
+    assert reason in ended.message
 
 
 def test_a_task_that_the_graph_does_not_need_may_be_missing() -> None:

@@ -18,7 +18,7 @@ from pyoco_server.worker.attempt.job_parser import MAX_CORRELATION_ID_CHARS, par
 RUN_ID = "0190a5b2-7c4e-7abc-8def-0123456789ab"
 GOOD: dict[str, Any] = {"run_id": RUN_ID, "flow_name": "hello", "tag": "default", "submitted_at": 1_700_000_000.5}
 
-WORDS = st.text(alphabet="aZ09-_. \n\x00é夜", max_size=8)
+TEXTS = st.text(alphabet="aZ09-_. \n\x00é夜", max_size=8)
 
 
 def job(**changed: Any) -> bytes:
@@ -71,7 +71,7 @@ def test_null_means_absent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "told"),
+    ("payload", "reason"),
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
@@ -105,8 +105,8 @@ def test_null_means_absent() -> None:
         (job(tags=[str(n) for n in range(MAX_LABELS + 1)]), "tags"),
     ],
 )
-def test_what_no_attempt_could_run_is_refused_and_the_refusal_says_why(payload: bytes, told: str) -> None:
-    assert told in refusal(payload).detail
+def test_an_invalid_job_is_rejected_with_the_reason(payload: bytes, reason: str) -> None:
+    assert reason in refusal(payload).detail
 
 
 def test_a_refused_job_names_its_run_if_it_has_one() -> None:
@@ -123,8 +123,8 @@ def test_a_run_id_that_is_none_is_called_so() -> None:
     st.dictionaries(
         st.sampled_from([*GOOD, "params", "tags", "else"]),
         st.recursive(
-            st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | WORDS,
-            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+            st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | TEXTS,
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
             max_leaves=4,
         ),
     )
@@ -138,5 +138,5 @@ def test_any_object_is_a_job_or_an_invalid_job_and_nothing_else(changed: dict[st
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_refused_in_the_catalogues_words(payload: bytes) -> None:
+def test_arbitrary_bytes_are_rejected_as_an_invalid_job(payload: bytes) -> None:
     assert refusal(payload).err_id == "ERR-PYOCO-0012"

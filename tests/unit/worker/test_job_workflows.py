@@ -1,4 +1,4 @@
-"""A worker and the flow.yaml of a run: the text that was submitted is what runs, whoever brings the job."""
+"""A worker and the flow.yaml of a run: the submitted text is what runs, whatever the job contains."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
     assert await begun_text(world) == TWO_TASKS
 
 
-async def test_a_run_of_a_flow_that_workers_know_has_no_text_whatever_its_job_says(world: World) -> None:
+async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(world: World) -> None:
     run_id = await world.submit()
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
@@ -104,7 +104,7 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "reason"),
     [
         ("tasks: {}", "at least one task"),
         ("", "empty"),
@@ -114,12 +114,12 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
     ],
 )
 async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
-    world: World, text: object, words: str
+    world: World, text: object, reason: str
 ) -> None:
     run_id = new_run_id()
     await put_into_queue(world, foreign(run_id, text))
 
-    assert words in await refused(world, run_id)
+    assert reason in await refused(world, run_id)
 
 
 async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
@@ -130,7 +130,7 @@ async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
     assert "'tasks:save' is not among those" in await refused(world, run_id)
 
 
-async def test_the_runner_is_told_what_may_be_called(world: World) -> None:
+async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
     world = World(clock=SystemClock(), **QUICK | {"callable_allow": "tasks:*, team.*:*"})
     await world.submit(workflow=workflow())
     async with working(world) as at_work:
@@ -164,7 +164,7 @@ async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
     assert parse_job(encode_job(job)) == job
 
 
-def test_a_runner_hears_the_job_as_it_was_said() -> None:
+def test_a_job_survives_the_wire() -> None:
     job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
 
     assert job_from_wire(orjson.loads(orjson.dumps(job))) == job

@@ -83,7 +83,7 @@ def test_what_an_earlier_attempt_has_written_counts() -> None:
     assert texts(buffer.take(PLENTY))[-1] == "line 0199"
 
 
-def test_lines_that_nobody_takes_are_dropped_with_a_marker_in_their_place() -> None:
+def test_lines_without_room_are_dropped_with_a_marker_in_their_place() -> None:
     buffer = LogBuffer(PLENTY, waiting_cap_bytes=1000)
     buffer.add(numbered(0, 50))
     for number in range(50, 9050, 50):

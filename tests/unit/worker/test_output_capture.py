@@ -59,7 +59,7 @@ def test_what_is_flushed_is_out_and_its_line_goes_on(captured: Captured) -> None
 
 
 @pytest.mark.parametrize("flush_every", [1, 7, 10**9])
-def test_somebody_who_never_ends_a_line_is_heard_all_the_same(captured: Captured, flush_every: int) -> None:
+def test_an_endless_line_is_delivered_in_parts(captured: Captured, flush_every: int) -> None:
     for number in range(20_000):
         captured.stdout.write("·")
         if number % flush_every == 0:
@@ -98,14 +98,14 @@ def test_lines_belong_to_the_task_of_their_thread_and_else_to_the_one_that_runs_
     in_thread(lambda: captured.stdout.write("helper of load\n"))
     captured.stdout.write("load itself, unfinished")
     in_thread(lambda: captured.capture.note(TaskStarted(at=1.0, node="save", nth=1)))
-    in_thread(lambda: captured.stdout.write("helper of somebody\n"))
+    in_thread(lambda: captured.stdout.write("helper thread\n"))
     captured.capture.note(TaskSucceeded(at=2.0, node="load", nth=1, output=None))
     captured.stdout.write("between\n")
 
     assert [(line.text, line.task) for line in captured.lines()] == [
         ("before", None),
         ("helper of load", "load"),
-        ("helper of somebody", None),
+        ("helper thread", None),
         ("load itself, unfinished", "load"),
         ("between", "save"),
     ]

@@ -31,8 +31,8 @@ def reading() -> OutputDecoder:
 
 
 def from_python(text: str, task: str = "load", **how: Any) -> bytes:
-    told: dict[str, Any] = {"stream": "stdout", "level": "INFO", "continues": False, "ends": True} | how
-    return tag_lines(text, at_us=AT_US, task=task_name(task), **told)
+    options: dict[str, Any] = {"stream": "stdout", "level": "INFO", "continues": False, "ends": True} | how
+    return tag_lines(text, at_us=AT_US, task=task_name(task), **options)
 
 
 def texts(lines: list[LogLine]) -> list[str]:
@@ -122,7 +122,7 @@ def test_a_plain_line_without_newline_ends_where_a_tagged_one_begins() -> None:
     assert [(line.text, line.stream) for line in found] == [("from a program", "output"), ("from python", "stdout")]
 
 
-def test_plain_lines_belong_to_the_first_task_until_the_runner_says_otherwise() -> None:
+def test_plain_lines_belong_to_the_first_task_until_a_mark() -> None:
     found = reading().feed(
         b"one\n"
         + sole_task_mark(task_name("save"))

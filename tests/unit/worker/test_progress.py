@@ -55,131 +55,131 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
     return waiting
 
 
-def desk_of(clock: Clock) -> tuple[ProgressThrottle, list[TaskProgressed]]:
-    told: list[TaskProgressed] = []
-    return ProgressThrottle(told.append, monotonic=clock), told
+def throttle_of(clock: Clock) -> tuple[ProgressThrottle, list[TaskProgressed]]:
+    emitted: list[TaskProgressed] = []
+    return ProgressThrottle(emitted.append, monotonic=clock), emitted
 
 
-def percents(told: list[TaskProgressed]) -> list[float | None]:
-    return [step.percent for step in told]
+def percents(emitted: list[TaskProgressed]) -> list[float | None]:
+    return [step.percent for step in emitted]
 
 
 def test_the_first_report_goes_on_at_once_and_the_latest_of_the_rest_after_a_pause(timers: list[NoTimer]) -> None:
     clock = Clock()
-    desk, told = desk_of(clock)
+    throttle, emitted = throttle_of(clock)
 
     for percent in range(100):
-        desk.report("load", 1, float(percent), None)
+        throttle.report("load", 1, float(percent), None)
 
-    assert percents(told) == [0.0]
+    assert percents(emitted) == [0.0]
     (timer,) = timers
     assert timer.seconds == MIN_PAUSE_SEC
     clock.now = MIN_PAUSE_SEC
     timer.call()
-    assert percents(told) == [0.0, 99.0]
+    assert percents(emitted) == [0.0, 99.0]
 
 
-def test_what_a_task_said_last_goes_before_its_end_and_what_it_says_after_that_nowhere(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
-    desk.report("load", 1, 1.0, None)
-    desk.report("load", 1, 100.0, "done")
+def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(timers: list[NoTimer]) -> None:
+    throttle, emitted = throttle_of(Clock())
+    throttle.report("load", 1, 1.0, None)
+    throttle.report("load", 1, 100.0, "done")
 
-    desk.end("load")
-    desk.report("load", 1, 50.0, "from a thread that was left behind")
+    throttle.end("load")
+    throttle.report("load", 1, 50.0, "from a thread that was left behind")
 
-    assert [(step.percent, step.message) for step in told] == [(1.0, None), (100.0, "done")]
+    assert [(step.percent, step.message) for step in emitted] == [(1.0, None), (100.0, "done")]
 
 
 def test_each_task_has_pauses_of_its_own(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
+    throttle, emitted = throttle_of(Clock())
 
-    desk.report("load", 1, 10.0, None)
-    desk.report("save", 1, 20.0, None)
+    throttle.report("load", 1, 10.0, None)
+    throttle.report("save", 1, 20.0, None)
 
-    assert [(step.node, step.percent) for step in told] == [("load", 10.0), ("save", 20.0)]
+    assert [(step.node, step.percent) for step in emitted] == [("load", 10.0), ("save", 20.0)]
 
 
-def test_a_word_said_twice_is_told_once(timers: list[NoTimer]) -> None:
+def test_a_repeated_report_is_emitted_once(timers: list[NoTimer]) -> None:
     clock = Clock()
-    desk, told = desk_of(clock)
-    desk.report("load", 1, 10.0, None)
+    throttle, emitted = throttle_of(clock)
+    throttle.report("load", 1, 10.0, None)
     clock.now = 10.0
 
-    desk.report("load", 1, 10.0, None)
+    throttle.report("load", 1, 10.0, None)
 
-    assert percents(told) == [10.0]
+    assert percents(emitted) == [10.0]
 
 
 def test_a_day_of_reports_leaves_a_few_thousand(timers: list[NoTimer]) -> None:
     clock = Clock()
-    desk, told = desk_of(clock)
+    throttle, emitted = throttle_of(clock)
 
     for tenth in range(10 * 24 * 3600):
         clock.now = tenth / 10
-        desk.report("load", 1, tenth / 10_000, str(tenth))
+        throttle.report("load", 1, tenth / 10_000, str(tenth))
 
-    assert 2_000 < len(told) < 3_500
-    assert told[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_ELAPSED)
+    assert 2_000 < len(emitted) < 3_500
+    assert emitted[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_ELAPSED)
 
 
 def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
-    desk.report("load", 1, 1.0, None)
-    desk.end("load")
+    throttle, emitted = throttle_of(Clock())
+    throttle.report("load", 1, 1.0, None)
+    throttle.end("load")
 
-    desk.report("load", 2, 2.0, None)
+    throttle.report("load", 2, 2.0, None)
 
-    assert percents(told) == [1.0]
+    assert percents(emitted) == [1.0]
 
 
 def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
-    desk.report("load", 2, 2.0, None)
+    throttle, emitted = throttle_of(Clock())
+    throttle.report("load", 2, 2.0, None)
 
-    desk.report("load", 1, 1.0, "late")
-    desk.end("load")
+    throttle.report("load", 1, 1.0, "late")
+    throttle.end("load")
 
-    assert percents(told) == [2.0]
+    assert percents(emitted) == [2.0]
 
 
 def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
+    throttle, emitted = throttle_of(Clock())
 
     for nth in range(1, MAX_REPORTS_PER_RUN + 10):
-        desk.report("load", nth, 1.0, None)
-        desk.end("load")
+        throttle.report("load", nth, 1.0, None)
+        throttle.end("load")
 
-    assert len(told) == MAX_REPORTS_PER_RUN
+    assert len(emitted) == MAX_REPORTS_PER_RUN
 
 
-def test_nothing_is_told_when_the_run_is_over(timers: list[NoTimer]) -> None:
-    desk, told = desk_of(Clock())
-    desk.report("load", 1, 1.0, None)
-    desk.report("load", 1, 2.0, None)
+def test_nothing_is_emitted_after_the_end_of_the_run(timers: list[NoTimer]) -> None:
+    throttle, emitted = throttle_of(Clock())
+    throttle.report("load", 1, 1.0, None)
+    throttle.report("load", 1, 2.0, None)
 
-    desk.close()
-    desk.report("load", 1, 3.0, None)
+    throttle.close()
+    throttle.report("load", 1, 3.0, None)
 
     assert timers == []
-    assert percents(told) == [1.0]
+    assert percents(emitted) == [1.0]
 
 
-def test_a_report_that_nothing_follows_is_told_by_the_clock_alone() -> None:
-    arrived, told = threading.Event(), []
+def test_a_last_report_is_emitted_by_the_timer() -> None:
+    arrived, emitted = threading.Event(), []
 
     def emit(step: TaskProgressed) -> None:
-        told.append(step)
+        emitted.append(step)
         if step.percent == 20.0:
             arrived.set()
 
-    desk = ProgressThrottle(emit)
+    throttle = ProgressThrottle(emit)
 
-    desk.report("load", 1, 10.0, None)
-    desk.report("load", 1, 20.0, None)
+    throttle.report("load", 1, 10.0, None)
+    throttle.report("load", 1, 20.0, None)
 
     assert arrived.wait(PATIENCE_SEC)
-    desk.close()
-    assert percents(told) == [10.0, 20.0]
+    throttle.close()
+    assert percents(emitted) == [10.0, 20.0]
 
 
 # --- what a task has in its hands -------------------------------------------------------------------------------------
@@ -191,19 +191,19 @@ def context(tmp_path: Path) -> Context:
 
 
 def said(context: Context, *args: Any, **named: Any) -> tuple[float | None, str | None]:
-    heard: list[tuple[float | None, str | None]] = []
-    TaskContext.wrap(context, lambda percent, message: heard.append((percent, message))).progress(*args, **named)
-    return heard[0]
+    reported: list[tuple[float | None, str | None]] = []
+    TaskContext.wrap(context, lambda percent, message: reported.append((percent, message))).progress(*args, **named)
+    return reported[0]
 
 
 @pytest.mark.parametrize(
-    ("percent", "heard"),
+    ("percent", "reported"),
     [(42, 42.0), (0, 0.0), (100.0000001, 100.0), (-3, 0.0), (float("inf"), 100.0), (float("nan"), None), (None, None)],
 )
 def test_progress_is_brought_into_its_bounds_and_never_fails_a_task(
-    context: Context, percent: float | None, heard: float | None
+    context: Context, percent: float | None, reported: float | None
 ) -> None:
-    assert said(context, percent) == (heard, None)
+    assert said(context, percent) == (reported, None)
 
 
 @pytest.mark.parametrize("percent", ["42", True, [42]])

@@ -210,8 +210,8 @@ async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) 
         runner.end()
         await world.until(run_id, "COMPLETED")
 
-    (told,) = await texts(world, run_id)
-    assert told == (1, "[pyoco: 1 line dropped: its 5 characters are more than the broker accepts]")
+    (line,) = await texts(world, run_id)
+    assert line == (1, "[pyoco: 1 line dropped: its 5 characters are more than the broker accepts]")
 
 
 async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(

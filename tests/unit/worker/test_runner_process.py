@@ -11,7 +11,7 @@ from pyoco_server.worker.runner_process.process import RunnerProcess, _Run
 from pyoco_server.worker.runner_process.protocol import Decoder, RunEnded, RunJob
 
 
-def test_the_steps_of_an_ended_run_are_not_told_again_into_the_next_one() -> None:
+def test_the_steps_of_an_ended_run_are_not_sent_with_the_next_one() -> None:
     supervisor, runner = socket.socketpair()
     with supervisor, runner:
         process = RunnerProcess(runner, OutputCapture(os.open(os.devnull, os.O_WRONLY)))

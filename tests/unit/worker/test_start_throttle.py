@@ -41,7 +41,7 @@ async def test_a_run_is_started_while_the_runner_has_another_and_begins_when_tha
     assert shown["attempt"] == 1
 
 
-async def test_a_run_in_the_line_is_among_those_that_the_worker_says_it_has(world: World) -> None:
+async def test_a_run_that_waits_for_a_runner_is_in_the_workers_record(world: World) -> None:
     async with working(world) as at_work:
         runner, waiting = await one_at_work_and_one_in_line(world, at_work)
         assert runner.job is not None

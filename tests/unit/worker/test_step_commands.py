@@ -1,4 +1,4 @@
-"""What a runner reported, in the words of the core and in words for people."""
+"""Reported steps as commands, and ends as failures."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_a_node_counts_on_from_the_attempts_it_had_before_this_worker() -> None:
     assert [getattr(command, "attempt", None) for command in commands] == [4, 4, 5]
 
 
-def test_a_flow_that_nobody_serves_is_called_by_its_name() -> None:
+def test_a_missing_flow_is_named_in_the_failure() -> None:
     failure = to_failure(RunEnded(at=1.0, how="flow_not_found"), "nightly")
 
     assert failure.code == "ERR-PYOCO-0006"
     assert failure.message == "flow not found: no flow named 'nightly' on this worker"
 
 
-def test_a_failed_flow_tells_the_kind_and_the_words_of_its_exception() -> None:
+def test_a_failure_has_the_type_and_the_message_of_its_exception() -> None:
     failed = RunEnded(at=1.0, how="failed", error_type="ValueError", message="no such file", traceback="Trace")
 
     failure = to_failure(failed, "nightly")
@@ -73,11 +73,11 @@ def test_a_failed_flow_tells_the_kind_and_the_words_of_its_exception() -> None:
     assert failure == Failure(code="ERR-PYOCO-0007", message="ValueError: no such file", traceback="Trace")
 
 
-def test_an_exception_without_words_is_told_by_its_kind_alone() -> None:
+def test_an_exception_without_a_message_is_named_by_its_type() -> None:
     assert to_failure(RunEnded(at=1.0, how="failed", error_type="KeyError"), "nightly").message == "KeyError"
 
 
-def test_a_killed_runner_is_told_by_its_signal_and_its_last_line() -> None:
+def test_a_killed_runner_is_described_by_its_signal_and_last_line() -> None:
     died = RunnerDied(exit_code=None, signal_name="SIGSEGV", last_lines=("loading", "about to divide"))
 
     failure = to_failure(died, "nightly")
@@ -86,7 +86,7 @@ def test_a_killed_runner_is_told_by_its_signal_and_its_last_line() -> None:
     assert failure.traceback is None
 
 
-def test_a_runner_that_was_killed_from_outside_is_told_what_that_may_mean() -> None:
+def test_a_runner_that_was_killed_from_outside_is_described_with_the_likely_cause() -> None:
     failure = to_failure(RunnerDied(exit_code=None, signal_name="SIGKILL", last_lines=()), "nightly")
 
     assert failure.message == (
@@ -109,7 +109,7 @@ def test_the_last_line_of_a_crashed_flow_is_its_own_and_not_pythons_report() -> 
     assert failure.message.endswith("; its last line was: about to divide")
 
 
-def test_a_runner_that_was_cut_off_is_told_by_the_likely_cause() -> None:
+def test_a_runner_that_was_cut_off_is_described_with_the_likely_cause() -> None:
     failure = to_failure(RunnerDied(exit_code=EXIT_CUT_OFF, signal_name=None, last_lines=()), "nightly")
 
     assert "a task has closed file descriptors not its own" in failure.message
@@ -124,7 +124,7 @@ def test_errors_and_last_lines_stay_short() -> None:
     assert sum(len(line.encode()) for line in bounded_last_lines(["夜" * 299] * 40)) <= LAST_LINES_BYTES
 
 
-def test_what_was_at_work_is_told_by_what_is_recorded_and_by_what_is_not_yet() -> None:
+def test_running_nodes_are_those_recorded_corrected_by_pending_steps() -> None:
     steps = (
         TaskSucceeded(at=2.0, node="load", nth=1, output=None),
         TaskStarted(at=3.0, node="save", nth=1),
@@ -133,7 +133,7 @@ def test_what_was_at_work_is_told_by_what_is_recorded_and_by_what_is_not_yet() -
     assert running_nodes(["load", "watch"], steps) == ["watch", "save"]
 
 
-def test_progress_is_told_of_the_attempt_it_belongs_to() -> None:
+def test_progress_belongs_to_its_attempt() -> None:
     (command,) = to_commands(
         (TaskProgressed(at=2.0, node="load", nth=2, percent=42.0, message="halfway"),), {NODE: 3}, WORKER
     )
@@ -141,7 +141,7 @@ def test_progress_is_told_of_the_attempt_it_belongs_to() -> None:
     assert command == ReportNodeProgress(at=2.0, node_id=NODE, attempt=5, progress=42.0, message="halfway")
 
 
-def test_a_runner_that_exited_is_told_by_its_exit_code() -> None:
+def test_a_runner_that_exited_is_described_by_its_exit_code() -> None:
     failure = to_failure(RunnerDied(exit_code=3, signal_name=None, last_lines=()), "nightly")
 
     assert failure.message == "the runner process exited with code 3 in the middle of the run"

@@ -69,7 +69,7 @@ class Keeper:
             self.asked.append("stopped")
 
 
-async def test_a_worker_takes_no_run_before_its_wheels_are_there_and_says_how_they_stand(world: World) -> None:
+async def test_a_worker_takes_no_run_before_its_wheels_are_installed_and_publishes_their_state(world: World) -> None:
     keeper = Keeper()
     run_id = await world.submit()
     async with working(world, sync=keeper) as at_work:
@@ -125,10 +125,10 @@ async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
         await world.until(run_id, "FAILED")
 
     assert (record.current_run_ids, record.slots, record.tags) == ((run_id,), 3, ("default",))
-    assert record.says_state() is WorkerState.RUNNING
+    assert record.reported_state() is WorkerState.RUNNING
     last = await world.truth.registry.get(WorkerId("w-1"))
     assert last is not None
-    assert (last.says_state(), last.current_run_ids) == (WorkerState.STOPPED_GRACEFUL, ())
+    assert (last.reported_state(), last.current_run_ids) == (WorkerState.STOPPED_GRACEFUL, ())
     assert (last.last_run_id, last.last_run_status) == (run_id, "FAILED")
 
 
@@ -297,7 +297,7 @@ async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: W
     assert await world.truth.queue.depth("default") == 0
 
 
-async def test_a_run_that_outlasts_the_grace_is_handed_back_and_goes_on_elsewhere_at_once() -> None:
+async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere_at_once() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=60.0, **QUICK)
     run_id = await world.submit()
     async with working(world, name="w-1") as first:
@@ -315,7 +315,7 @@ async def test_a_run_that_outlasts_the_grace_is_handed_back_and_goes_on_elsewher
 
 
 async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
-    """Wait until the worker has told the fleet that it is at the run."""
+    """Wait until the run is in the worker's record."""
     while True:
         record = await world.truth.registry.get(WorkerId(worker_id))
         if record is not None and run_id in record.current_run_ids:
@@ -335,7 +335,7 @@ async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
     assert "delivery.nak" in world.faults.calls
 
 
-async def test_a_job_that_was_not_begun_is_handed_back_as_soon_as_the_worker_stops() -> None:
+async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stops() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
@@ -389,7 +389,7 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
 
 
 @pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
-async def test_a_letter_that_cannot_be_written_is_logged_and_the_job_settled_all_the_same(
+async def test_a_dead_letter_that_cannot_be_written_is_logged_and_the_job_answered(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.submit()

@@ -1,4 +1,4 @@
-"""Runs that take longer than they may: told to stop, killed after the grace, FAILED with a receipt."""
+"""Runs that exceed their timeout: cancelled, killed after the grace, FAILED with a receipt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def shown(world: World, run_id: RunId) -> dict[str, Any]:
     return plain
 
 
-async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(world: World) -> None:
+async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_letter(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -43,7 +43,7 @@ async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(worl
     run = await shown(world, run_id)
     assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
     assert run["error"] == (
-        "the run took longer than it may: more than 0.02 s (timeout_sec) while running load; it stopped on request"
+        "the run exceeded its time limit: more than 0.02 s (timeout_sec) while running load; it stopped on request"
     )
     assert run["timeout"]["limit_sec"] == 0.02
     assert run["timeout"]["how"] == "cooperative"
@@ -55,9 +55,7 @@ async def test_a_flow_that_hears_it_ends_failed_with_a_receipt_and_a_letter(worl
     assert await letters(world) == [("execution_error", run_id)]
 
 
-async def test_a_flow_that_does_not_hear_it_is_killed_after_the_grace(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_flow_that_ignores_it_is_killed_after_the_grace(world: World, caplog: pytest.LogCaptureFixture) -> None:
     run_id = await world.submit(SHORT)
     with caplog.at_level(logging.WARNING):
         async with working(world) as at_work:
@@ -123,7 +121,7 @@ async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(wo
     assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
 
 
-async def test_a_broker_that_is_away_keeps_nobody_from_stopping_the_runner(world: World) -> None:
+async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()

@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,10 +38,6 @@ class Target:
     server: str | None = None
     api_key: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
-
-    def or_else(self, other: Target) -> Target:
-        """This one, completed from the other."""
-        return Target(**{one.name: getattr(self, one.name) or getattr(other, one.name) for one in fields(Target)})
 
     def client(self, **options: Any) -> PyocoHttpClient:
         """The SDK client for this server; invalid values are usage errors."""
@@ -75,10 +71,8 @@ def remote_command(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_target(
         *, ctx: typer.Context, server: str | None, api_key: str | None, token: str | None, **rest: Any
     ) -> Any:
-        target = Target(server=server, api_key=api_key, token=token)
-        before = ctx.find_root().obj
-        if isinstance(before, Target):
-            target = target.or_else(before)
+        before = ctx.find_root().obj or Target()
+        target = Target(server=server or before.server, api_key=api_key or before.api_key, token=token or before.token)
         if takes_context:
             rest["ctx"] = ctx
         return command(target, **rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from typer import Argument, Option
@@ -15,6 +16,12 @@ from pyoco_server.http_client import RunStatus
 EXAMPLE_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 # A number of seconds: neither NaN nor infinite.
 MAX_SEC = 1e12
+
+
+class Include(StrEnum):  # typer has no lists of literals
+    RECORDS = "records"
+    FULL = "full"
+    ALL = "all"
 
 
 RunIdArgument = Annotated[str | None, Argument(metavar="RUN_ID", help="The run.")]
@@ -37,7 +44,7 @@ RunOutput = Annotated[Literal["json", "table", "status"], Option("--output", "-o
 ListOutput = Annotated[Literal["json", "table"], Option("--output", "-o", help="What to print.")]
 TableOutput = Annotated[Literal["table", "json"], Option("--output", "-o", help="What to print.")]
 TextOutput = Annotated[Literal["text", "json"], Option("--output", "-o", help="What to print.")]
-IncludeOption = Annotated[list[Literal["records", "full", "all"]] | None, Option(help="More fields; may be repeated.")]
+IncludeOption = Annotated[list[Include] | None, Option(help="More fields; may be repeated.")]
 LimitOption = Annotated[int | None, Option(min=1, max=200, help="How many at most; 50 by default.")]
 CursorOption = Annotated[str | None, Option(help="Continue behind a page: its next_cursor or nextCursor.")]
 LabelsOption = Annotated[
@@ -58,10 +65,6 @@ def required_run_id(argument: str | None, option: str | None) -> str:
     if not run_id:
         raise InvalidUsage("no run is given", example=command_line([*filter(None, sys.argv[1:]), EXAMPLE_ID]))
     return valid_id("a run id", run_id)
-
-
-def valid_job_id(job_id: str) -> str:
-    return valid_id("a job id", job_id)
 
 
 def valid_id(what: str, text: str, example: str = EXAMPLE_ID) -> str:

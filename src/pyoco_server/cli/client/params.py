@@ -123,13 +123,12 @@ def read_file(path: str, what: str, replace: dict[str, str]) -> bytes:
 
 def _as_json(text: str) -> str:
     """The text with Python's quotes replaced by JSON's, or an example."""
+    example = {"key": "value"}
     try:
         meant = ast.literal_eval(text)
-        if isinstance(meant, dict):
-            return json.dumps(meant, ensure_ascii=False, allow_nan=False)
+        return json.dumps(meant if isinstance(meant, dict) else example, ensure_ascii=False, allow_nan=False)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return '{"key": "value"}'
-    return '{"key": "value"}'
+        return json.dumps(example)
 
 
 def _kind(value: Any) -> str:

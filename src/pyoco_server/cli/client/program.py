@@ -128,16 +128,9 @@ def job_group() -> None:
     """Submit, list, show, label and remove jobs; read and follow their output."""
 
 
-def _add(group: typer.Typer, entry: Entry) -> None:
-    group.command(entry.name.split()[-1], cls=OrderedCommand, epilog=f"Example: {PROGRAM} {entry.example}")(
-        entry.function
-    )
-
-
-for _entry in COMMANDS:
-    _add(app, _entry)
-for _entry in JOB_COMMANDS:
-    _add(job, _entry)
+for _entry in ALL_COMMANDS:
+    _parent, _epilog = job if _entry in JOB_COMMANDS else app, f"Example: {PROGRAM} {_entry.example}"
+    _parent.command(_entry.name.split()[-1], cls=OrderedCommand, epilog=_epilog)(_entry.function)
 app.add_typer(job, name="job")
 
 

@@ -11,18 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.idempotency.forms import FormPart
+from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import WheelEvent, to_plain
-from pyoco_server.domain.wheels.names import EXAMPLE, WheelName, parse_tags, parse_wheel_name
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, WheelName, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
 from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol.idempotency import no_id, of_form, of_json, run_once, was_asked_before
 from pyoco_server.http_api.protocol.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
 from pyoco_server.http_api.protocol.spool import Spool
-from pyoco_server.http_api.responses.downloads import Download
 from pyoco_server.http_api.responses.problems import answers, failures
+from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.wheels import Trail, Upload, upload_turn
 

@@ -1,20 +1,23 @@
-"""Refused requests as log lines, a bounded number of them: whoever knocks all day must not fill a disk."""
+"""Rejected requests as log lines, in bounded number: a client that retries all day must not fill a disk."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
-from pyoco_server.errors import PyocoError
+from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.ports import Clock
 
 logger = logging.getLogger(__name__)
 
 WINDOW_SEC = 10.0
-MOST_LINES = 20
+MAX_LINES = 20
+MAX_DETAIL_CHARS = 300
 
 
 class Window:
-    """Room for so many lines in so many seconds."""
+    """Allows a number of lines per period and counts those beyond it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,11 +26,11 @@ class Window:
         self._left_out = 0
 
     def take(self) -> dict[str, int] | None:
-        """None when there is no room for one more line; else what the line has to say of those left out before it."""
+        """None when the window is full; else the extra fields of the line, with the number left out before it."""
         now = self._clock.monotonic()
         if now - self._began_at >= WINDOW_SEC:
             self._began_at, self._lines = now, 0
-        if self._lines >= MOST_LINES:
+        if self._lines >= MAX_LINES:
             self._left_out += 1
             return None
         self._lines += 1
@@ -35,22 +38,26 @@ class Window:
         return {"left_out": left_out} if left_out else {}
 
 
-class RefusalLog:
-    """At most so many lines in a window; the first line of the next one says how many were left out."""
+class RejectionLog:
+    """Logs rejected requests, at most `MAX_LINES` per window; credentials are never logged."""
 
     def __init__(self, clock: Clock) -> None:
-        self._window = Window(clock)
+        # Two windows: failed logins stay visible while a client with bad requests floods the log.
+        self._access, self._other = Window(clock), Window(clock)
 
-    def note(self, refusal: PyocoError, path: str, request_id: str | None) -> None:
-        """Say that somebody was not let in, and why; what they showed is never said."""
-        more = self._window.take()
-        if more is not None:
-            ids = {"err_id": refusal.err_id, "msg_id": refusal.msg_id, "request_id": request_id}
-            logger.warning("request not let in", extra={"path": path, **refusal.facts, **ids, **more})
+    def note(self, rejection: PyocoError, context: Mapping[str, Any]) -> None:
+        is_access = rejection.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
+        more = (self._access if is_access else self._other).take()
+        if more is None:
+            return
+        facts = rejection.facts if is_access else {"run_id": rejection.facts.get("run_id")}
+        ids = {"err_id": rejection.err_id, "msg_id": rejection.msg_id, "detail": rejection.detail[:MAX_DETAIL_CHARS]}
+        level = logging.WARNING if is_access else logging.INFO
+        logger.log(level, "request rejected", extra={**facts, **context, **ids, **more})
 
 
-class FewWarnings(logging.Filter):
-    """The same for what is logged by others: warnings within bounds, all else as it is."""
+class LimitWarnings(logging.Filter):
+    """The same limit for the warnings of a library's logger; other levels pass."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

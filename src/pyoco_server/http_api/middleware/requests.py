@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out, as plain ASGI: its id, its origin, the limit on its body."""
+"""The one middleware: request ids, timing, the same-origin rule, WebSocket tickets and the limits on bodies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl, urlencode
 
+from prometheus_client import Histogram
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,158 +15,187 @@ from pyoco_server.errors import CrossSiteRefused, InvalidRequest, RequestTooLarg
 from pyoco_server.http_api.responses.problems import response_for
 from pyoco_server.services.projections.lists import list_is_stale
 
-# Between two pieces of a body; a sender that pauses longer would only hold a connection.
+# Between two chunks of a body; a client that pauses longer only holds a connection.
 BODY_PATIENCE_SEC = 20.0
-# What was waited for a body in all; one that comes slower than this on the average, byte by byte, holds as much.
+# The minimum average rate of a body, checked after this much waiting.
 SLOW_AFTER_SEC = 30.0
 SLOWEST_BYTES_PER_SEC = 4 * 1024
+# No size has more digits.
+MAX_DIGITS = 19
 
-# No size has more.
-MOST_DIGITS = 19
-_HARMLESS = ("GET", "HEAD", "OPTIONS")
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# One label for all paths without a route, however many a client tries. No route has such a name.
+NO_ROUTE = "(none)"
+OTHER_METHOD = "(other)"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+# Answers are data: in a browser they may load and run nothing. The docs page has a policy of its own.
+_CSP = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _IDS = (b"x-request-id", b"x-correlation-id")
 
 
-class RequestId:
-    """Every response carries `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are sane, or a new one.
-
-    The first names one request; the second ties together what belongs together, over several of them: it stands in the
-    events and log lines of whatever comes of the request.
-    """
-
-    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
-        self._app = app
-        self._new_id = new_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
-        request_id = given.get(b"x-request-id") or self._new_id().encode()
-        correlation_id = given.get(b"x-correlation-id", request_id)
-        scope["request_id"], scope["correlation_id"] = request_id.decode(), correlation_id.decode()
-        ours = [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] in ("http.response.start", "websocket.accept"):
-                stale = [(b"pyoco-list-stale", b"true")] if list_is_stale.get() else []
-                message["headers"] = [*message.get("headers", ()), *ours, *stale]
-            await send(message)
-
-        await self._app(scope, receive, send_with_id)
+def request_durations() -> Histogram:
+    """Time until the answer begins, not until it ends: a stream of an hour is answered at once."""
+    about = "From a request to the beginning of its answer, in this gateway."
+    labels = ("route", "method", "status")
+    return Histogram("pyoco_http_request_duration_seconds", about, labels, buckets=BOUNDS, registry=None)
 
 
-class SameOriginOnly:
-    """A browser says which page a request comes from; a page of another site may not change anything here.
-
-    Without it any page in a developer's browser could submit runs to the gateway on the same machine: a plain form
-    needs nobody's permission, and the gateway reads any content type. On a WebSocket such a page may not even listen:
-    what is said there it could read, as of no other answer.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in _HARMLESS and _is_of_another_site(scope["headers"]):
-            await response_for(Request(scope), CrossSiteRefused())(scope, receive, send)
-            return
-        if scope["type"] == "websocket" and _is_page_of_another_host(scope["headers"]):
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
-            return
-        await self._app(scope, receive, send)
-
-
-def _is_of_another_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    said = {name: value for name, value in headers if name in (b"sec-fetch-site", b"origin", b"host")}
-    if b"sec-fetch-site" in said:
-        return said[b"sec-fetch-site"] not in (b"same-origin", b"none")
-    # That is sent over TLS and to the browser's own machine only; the origin also to a gateway somewhere in a network.
-    return _is_page_of_another_host(said.items())
-
-
-def _is_page_of_another_host(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """By its origin, which browsers send with every WebSocket; programs send none."""
-    said = {name: value for name, value in headers if name in (b"origin", b"host")}
-    page = said.get(b"origin")
-    return page is not None and page.partition(b"://")[2].lower() != said.get(b"host", b"").lower()
-
-
-class HiddenTicket:
-    """The ticket in the address of a WebSocket goes to whoever checks it, and out of the address: servers log that."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope.get("query_string"):
-            given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-            tickets = [value for name, value in given if name == "ticket"]
-            if tickets:
-                # In place: the server's own scope is the one that it logs from. Of two, neither is looked at.
-                scope["ticket"] = tickets[0] if len(tickets) == 1 else ""
-                scope["query_string"] = urlencode([one for one in given if one[0] != "ticket"]).encode()
-        await self._app(scope, receive, send)
-
-
-class BodyLimit:
-    """A body larger than the limit is refused as soon as that is known, and never kept; nor is one waited for that
-    does not come, or so slowly that it never will. `elsewhere` has the routes, by method and path, that have another
-    limit.
-    """
+class RequestMiddleware:
+    """Wraps the app once. `body_limits` has the routes, by method and path, with a limit of their own."""
 
     def __init__(
         self,
         app: ASGIApp,
-        max_bytes: int,
+        *,
+        new_id: Callable[[], str],
+        now: Callable[[], float],
+        durations: Histogram,
+        max_body_bytes: int,
+        body_limits: Mapping[tuple[str, str], int],
         patience_sec: float = BODY_PATIENCE_SEC,
-        elsewhere: Mapping[tuple[str, str], int] | None = None,
         slow_after_sec: float = SLOW_AFTER_SEC,
     ) -> None:
         self._app = app
-        self._max_bytes = max_bytes
+        self._new_id = new_id
+        self._now = now
+        self._durations = durations
+        self._max_body_bytes = max_body_bytes
+        self._body_limits = body_limits
         self._patience_sec = patience_sec
         self._slow_after_sec = slow_after_sec
-        self._elsewhere = elsewhere or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, is_answered = self._now(), False
+        headers = self._identify(scope)
+
+        async def send_first(message: Message) -> None:
+            nonlocal is_answered
+            if not is_answered and message["type"] == "http.response.start":
+                is_answered = True
+                self._observe(scope, message["status"], self._now() - began)
+                given = message.get("headers", ())
+                policy = () if any(name == _CSP[0] for name, _ in given) else (_CSP,)
+                stale = ((b"pyoco-list-stale", b"true"),) if list_is_stale.get() else ()
+                message["headers"] = [*given, *headers, *policy, *stale]
+            await send(message)
+
+        try:
+            if scope["method"] not in _SAFE_METHODS and _is_cross_site(scope["headers"]):
+                await response_for(Request(scope), CrossSiteRefused())(scope, receive, send_first)
+            else:
+                await self._app(scope, self._bounded(scope, receive), send_first)
+        finally:
+            if not is_answered:  # an exception: the framework answers it outside of all middleware
+                self._observe(scope, 500, self._now() - began)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = self._identify(scope)
+        _hide_ticket(scope)
+        # A page of another site may not even listen: unlike other answers it could read the frames.
+        if _is_cross_origin(scope["headers"]):
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
             return
+
+        async def send_with_ids(message: Message) -> None:
+            if message["type"] == "websocket.accept":
+                message["headers"] = [*message.get("headers", ()), *headers]
+            await send(message)
+
+        await self._app(scope, receive, send_with_ids)
+
+    def _identify(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Headers `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are well-formed, or a new one.
+
+        The first names one request; the second ties several together, in events and log lines.
+        """
+        given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
+        request_id = given.get(b"x-request-id") or self._new_id().encode()
+        correlation_id = given.get(b"x-correlation-id", request_id)
+        scope["request_id"], scope["correlation_id"] = request_id.decode(), correlation_id.decode()
+        return [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
+
+    def _observe(self, scope: Scope, status: int, seconds: float) -> None:
+        # The router leaves the matched route in the scope.
+        route = getattr(scope.get("route"), "path", NO_ROUTE)
+        method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
+        self._durations.labels(route, method, f"{status // 100}xx").observe(seconds)
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """`receive` that rejects a body that is too large as soon as that is known, or that stops or trickles."""
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        # By its length first: of thousands of digits, zeros in front included, Python makes no number.
+        # By its length first: Python refuses to convert thousands of digits.
         digits = declared.lstrip(b"0")
-        most = self._elsewhere.get((scope["method"], scope["path"]), self._max_bytes)
-        too_large = declared.isdigit() and (len(digits) > MOST_DIGITS or int(digits or b"0") > most)
-        received, complete, waited_sec = 0, False, 0.0
-        loop = asyncio.get_running_loop()
+        limit = self._body_limits.get((scope["method"], scope["path"]), self._max_body_bytes)
+        is_too_large = declared.isdigit() and (len(digits) > MAX_DIGITS or int(digits or b"0") > limit)
+        received, is_complete, waited_sec = 0, False, 0.0
 
         async def receive_bounded() -> Message:
-            nonlocal received, complete, waited_sec
-            if too_large:
-                raise _refusal(most)
-            if complete:
-                return await receive()  # what may still come is the end of the connection, however late
-            began = loop.time()
+            nonlocal received, is_complete, waited_sec
+            if is_too_large:
+                raise _too_large(limit)
+            if is_complete:
+                return await receive()  # only the disconnect is left, however late
+            began = self._now()
             try:
                 async with asyncio.timeout(self._patience_sec):
                     message = await receive()
             except TimeoutError as error:
-                raise InvalidRequest(f"nothing more of the body came for {self._patience_sec:g} s") from error
+                raise InvalidRequest(f"no more of the body arrived for {self._patience_sec:g} s") from error
             received += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            waited_sec += loop.time() - began  # what we do with the body in between is not the sender's fault
-            if not complete and waited_sec > self._slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
-                raise InvalidRequest(f"the body comes too slowly: {received} bytes in {waited_sec:.0f} s")
-            if received > most:
-                raise _refusal(most)
+            is_complete = not message.get("more_body", False)
+            waited_sec += self._now() - began  # our own work between two chunks does not count
+            if not is_complete and waited_sec > self._slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
+                raise InvalidRequest(f"the body arrives too slowly: {received} bytes in {waited_sec:.0f} s")
+            if received > limit:
+                raise _too_large(limit)
             return message
 
-        await self._app(scope, receive_bounded, send)
+        return receive_bounded
 
 
-def _refusal(most: int) -> RequestTooLarge:
-    return RequestTooLarge(f"the body may have at most {most} bytes")
+def _too_large(limit: int) -> RequestTooLarge:
+    return RequestTooLarge(f"the body may have at most {limit} bytes")
+
+
+def _is_cross_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the request comes from a page of another site.
+
+    Without this check any page in a developer's browser could submit runs to the gateway on the same machine: a plain
+    form needs no permission, and the gateway accepts any content type.
+    """
+    known = {name: value for name, value in headers if name in (b"sec-fetch-site", b"origin", b"host")}
+    if b"sec-fetch-site" in known:
+        return known[b"sec-fetch-site"] not in (b"same-origin", b"none")
+    # Browsers send that one over TLS and to their own machine only; the origin also to a gateway in a network.
+    return _is_cross_origin(known.items())
+
+
+def _is_cross_origin(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """By the Origin header, which browsers send with every WebSocket and programs do not."""
+    known = {name: value for name, value in headers if name in (b"origin", b"host")}
+    origin = known.get(b"origin")
+    return origin is not None and origin.partition(b"://")[2].lower() != known.get(b"host", b"").lower()
+
+
+def _hide_ticket(scope: Scope) -> None:
+    """Move the ticket from the query to the scope: servers log the query."""
+    if not scope.get("query_string"):
+        return
+    given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    tickets = [value for name, value in given if name == "ticket"]
+    if tickets:
+        # In place: the server logs from this scope. Two tickets count as an invalid one.
+        scope["ticket"] = tickets[0] if len(tickets) == 1 else ""
+        scope["query_string"] = urlencode([one for one in given if one[0] != "ticket"]).encode()

@@ -10,7 +10,7 @@ from pyoco_server.http_client.files import FileTarget, open_log
 from pyoco_server.http_client.models.jobs import Job, JobLogReceived, JobLogs, JobPage, TagCount, TagPage
 from pyoco_server.http_client.requests import (
     Request,
-    Words,
+    Strings,
     change,
     get,
     job_path,
@@ -18,7 +18,7 @@ from pyoco_server.http_client.requests import (
     read_nothing,
     read_page,
     tag_path,
-    to_words,
+    to_strings,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class AsyncJobMethods(AsyncMethods):
         *,
         flow: str | None = None,
         tag: str | None = None,
-        tags: Words = (),
+        tags: Strings = (),
         timeout_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
@@ -42,7 +42,7 @@ class AsyncJobMethods(AsyncMethods):
         """
         body = {
             "parameters": dict(parameters or {}),
-            "tags": to_words(tags) or None,
+            "tags": to_strings(tags) or None,
             "flow": flow,
             "tag": tag,
             "timeout_sec": timeout_sec,
@@ -54,7 +54,7 @@ class AsyncJobMethods(AsyncMethods):
         return await self._transport.send(get(job_path(job_id)))
 
     async def list_jobs(
-        self, *, tags: Words = (), status: str | None = None, limit: int = 50, next_token: str | None = None
+        self, *, tags: Strings = (), status: str | None = None, limit: int = 50, next_token: str | None = None
     ) -> JobPage:
         """One page of jobs that have all of `tags`, newest first; pass its `nextToken` as `next_token` to get the next
         page. A page can be short or empty without being the last."""
@@ -62,7 +62,7 @@ class AsyncJobMethods(AsyncMethods):
             get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit, nextToken=next_token or None)
         )
 
-    def iter_jobs(self, *, tags: Words = (), status: str | None = None, limit: int = 50) -> AsyncGenerator[Job, None]:
+    def iter_jobs(self, *, tags: Strings = (), status: str | None = None, limit: int = 50) -> AsyncGenerator[Job, None]:
         """All matching jobs, newest first, in pages of `limit`."""
         request: Request[Any] = get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit)
         return self._transport.pages(request, "nextToken", "nextToken", "jobs")

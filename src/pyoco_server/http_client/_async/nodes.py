@@ -25,7 +25,7 @@ from pyoco_server.http_client.requests import (
     read_optional_object,
     read_page,
     to_query,
-    to_words,
+    to_strings,
     yaml_body,
 )
 
@@ -49,7 +49,7 @@ class AsyncNodeMethods(AsyncMethods):
         `report_progress` renews the lease; after its expiry another worker can claim the node.
         """
         body = {
-            "graphIds": to_words(graph_ids),
+            "graphIds": to_strings(graph_ids),
             "workerId": worker_id,
             "waitSec": wait_sec,
             "leaseSec": lease_sec,

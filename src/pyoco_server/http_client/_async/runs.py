@@ -18,7 +18,7 @@ from pyoco_server.http_client.models.runs import (
     RunTasks,
     RunWatchEvent,
 )
-from pyoco_server.http_client.requests import Request, Words, change, get, read_array, read_page, run_path, to_words
+from pyoco_server.http_client.requests import Request, Strings, change, get, read_array, read_page, run_path, to_strings
 
 # The gateway answers with the first line, so that a longer wait would save nothing.
 MAX_LOG_WAIT_SEC = 20.0
@@ -44,7 +44,7 @@ class AsyncRunMethods(AsyncMethods):
             "flow_name": flow_name,
             "params": dict(params or {}),
             "tag": tag,
-            "tags": None if tags is None else to_words(tags),
+            "tags": None if tags is None else to_strings(tags),
             "timeout_sec": timeout_sec,
         }
         return await self._transport.send(change("POST", "/runs", idempotency_key, body, creates=True))
@@ -70,7 +70,7 @@ class AsyncRunMethods(AsyncMethods):
             change("POST", "/runs/yaml", idempotency_key, fields=fields, files=files, creates=True)
         )
 
-    async def get_run(self, run_id: str, include: Words = None) -> RunSnapshot:
+    async def get_run(self, run_id: str, include: Strings = None) -> RunSnapshot:
         """The current state of a run; `include="records"` adds what each task returned."""
         return await self._transport.send(get(run_path(run_id), include=include))
 
@@ -87,9 +87,9 @@ class AsyncRunMethods(AsyncMethods):
         status: str | None = None,
         flow: str | None = None,
         tag: str | None = None,
-        tags: Words = None,
+        tags: Strings = None,
         limit: int | None = None,
-        include: Words = None,
+        include: Strings = None,
     ) -> list[RunSummary]:
         """The most recently changed runs, newest first; a run matches if it has all labels in `tags`."""
         return await self._transport.send(
@@ -101,9 +101,9 @@ class AsyncRunMethods(AsyncMethods):
         status: str | None = None,
         flow: str | None = None,
         tag: str | None = None,
-        tags: Words = None,
+        tags: Strings = None,
         limit: int | None = None,
-        include: Words = None,
+        include: Strings = None,
         updated_after: float | None = None,
         cursor: str | None = None,
         workflow_yaml_sha256: str | None = None,
@@ -130,9 +130,9 @@ class AsyncRunMethods(AsyncMethods):
         status: str | None = None,
         flow: str | None = None,
         tag: str | None = None,
-        tags: Words = None,
+        tags: Strings = None,
         limit: int | None = None,
-        include: Words = None,
+        include: Strings = None,
         updated_after: float | None = None,
         workflow_yaml_sha256: str | None = None,
     ) -> AsyncGenerator[RunSummary, None]:
@@ -155,7 +155,7 @@ class AsyncRunMethods(AsyncMethods):
     def watch(
         self,
         run_id: str,
-        include: Words = None,
+        include: Strings = None,
         since: float | None = None,
         timeout_sec: float | None = None,
     ) -> AsyncGenerator[RunWatchEvent, None]:

@@ -11,7 +11,7 @@ from pyoco_server.http_client.files import FileTarget, open_log
 from pyoco_server.http_client.models.jobs import Job, JobLogReceived, JobLogs, JobPage, TagCount, TagPage
 from pyoco_server.http_client.requests import (
     Request,
-    Words,
+    Strings,
     change,
     get,
     job_path,
@@ -19,7 +19,7 @@ from pyoco_server.http_client.requests import (
     read_nothing,
     read_page,
     tag_path,
-    to_words,
+    to_strings,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class JobMethods(Methods):
         *,
         flow: str | None = None,
         tag: str | None = None,
-        tags: Words = (),
+        tags: Strings = (),
         timeout_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
@@ -43,7 +43,7 @@ class JobMethods(Methods):
         """
         body = {
             "parameters": dict(parameters or {}),
-            "tags": to_words(tags) or None,
+            "tags": to_strings(tags) or None,
             "flow": flow,
             "tag": tag,
             "timeout_sec": timeout_sec,
@@ -55,7 +55,7 @@ class JobMethods(Methods):
         return self._transport.send(get(job_path(job_id)))
 
     def list_jobs(
-        self, *, tags: Words = (), status: str | None = None, limit: int = 50, next_token: str | None = None
+        self, *, tags: Strings = (), status: str | None = None, limit: int = 50, next_token: str | None = None
     ) -> JobPage:
         """One page of jobs that have all of `tags`, newest first; pass its `nextToken` as `next_token` to get the next
         page. A page can be short or empty without being the last."""
@@ -63,7 +63,9 @@ class JobMethods(Methods):
             get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit, nextToken=next_token or None)
         )
 
-    def iter_jobs(self, *, tags: Words = (), status: str | None = None, limit: int = 50) -> Generator[Job, None, None]:
+    def iter_jobs(
+        self, *, tags: Strings = (), status: str | None = None, limit: int = 50
+    ) -> Generator[Job, None, None]:
         """All matching jobs, newest first, in pages of `limit`."""
         request: Request[Any] = get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit)
         return self._transport.pages(request, "nextToken", "nextToken", "jobs")

@@ -34,7 +34,7 @@ from pyoco_server.http_client.models.jobs import JOB_ENDS, Job, JobLogEntry, Job
 from pyoco_server.http_client.models.runs import TERMINAL, RunSnapshot, RunWatchEvent
 from pyoco_server.http_client.requests import (
     Request,
-    Words,
+    Strings,
     execution_path,
     get,
     get_stream,
@@ -152,7 +152,7 @@ class RunWatch(EventStream):
         transport: Transport,
         run_id: str,
         *,
-        include: Words = None,
+        include: Strings = None,
         since: float | None = None,
         deadline: float | None = None,
         polls: bool = False,
@@ -253,7 +253,7 @@ class JobLog(EventStream):
     def is_done(self, failure: Failure | None) -> bool:
         if not (self.is_complete or self.has_ended()):
             return False
-        job: Job | None = read_settled(self.transport, job_path(self._job_id), JOB_ENDS)
+        job: Job | None = read_until_ended(self.transport, job_path(self._job_id), JOB_ENDS)
         if job is not None:
             self.job, self.status = job, self.status or job["status"]
         return True
@@ -310,7 +310,7 @@ class Streams:
         self._transport = transport
 
     def watch(
-        self, run_id: str, include: Words, since: float | None, timeout_sec: float | None
+        self, run_id: str, include: Strings, since: float | None, timeout_sec: float | None
     ) -> Generator[RunWatchEvent, None, None]:
         deadline = self._deadline(timeout_sec)
         return RunWatch(self._transport, run_id, include=include, since=since, deadline=deadline).follow()
@@ -331,7 +331,7 @@ class Streams:
         last = cast("RunSnapshot", watch.last_snapshot)
         if not watch.has_ended():
             raise WaitTimeout(run_id, timeout_sec or 0.0, last)
-        return read_settled(self._transport, run_path(run_id), TERMINAL) or last
+        return read_until_ended(self._transport, run_path(run_id), TERMINAL) or last
 
     def follow_events(self, execution_id: str, after: str | None) -> Generator[ExecutionEvent, None, None]:
         return ExecutionEvents(self._transport, execution_id, after).follow()
@@ -351,7 +351,7 @@ def is_finished(snapshot: RunSnapshot) -> bool:
     return snapshot.get("status") in TERMINAL
 
 
-def read_settled(transport: Transport, path: str, ends: tuple[str, ...]) -> Any:
+def read_until_ended(transport: Transport, path: str, ends: tuple[str, ...]) -> Any:
     """What a read shows once it shows the end too, so that the caller's next read does. None if it never does: the end
     is known from the stream, and a failing read does not change it."""
     for pause in SETTLING_SEC:

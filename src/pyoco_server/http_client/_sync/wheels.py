@@ -6,7 +6,7 @@ from __future__ import annotations
 from pyoco_server.http_client._sync.base import Methods
 from pyoco_server.http_client.files import FileTarget, Progress, WheelData, open_wheel, replacing, with_progress
 from pyoco_server.http_client.models.runs import WheelArtifact, WheelDeleted, WheelHistoryEvent, WheelReceived
-from pyoco_server.http_client.requests import Request, Words, change, get, id_path, read_array, to_words
+from pyoco_server.http_client.requests import Request, Strings, change, get, id_path, read_array, to_strings
 
 
 class WheelMethods(Methods):
@@ -27,7 +27,7 @@ class WheelMethods(Methods):
         filename: str,
         data: WheelData,
         replace: bool = True,
-        tags: Words = None,
+        tags: Strings = None,
         *,
         progress: Progress | None = None,
         idempotency_key: str | None = None,
@@ -37,7 +37,7 @@ class WheelMethods(Methods):
         WheelVersionConflict unless it is newer than every registered version of its package, whatever `replace` says.
         """
         with open_wheel(data) as file:
-            fields = {"replace": "true" if replace else "false", "tags": ",".join(to_words(tags))}
+            fields = {"replace": "true" if replace else "false", "tags": ",".join(to_strings(tags))}
             files = {"wheel": (filename, with_progress(file, progress), "application/octet-stream")}
             request: Request[WheelArtifact] = change("POST", "/wheels", idempotency_key, fields=fields, files=files)
             return self._transfers.upload_wheel(request, filename, file)

@@ -17,9 +17,10 @@ from pyoco_server.domain.execution.state import Execution, Request, StopHow, emp
 from pyoco_server.domain.flow_yaml.document import FlowFile
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, Unanswered
-from pyoco_server.ports import EventLog, Job
+from pyoco_server.ports import Job
 from pyoco_server.services.context import GATEWAY, CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
+from pyoco_server.stores.events import EventLog
 
 logger = logging.getLogger(__name__)
 

@@ -20,15 +20,16 @@ import orjson
 from pyoco_server.domain.execution.commands import FailExecution
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import Execution, Failure
-from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import DeadLetterFailed, ExecutionFailedError, PyocoError, RunNotFound
-from pyoco_server.ports import DeadLetter, RunIndex, StoredJob
+from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
 from pyoco_server.services.executions.command_handler import handle, read_execution
 from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import first_commit
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.stores import DeadLetter
 
 logger = logging.getLogger(__name__)
 

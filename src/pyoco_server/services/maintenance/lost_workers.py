@@ -23,11 +23,12 @@ from typing import NamedTuple
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, state_of
 from pyoco_server.domain.ids import InstanceId, RunId
-from pyoco_server.ports import LoadedSnapshot, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import queue_again
 from pyoco_server.services.maintenance.dead_jobs import job_fields, run_id_in
+from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 

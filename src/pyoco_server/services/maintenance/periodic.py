@@ -8,11 +8,12 @@ from functools import partial
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
-from pyoco_server.ports import Feed, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance import cancels, dead_jobs, lost_workers, retention, snapshots
+from pyoco_server.stores.feed import Feed
 
 
 def maintenance_jobs(

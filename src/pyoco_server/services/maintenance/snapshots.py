@@ -10,10 +10,11 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import empty_execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import Feed, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.submit import may_queue_again, queue_again
 from pyoco_server.services.loops import closing_iterator
+from pyoco_server.stores.feed import Feed
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import CommitHeard, EventLog, LiveCommits
 from pyoco_server.services.loops import wait_event
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.stores import CommitHeard, EventLog
 
 _END_EVENTS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 # Commits that a stream reads at a time; they may hold a thousand events each.
@@ -78,7 +78,7 @@ class EventTail:
         self._ended = False
         self._stop: Callable[[], None] | None = None
 
-    async def open(self, live: LiveCommits, *, is_over: bool) -> None:
+    async def open(self, live: EventLog, *, is_over: bool) -> None:
         """Listen from now on; `is_over`: the execution has ended already, and what is stored is all."""
         self._over = is_over
         if not is_over:
@@ -133,7 +133,6 @@ class EventHistoryService:
     """Pages and streams of events. Open streams are counted by the watch hub, which ends them at shutdown."""
 
     events: EventLog
-    live: LiveCommits
     watches: WatchHub
     heartbeat_sec: float
 
@@ -148,7 +147,7 @@ class EventHistoryService:
         tail = EventTail(self.events, run_id, after, heartbeat_sec=self.heartbeat_sec)
         self.watches.enter(tail)
         try:
-            await tail.open(self.live, is_over=is_over)
+            await tail.open(self.events, is_over=is_over)
         except BaseException:
             self.watches.leave(tail)
             raise

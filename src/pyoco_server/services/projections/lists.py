@@ -14,13 +14,14 @@ import orjson
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries import cursors
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
-from pyoco_server.errors import BrokerUnavailable, InvalidListQuery
-from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, LoadedSnapshot, RunIndex, RunQuery
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery
+from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, RunIndex, RunQuery
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.service import read_whole
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.paging import Page, page
+from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ LOADED_AT_A_TIME = 16
 # few dozen such lists would cut the gateway off.
 HEAVY_LISTS = 4
 
-NOT_FILLED = "the list is being built after a start; try again in a moment"
-FAILING = "the list cannot be built at present, and this gateway's log says why; try again in a moment"
+NOT_FILLED = "the run index is being built after a start; try again in a moment"
+FAILING = "the run index cannot be built at present; this gateway's log has the reason"
 
 list_is_stale: ContextVar[bool] = ContextVar("list_is_stale", default=False)
 """Set in the context of a request whose list may lack this gateway's own last writes."""
@@ -162,7 +163,7 @@ class ListService:
         if not self.stores.broker.connected:
             raise BrokerUnavailable
         if not await self.indexer.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise BrokerUnavailable(NOT_FILLED if self.indexer.failing is None else FAILING)
+            raise IndexUnavailable(NOT_FILLED if self.indexer.failing is None else FAILING)
         await self.cache.flush()
         if not await self.indexer.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC):
             self.stores.counters.stale_lists += 1

@@ -37,7 +37,6 @@ class StartThrottle:
         return self.average_run_sec < SHORT_RUN_SEC
 
     def note_run(self, busy_sec: float) -> None:
-        """Updates the moving average of run durations."""
         self.average_run_sec += (busy_sec - self.average_run_sec) / 8
 
 

@@ -23,7 +23,7 @@ from pyoco_server.worker.runner_process.protocol import EXIT_CUT_OFF, RunEnded, 
 MESSAGE_CHARS = 1_000
 LINE_CHARS = 300
 LAST_LINES_BYTES = 8 * 1024
-# EndKind Python begins its report of a crash (faulthandler).
+# The first words of faulthandler's crash report.
 CRASH_REPORT = "Fatal Python error: "
 
 
@@ -33,26 +33,21 @@ def to_commands(steps: Iterable[Step], base: Mapping[NodeId, int], worker_id: Wo
 
 
 def _command(step: Step, base: Mapping[NodeId, int], worker_id: WorkerId) -> AttemptStep:
+    at = step.at
+    if isinstance(step, TasksDeclared):
+        return DeclareNodes(at=at, node_ids=tuple(NodeId(name) for name in step.nodes))
+    node_id = NodeId(step.node)
+    attempt = base.get(node_id, 0) + step.nth
     match step:
-        case TasksDeclared():
-            return DeclareNodes(at=step.at, node_ids=tuple(NodeId(name) for name in step.nodes))
         case TaskStarted():
-            node_id = NodeId(step.node)
-            return StartNode(at=step.at, node_id=node_id, attempt=base.get(node_id, 0) + step.nth, worker_id=worker_id)
-        case TaskProgressed():
-            node_id = NodeId(step.node)
-            attempt = base.get(node_id, 0) + step.nth
-            return ReportNodeProgress(
-                at=step.at, node_id=node_id, attempt=attempt, progress=step.percent, message=step.message
-            )
-        case TaskSucceeded():
-            node_id = NodeId(step.node)
-            attempt = base.get(node_id, 0) + step.nth
-            return SucceedNode(at=step.at, node_id=node_id, attempt=attempt, output=step.output)
+            return StartNode(at=at, node_id=node_id, attempt=attempt, worker_id=worker_id)
+        case TaskProgressed(percent=percent, message=message):
+            return ReportNodeProgress(at=at, node_id=node_id, attempt=attempt, progress=percent, message=message)
+        case TaskSucceeded(output=output):
+            return SucceedNode(at=at, node_id=node_id, attempt=attempt, output=output)
         case TaskFailed():
-            node_id = NodeId(step.node)
             failure = Failure(code=step.error_type, message=step.message, traceback=step.traceback)
-            return FailNode(at=step.at, node_id=node_id, attempt=base.get(node_id, 0) + step.nth, error=failure)
+            return FailNode(at=at, node_id=node_id, attempt=attempt, error=failure)
         case _:
             assert_never(step)
 

@@ -39,7 +39,6 @@ class TimeLimit:
         return is_cancelled or end.at is None or end.at >= self._reached_at
 
     def begin(self, runner: FlowRunner, log_fields: Callable[[], dict[str, object]]) -> None:
-        """Starts the timer."""
         if self._limit_sec is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._limit_sec, self._reach, runner, log_fields)
@@ -50,7 +49,6 @@ class TimeLimit:
             self._timer.cancel()
 
     def receipt(self, end: RunEnded | RunnerDied, stopped_by_kill: StopHow) -> TimeoutReceipt:
-        """When the limit was reached and how the run stopped."""
         if self._limit_sec is None or self._reached_at is None:
             raise RuntimeError("the limit was not reached")
         how, stopped_at = (

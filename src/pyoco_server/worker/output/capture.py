@@ -112,7 +112,6 @@ class OutputCapture:
             os.set_blocking(self._descriptor, True)  # for programs of the next run, see `_write`
 
     def open(self, name: Literal["stdout", "stderr"]) -> None:
-        """Installs a new `sys.stdout` or `sys.stderr`."""
         stream = CapturedStream(self, {"stdout": 1, "stderr": 2}[name], name)
         self._streams = [*(one for one in self._streams if not one.closed), stream]
         setattr(sys, name, stream)

@@ -48,12 +48,10 @@ class LogBuffer:
         return bool(self._kept) or self._dropped > 0
 
     def used(self, size_bytes: int) -> None:
-        """Counts what earlier attempts have stored."""
         self._room -= size_bytes
         self._is_full = self._is_full or self._room < 0
 
     def add(self, lines: Sequence[LogLine]) -> None:
-        """Adds a batch."""
         size = size_of(lines)
         if self._is_holding_back or self._is_full or size > min(self._room, self._waiting_cap - self._waiting_bytes):
             self._add_singly(lines)

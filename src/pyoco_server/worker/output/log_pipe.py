@@ -38,12 +38,10 @@ class OutputDecoder:
         return tuple(self._last)
 
     def begin_run(self) -> None:
-        """Assigns what follows to a new run."""
         self._last.clear()
         self._decoder.sole = FIRST_TASK
 
     def feed(self, data: bytes) -> list[LogLine]:
-        """Returns the completed lines."""
         whole, newline, rest = data.rpartition(b"\n")
         lines = self._add(self._unfinished + whole) if newline else []
         self._unfinished = rest if newline else self._unfinished + rest
@@ -88,7 +86,6 @@ class LogPipe:
         return self._lines.last_lines
 
     def begin_run(self) -> None:
-        """Assigns further lines to a new run."""
         self._lines.begin_run()
 
     def end_run(self) -> None:
@@ -125,7 +122,6 @@ class LogPipe:
             self._pause = self._loop.call_later(PAUSE_SEC, self.resume)
 
     def _read(self) -> int:
-        """Reads once; returns the number of bytes."""
         if not self._is_open:
             return 0
         try:

@@ -22,31 +22,28 @@ async def discover_flows(group: RunnerGroup, names: Sequence[str], *, loading_li
         runner = await group.fork()
     except OSError as error:
         return FlowAnnouncement(left_out=(f"no process could be started to list the flows: {error}",))
-    exited = group.exit_of(runner)
     try:
-        return await _request(runner, names, exited, loading_limit_sec)
+        return await _request(runner, names, loading_limit_sec)
     finally:
         runner.kill()
         # A replaced group is closed with its last runner, and this is one of them.
-        await asyncio.wait([exited])
+        await asyncio.wait([runner.exited])
 
 
-async def _request(
-    runner: ProcessRunner, names: Sequence[str], exited: asyncio.Future[Any], loading_limit_sec: float
-) -> FlowAnnouncement:
-    await _wait_either(runner.loaded, exited, loading_limit_sec)
+async def _request(runner: ProcessRunner, names: Sequence[str], loading_limit_sec: float) -> FlowAnnouncement:
+    await _wait_for(runner.loaded, runner, loading_limit_sec)
     if not _has_result(runner.loaded) or runner.loaded.result() is not None:
         return FlowAnnouncement()  # the serving runners report the same failure
     answer = runner.request_flows(names)
-    await _wait_either(answer, exited, ANNOUNCE_LIMIT_SEC)
+    await _wait_for(answer, runner, ANNOUNCE_LIMIT_SEC)
     if _has_result(answer):
         return answer.result()
-    how = "the process that lists the flows died" if exited.done() else f"no answer within {ANNOUNCE_LIMIT_SEC:g} s"
-    return FlowAnnouncement(left_out=(how,))
+    no_answer = f"no answer within {ANNOUNCE_LIMIT_SEC:g} s"
+    return FlowAnnouncement(left_out=("the process that lists the flows died" if runner.exited.done() else no_answer,))
 
 
-async def _wait_either(answer: asyncio.Future[Any], exited: asyncio.Future[Any], timeout_sec: float) -> None:
-    await asyncio.wait([answer, exited], timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
+async def _wait_for(answer: asyncio.Future[Any], runner: ProcessRunner, timeout_sec: float) -> None:
+    await asyncio.wait([answer, runner.exited], timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _has_result(answer: asyncio.Future[Any]) -> bool:

@@ -135,7 +135,6 @@ class RunnerPool:
                 self._idle.put_nowait(runner)
 
     def pids(self) -> list[int]:
-        """The pids of the warm runners."""
         return sorted(runner.pid for runner in self._warm)
 
     @property
@@ -178,7 +177,7 @@ class RunnerPool:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._offer_when_loaded(runner, group, first_try))
-                died = await group.exit_of(runner)  # also ends the wait for loading
+                died = await asyncio.shield(runner.exited)  # also ends the wait for loading
         finally:
             self._warm.discard(runner)
         if not self._closing.is_set():
@@ -227,18 +226,16 @@ class RunnerPool:
     # --- a switch -----------------------------------------------------------------------------------------------------
 
     async def _first_of(self, fresh: RunnerGroup) -> ProcessRunner:
-        """A warm runner of a new group."""
         try:
             runner = await fresh.fork()
         except OSError as error:
             raise InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver) from error
-        exited = fresh.exit_of(runner)
-        ends: list[asyncio.Future[Any]] = [runner.loaded, exited]
+        ends: list[asyncio.Future[Any]] = [runner.loaded, runner.exited]
         await asyncio.wait(ends, timeout=LOADING_LIMIT_SEC, return_when=asyncio.FIRST_COMPLETED)
         if runner.loaded.done() and not runner.loaded.cancelled():
             reason = runner.loaded.result()
         else:
-            reason = self._death(await exited) if runner.loaded.done() else self._too_slow()
+            reason = self._death(await asyncio.shield(runner.exited)) if runner.loaded.done() else self._too_slow()
         if reason is not None:
             raise InvalidUsage(reason, resolver=self._resolver)
         return runner

@@ -59,6 +59,7 @@ class ProcessRunner(asyncio.Protocol):
         self.is_alive = True
         self.is_busy = False
         self.has_served = False
+        self.exited: asyncio.Task[RunnerDied]  # of `wait_exit`; cancelling it would leave the runner unobserved
         self.loaded: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._flows: asyncio.Future[FlowAnnouncement] = asyncio.get_running_loop().create_future()
         self._client = client

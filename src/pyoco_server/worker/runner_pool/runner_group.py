@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 from collections.abc import KeysView
-from weakref import WeakKeyDictionary
 
 from pyoco_server.worker.runner_pool.fork_client import ForkClient, ForkServerGone
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
@@ -26,8 +25,6 @@ class RunnerGroup:
     def __init__(self, resolver: str, lease: EnvironmentLease, on_output: OnOutput) -> None:
         self.lease = lease
         self._alive: dict[ProcessRunner, asyncio.Task[RunnerDied]] = {}
-        # Also of dead runners, as long as they are referenced: a spare may die before it is used.
-        self._exits: WeakKeyDictionary[ProcessRunner, asyncio.Task[RunnerDied]] = WeakKeyDictionary()
         self._resolver = resolver
         self._on_output = on_output
         self._client: ForkClient | None = None
@@ -66,14 +63,9 @@ class RunnerGroup:
             runner.close()
             ours.close()
             raise
-        exited = asyncio.create_task(runner.wait_exit())
-        exited.add_done_callback(lambda _: self._alive.pop(runner))
-        self._alive[runner] = self._exits[runner] = exited
+        self._alive[runner] = runner.exited = asyncio.create_task(runner.wait_exit())
+        runner.exited.add_done_callback(lambda _: self._alive.pop(runner))
         return runner
-
-    def exit_of(self, runner: ProcessRunner) -> asyncio.Future[RunnerDied]:
-        """Resolves to the death of the runner; cancelling the wait does not affect the runner."""
-        return asyncio.shield(self._exits[runner])
 
     async def close(self) -> None:
         """Kills every runner with its descendants, waits for their exit, and releases the environment."""

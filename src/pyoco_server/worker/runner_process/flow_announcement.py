@@ -28,7 +28,6 @@ NAMES_CAP_BYTES = 1024 * 1024
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Parses a comma-separated list of names."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

@@ -36,8 +36,6 @@ def _wake_only(_signal_number: int, _frame: FrameType | None) -> None:
 
 
 class ForkServer:
-    """Forks, kills and reaps runners on request."""
-
     def __init__(self, supervisor: socket.socket, resolver: str) -> None:
         self._supervisor = supervisor
         self._resolver = resolver

@@ -41,6 +41,7 @@ from pyoco_server.worker.runner_process.protocol import (
     RunJob,
     announcement_to_wire,
     encode,
+    ended_to_wire,
     job_from_wire,
     step_to_wire,
 )
@@ -123,9 +124,9 @@ class _Run:
             self._is_open = False
             # Cleared: the reader would send them again as part of the next run.
             steps, self._steps = self._steps, []
-            self._send(steps, ended)
+            self._send(steps, ended_to_wire(ended))
 
-    def _send(self, steps: list[list[Any]], ended: RunEnded | None) -> None:
+    def _send(self, steps: list[list[Any]], ended: list[Any] | None) -> None:
         try:
             frame = encode(["steps", steps, ended])
         except FrameTooLarge:

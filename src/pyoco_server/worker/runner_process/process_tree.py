@@ -41,7 +41,6 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def kill_group(pid: int) -> None:
-    """Kills the process group that the pid leads, if it exists."""
     with suppress(ProcessLookupError, PermissionError):  # EPERM: a group of zombies on macOS
         os.killpg(pid, signal.SIGKILL)
 

@@ -60,7 +60,6 @@ class WorkerRegistration:
             # Another instance registered in between. It already answers signals, so the next iteration finds it.
 
     def note_run(self, run_id: RunId, status: str) -> None:
-        """Remembers the last run for the next update."""
         self._last_run = (run_id, status)
 
     async def update(self, every_sec: float) -> None:

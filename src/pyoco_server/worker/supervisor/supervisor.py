@@ -140,7 +140,7 @@ class Supervisor:
                 await queue.close()
 
     def _credit(self) -> int:
-        """EndKind many jobs to ask for, shared between the tags."""
+        """The number of jobs that one tag may pull."""
         return max(1, (self._limit() - len(self._held)) // len(self.tags))
 
     def _limit(self) -> int:
@@ -179,7 +179,6 @@ class Supervisor:
             self._working.pop(delivery, None)
 
     async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Answers the queue and stops renewing the lease."""
         try:
             await carry_out(self._stores, delivery, outcome)
         finally:

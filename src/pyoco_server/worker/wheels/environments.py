@@ -122,7 +122,6 @@ class Environments:
         return hashlib.sha256(orjson.dumps(identity)).hexdigest()[:32]
 
     def find(self, key: str) -> Environment | None:
-        """The environment with that key, if it is complete."""
         folder = self._folder / key
         try:
             return _environment(folder, orjson.loads((folder / COMPLETE).read_bytes()))
@@ -241,12 +240,17 @@ def _environment(folder: Path, plain: Mapping[str, Any]) -> Environment:
 def _is_used(folder: Path) -> bool:
     descriptor = os.open(folder / IN_USE, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _remove(folder: Path) -> None:

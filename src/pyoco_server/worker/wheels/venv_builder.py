@@ -67,7 +67,6 @@ def own_packages() -> dict[str, str]:
 
 
 def own_site_folders() -> tuple[str, ...]:
-    """The folders of the worker's installed packages."""
     known = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     return tuple(folder for folder in known if folder in sys.path)
 

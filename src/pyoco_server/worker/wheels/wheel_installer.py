@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from pyoco_server.worker.wheels.environments import (
     Environments,
     PreparedEnvironment,
     WheelFile,
+    try_lock,
     write_atomically,
 )
 from pyoco_server.worker.wheels.wheel_files import WheelFiles, required_by
@@ -64,7 +64,12 @@ class SyncFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            await _acquire(descriptor, patience_sec)
+            try:
+                async with asyncio.timeout(patience_sec):
+                    while not try_lock(descriptor):  # noqa: ASYNC110 - there is no notification for a file lock
+                        await asyncio.sleep(POLL_SEC)
+            except TimeoutError:
+                raise FolderBusy("another worker has held the sync folder for too long") from None
             yield
         finally:
             os.close(descriptor)
@@ -84,23 +89,6 @@ class SyncFolder:
     def write(self, manifest: Manifest) -> None:
         plain = manifest_to_plain(manifest)
         write_atomically(self._manifest, orjson.dumps(plain, option=orjson.OPT_INDENT_2))
-
-
-async def _acquire(descriptor: int, patience_sec: float) -> None:
-    try:
-        async with asyncio.timeout(patience_sec):
-            while not _lock(descriptor):  # noqa: ASYNC110 - there is no notification for a file lock
-                await asyncio.sleep(POLL_SEC)
-    except TimeoutError:
-        raise FolderBusy("another worker has been at the sync folder for too long") from None
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class WheelInstaller:

@@ -67,7 +67,6 @@ class WheelSync:
 
     @property
     def wheel_sync(self) -> Mapping[str, Any] | None:
-        """The sync status in the worker's record."""
         return self._plain_report
 
     async def start(self) -> None:
@@ -92,7 +91,6 @@ class WheelSync:
         await self._start_with_last(refused)
 
     async def run(self) -> None:
-        """Syncs every interval, forever."""
         while True:
             await asyncio.sleep(self._config.wheel_sync_interval_sec)
             try:
@@ -159,7 +157,6 @@ class WheelSync:
         return True
 
     def _report_switched(self, need: Need, prepared: PreparedEnvironment) -> None:
-        """Reports the result after the pool has switched."""
         if prepared.lease.key != (self._in_use.environment or ""):
             facts = {"environment": prepared.lease.key, "wheels": [one.name for one in prepared.installed]}
             logger.info("wheels changed", extra=facts)
@@ -250,7 +247,6 @@ class WheelSync:
         )
 
     def _with_current(self, report: SyncReport) -> SyncReport:
-        """The same report with what is in use now."""
         return replace(report, environment=self._in_use.environment, installed=self._in_use.wheels)
 
     def _publish(self, report: SyncReport) -> None:

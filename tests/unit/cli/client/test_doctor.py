@@ -1,4 +1,4 @@
-"""What the doctor concludes from what it is told."""
+"""The findings of `doctor` for each answer."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def refusal(detail: str, err_id: str | None, hint: str | None, status_code: int)
 
 
 @pytest.mark.parametrize(
-    ("now", "verdict", "told"),
+    ("now", "verdict", "detail"),
     [(AT, "ok", "agree"), (AT + 60, "warning", "60 s behind"), (AT - 60, "warning", "60 s ahead")],
 )
-def test_clocks_may_differ_by_seconds_only(now: float, verdict: str, told: str) -> None:
+def test_clocks_may_differ_by_seconds_only(now: float, verdict: str, detail: str) -> None:
     finding = clock(DATE, now)
 
     assert finding.verdict == verdict
-    assert told in finding.detail
+    assert detail in finding.detail
 
 
 @pytest.mark.parametrize("date", [None, "", "yesterday"])
-def test_a_server_that_does_not_tell_the_time_is_not_blamed(date: str | None) -> None:
+def test_a_missing_date_header_skips_the_check(date: str | None) -> None:
     assert clock(date, AT).verdict == "skipped"
 
 
-def test_another_version_is_worth_a_word_and_no_more() -> None:
+def test_another_version_is_only_a_warning() -> None:
     assert version_of({"version": __version__}).verdict == "ok"
     assert version_of({"version": "0.1"}).verdict == "warning"
     assert version_of({}).verdict == "warning"
@@ -82,7 +82,7 @@ def test_a_tag_that_was_asked_for_must_be_served(tag: str | None, verdicts: list
         ("workers", 503, "workers", "wrong"),
     ],
 )
-def test_a_refusal_is_told_with_its_hint(question: str, status: int, check: str, verdict: str) -> None:
+def test_a_failed_request_is_reported_with_its_hint(question: str, status: int, check: str, verdict: str) -> None:
     finding = refused(question, refusal("no", "ERR-PYOCO-0036", "ask for it", status))
 
     assert (finding.check, finding.verdict, finding.todo) == (check, verdict, "ask for it")

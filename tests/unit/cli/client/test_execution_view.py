@@ -21,7 +21,7 @@ NODES = st.lists(st.dictionaries(st.sampled_from(["nodeId", "status", "startedAt
 PAYLOADS = st.dictionaries(st.sampled_from(FIELDS), ANYTHING)
 
 
-def told(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
+def node_event(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
     return {"type": kind, "occurredAt": f"2026-01-01T00:00:{second:02}.000Z", "payload": payload}
 
 
@@ -34,9 +34,9 @@ def after(*events: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_new_attempt_of_a_node_begins_anew() -> None:
     shown = after(
-        told("NODE_STARTED", 1, nodeId="build", attempt=1),
-        told("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
-        told("NODE_STARTED", 9, nodeId="build", attempt=2),
+        node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
+        node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
+        node_event("NODE_STARTED", 9, nodeId="build", attempt=2),
     )
 
     assert shown["tasks"] == {"build": "RUNNING"}
@@ -45,9 +45,9 @@ def test_a_new_attempt_of_a_node_begins_anew() -> None:
 
 def test_progress_without_a_figure_leaves_the_last_one() -> None:
     shown = after(
-        told("NODE_STARTED", 1, nodeId="build", attempt=1),
-        told("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
-        told("NODE_PROGRESS_REPORTED", 3, nodeId="build"),
+        node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
+        node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
+        node_event("NODE_PROGRESS_REPORTED", 3, nodeId="build"),
     )
 
     assert shown["task_records"]["build"] | {"started_at": 0, "attempt": 1} == {
@@ -60,9 +60,9 @@ def test_progress_without_a_figure_leaves_the_last_one() -> None:
 
 def test_with_the_end_no_node_is_left_unfinished() -> None:
     shown = after(
-        told("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
-        told("NODE_SUCCEEDED", 1, nodeId="a"),
-        told("EXECUTION_CANCELED", 2),
+        node_event("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
+        node_event("NODE_SUCCEEDED", 1, nodeId="a"),
+        node_event("EXECUTION_CANCELED", 2),
     )
 
     assert (shown["status"], shown["tasks"]) == ("CANCELED", {"a": "SUCCEEDED", "b": "CANCELED"})
@@ -90,4 +90,4 @@ def test_every_event_of_a_node_has_a_status() -> None:
     nodes = [name for name in EVENT_NAMES if name.startswith("NODE_")]
 
     for name in nodes:
-        assert after(told(name, nodeId="n"))["tasks"]["n"] != ""
+        assert after(node_event(name, nodeId="n"))["tasks"]["n"] != ""

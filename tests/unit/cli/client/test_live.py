@@ -40,7 +40,7 @@ def test_a_running_task_is_timed_by_the_clock_of_the_server() -> None:
     assert "█████░░░░░░░░░░░░░░░  25%" in text
 
 
-def test_names_are_shown_as_they_are_written_and_steer_nothing() -> None:
+def test_names_are_escaped_and_markup_has_no_effect() -> None:
     board = LiveView(clock=lambda: 0.0)
     board.show(RUN, ts=None)
 

@@ -75,7 +75,7 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wrong", "told", "example"),
+    ("arguments", "wrong", "detail", "example"),
     [
         (["--param", "count"], ("param", "count"), "key=value", ["--param", "count=value"]),
         (["--param", "=3"], ("param", "=3"), "key=value", ["--param", "key=3"]),
@@ -93,19 +93,19 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], wrong: tuple[str, str], told: str, example: list[str]
+def test_invalid_params_are_reported_with_a_corrected_command(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], wrong: tuple[str, str], detail: str, example: list[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pyoco-client", "submit", "--flow-name", "f", *arguments])
 
-    with pytest.raises(InvalidUsage, match=told) as refused:
+    with pytest.raises(InvalidUsage, match=detail) as refused:
         merge([wrong[0]], **{wrong[0]: [wrong[1]]})
 
     assert refused.value.facts["example"] == shlex.join(["pyoco-client", "submit", "--flow-name", "f", *example])
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "detail"),
     [
         ("p.yaml", b"when: 2026-01-01\n", "quotes"),
         ("p.yaml", b"1: one\n", "line 1"),
@@ -118,11 +118,11 @@ def test_what_cannot_be_read_is_told_with_the_command_as_it_should_be(
     ],
 )
 def test_a_file_that_holds_no_params_is_refused_by_its_name(
-    tmp_path: Path, name: str, content: bytes, told: str
+    tmp_path: Path, name: str, content: bytes, detail: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
 
-    with pytest.raises(InvalidUsage, match=told) as refused:
+    with pytest.raises(InvalidUsage, match=detail) as refused:
         from_file(str(tmp_path / name))
 
     assert name in refused.value.detail

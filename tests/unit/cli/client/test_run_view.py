@@ -62,13 +62,13 @@ def test_changes_tell_only_what_is_new() -> None:
     assert again == []
 
 
-def test_the_end_of_a_run_is_told_after_the_end_of_its_tasks() -> None:
+def test_the_end_of_a_run_comes_after_the_ends_of_its_tasks() -> None:
     after = RUN | {"status": "FAILED", "tasks": RUN["tasks"] | {"clean": "FAILED"}}
     after["task_records"] = {"clean": {"error": "boom\nbang"}}
 
-    told = changes(RUN, after)
+    lines = changes(RUN, after)
 
-    assert [line.split()[1:] for line in told] == [
+    assert [line.split()[1:] for line in lines] == [
         ["task", "clean", "FAILED", "boom", "bang"],
         ["run", "FAILED", "on", "w-1"],
     ]
@@ -84,7 +84,7 @@ def test_a_failed_run_shows_its_limit_how_it_was_stopped_and_its_last_lines() ->
     assert last_lines(RUN) == []
 
 
-def test_progress_is_told_in_steps_of_ten() -> None:
+def test_progress_is_printed_in_steps_of_ten() -> None:
     def at(percent: float) -> dict[str, Any]:
         return RUN | {"task_records": {"clean": {"progress": percent}}}
 
@@ -92,7 +92,7 @@ def test_progress_is_told_in_steps_of_ten() -> None:
     assert len(changes(at(49.9), at(50))) == 1
 
 
-def test_where_rows_do_not_fit_those_stay_that_need_an_eye() -> None:
+def test_rows_that_need_attention_stay_if_not_all_fit() -> None:
     rows = [
         ("", f"t{n}", status, "", "")
         for n, status in enumerate(["SUCCEEDED"] * 5 + ["FAILED", "RUNNING"] + ["PENDING"] * 5)
@@ -119,20 +119,20 @@ def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
     answer = {
         "run_id": "r-1",
         "status": "PENDING",
-        "summary": "nobody serves gpu",
+        "summary": "no worker serves gpu",
         "reasons": [{"code": "no_worker", "message": "no live worker serves gpu", "hint": "start one"}, {"code": "x"}],
     }
 
     assert explanation(answer) == [
         "r-1 PENDING",
-        "nobody serves gpu",
+        "no worker serves gpu",
         "- no live worker serves gpu",
         "  → start one",
         "- x",
     ]
 
 
-def test_a_reason_that_is_the_sentence_itself_is_not_said_twice() -> None:
+def test_a_reason_equal_to_the_summary_is_printed_once() -> None:
     answer = {
         "run_id": "r",
         "status": "PENDING",

@@ -18,7 +18,7 @@ from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
 from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import took_sec
-from pyoco_server.cli.stdout import show, show_facts, write, write_json
+from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import STYLES, Json, Table, duration, inline_json, moment
 from pyoco_server.cli.terminal_escape import escape_line
@@ -114,7 +114,7 @@ def ls(
 @remote_command
 def get(target: Target, job_id: opt.JobIdArgument, form: opt.TableOutput = "table") -> None:
     """Show a job."""
-    wanted = opt.valid_job_id(job_id)
+    wanted = opt.valid_id("a job id", job_id)
     with connected(target) as client:
         job = client.get_job(wanted)
     show_facts(form, job, JOB_FACTS)
@@ -129,7 +129,7 @@ def tag(
     form: opt.TextOutput = "text",
 ) -> None:
     """Add labels to a job, remove or list them, also after its end; prints its labels, one per line."""
-    wanted = opt.valid_job_id(job_id)
+    wanted = opt.valid_id("a job id", job_id)
     _check_labels(action, labels or [])
     with connected(target) as client:
         for label in labels or []:
@@ -138,11 +138,7 @@ def tag(
             else:
                 client.remove_job_tag(wanted, label)
         found = client.job_tags(wanted)
-    if form == "json":
-        write_json(found)
-        return
-    for label in found:
-        write(escape_line(label))
+    show_lines(form, found, map(escape_line, found))
 
 
 def _check_labels(action: str, labels: list[str]) -> None:
@@ -175,7 +171,7 @@ def rm(
     job_ids: Annotated[list[str], Argument(metavar="JOB_ID...", help="The jobs.")],
 ) -> None:
     """Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error."""
-    wanted = [opt.valid_job_id(job_id) for job_id in job_ids]
+    wanted = [opt.valid_id("a job id", job_id) for job_id in job_ids]
     with connected(target) as client:
         for job_id in wanted:
             client.delete_job(job_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typer import Option
 
@@ -14,7 +14,7 @@ from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import continues, exit_code, job_continues
 from pyoco_server.cli.client.run_view import summary
-from pyoco_server.cli.stdout import draw, is_terminal, raw_output, write, write_json, write_json_line
+from pyoco_server.cli.stdout import RawOutput, draw, is_terminal, write, write_json, write_json_line
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import Json, stamp
 from pyoco_server.cli.terminal_escape import escape_line, escape_lines
@@ -76,7 +76,7 @@ def job_logs(
     form: opt.TextOutput = "text",
 ) -> None:
     """Show the output of a job so far: each line with its time (UTC) and its task."""
-    wanted = opt.valid_job_id(job_id)
+    wanted = opt.valid_id("a job id", job_id)
     if text is not None:
         filters = {"--tail": tail, "--task": task, "--level": level, "--since": since}
         for name in [name for name, value in filters.items() if value is not None]:
@@ -114,7 +114,7 @@ def _pages(
 
 def _download(client: PyocoHttpClient, job_id: str, text: str) -> None:
     if text == "-":
-        client.download_job_log(job_id, raw_output())
+        client.download_job_log(job_id, cast("IO[bytes]", RawOutput()))
         return
     with _file_errors(job_id, text):
         received = client.download_job_log(job_id, text)
@@ -144,7 +144,7 @@ def job_follow(
     form: opt.TextOutput = "text",
 ) -> int:
     """Show the output of a job until it ends. Exits with 1 unless it completes."""
-    wanted = opt.valid_job_id(job_id)
+    wanted = opt.valid_id("a job id", job_id)
     # The place is sent in a header.
     if after is not None and not (after.isascii() and after.isprintable()):
         raise invalid(f"{after[:80]!r} is not a place", {after: "3.87"})

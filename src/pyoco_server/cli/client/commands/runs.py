@@ -14,7 +14,7 @@ from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import continues, exit_code, follow_run
 from pyoco_server.cli.client.params import merge, read_file
 from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, last_lines, task_rows
-from pyoco_server.cli.stdout import show, show_facts, write, write_json, write_table
+from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_table
 from pyoco_server.cli.tables import Json, Table, moment, text
 
 RUNS = Table(
@@ -130,13 +130,10 @@ def tasks(
     wanted = opt.required_run_id(run_id, run_id_option)
     with connected(target) as client:
         answer = client.get_tasks(wanted)
-    if form == "json":
-        write_json(answer)
-    elif form == "table":
+    if form == "table":
         write_table(TASK_HEAD, task_rows(answer))
     else:
-        for _, name, status, *_ in task_rows(answer):
-            write(f"{name} {status}")
+        show_lines(form, answer, (f"{name} {status}" for _, name, status, *_ in task_rows(answer)))
 
 
 @remote_command
@@ -227,11 +224,7 @@ def explain(
     wanted = opt.required_run_id(run_id, run_id_option)
     with connected(target) as client:
         answer = client.explain_run(wanted)
-    if form == "json":
-        write_json(answer)
-        return
-    for line in explanation(answer):
-        write(line)
+    show_lines(form, answer, explanation(answer))
 
 
 def _show_run(form: str, run: Json) -> None:

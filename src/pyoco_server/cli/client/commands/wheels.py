@@ -135,13 +135,8 @@ def _progress_bar(what: str, then: str | None = None) -> Iterator[Callable[[int,
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True, refresh_per_second=FRAMES_PER_SEC) as bar:
         task = bar.add_task(what, total=None)
 

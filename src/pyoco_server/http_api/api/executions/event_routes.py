@@ -15,8 +15,13 @@ from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_response, shown
 from pyoco_server.http_api.dependencies import CallerDep, EventHistoryDep, ExecutionsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses import sse
-from pyoco_server.services.projections.event_history import START, EventHistoryService, EventPosition, EventTail
+from pyoco_server.http_api.responses import streams
+from pyoco_server.services.projections.event_history import (
+    START,
+    EventHistoryService,
+    EventPosition,
+    EventTail,
+)
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -35,7 +40,7 @@ ANSWERS[200] |= {
         "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
         "an `id` to resume from; comments show life, and the stream ends when the execution has."
     ),
-    "content": {sse.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
+    "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
 }
 ANSWERS[204] = {"description": "The execution has ended and the caller has seen its end: do not connect again."}
 
@@ -53,10 +58,10 @@ class _Stream:
         if found is None:
             return None
         if not found:
-            return sse.comment("alive")
+            return streams.comment("alive")
         told = [(item, translate.event_out(item)) for item in found]
         return b"".join(
-            sse.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place)) for item, plain in told
+            streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place)) for item, plain in told
         )
 
     def close(self) -> None:
@@ -95,7 +100,7 @@ async def list_events(
 
 async def _stream(history: EventHistoryService, execution: Execution, after: EventPosition) -> Response:
     tail = await history.stream(execution.execution_id, after, is_over=execution.status.is_terminal)
-    return Response(status_code=204) if tail is None else sse.EventStream(_Stream(history, tail))
+    return Response(status_code=204) if tail is None else streams.EventStream(_Stream(history, tail))
 
 
 def _place(cursor: str | None) -> EventPosition:

@@ -194,6 +194,22 @@ class NodeOut(_Shape):
     error: dict[str, Any] | None = None
 
 
+class CancelOut(_Shape):
+    """The request of a cancel, and when and how the execution stopped."""
+
+    requested_by: str | None
+    reason: str | None
+    stopped_at: str | None
+    how: str | None
+
+
+class GraphOut(_Shape):
+    """The graph that the execution was created with."""
+
+    nodes: list[dict[str, Any]]
+    edges: list[tuple[str, str]]
+
+
 class ExecutionOut(_Shape):
     """An execution as its events have made it."""
 
@@ -206,13 +222,17 @@ class ExecutionOut(_Shape):
     input: dict[str, Any]
     version: int
     created_at: str
+    queued_at: str | None = None
     started_at: str | None = None
     ended_at: str | None = None
     updated_at: str
     archived_at: str | None = None
     attempt: int
     worker_id: str | None = None
+    tag: str | None = Field(default=None, description="Of a flow: which workers may run it.")
     tags: list[str]
+    cancel: CancelOut | None = None
+    graph: GraphOut | None = Field(default=None, description="With `include=graph` only.")
     error: dict[str, Any] | None = None
     nodes_truncated: bool = Field(
         description="Some outputs are left out here; `?include=records` reads them from the log."

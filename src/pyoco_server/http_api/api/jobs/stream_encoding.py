@@ -18,13 +18,11 @@ from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.api.jobs.log_schemas import entry_out
 from pyoco_server.http_api.api.jobs.translate import job_out
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 from pyoco_server.services.streaming.log_parts import LineBatch
-from pyoco_server.services.streaming.watcher import View
+from pyoco_server.services.streaming.watch_channel import View
 
 _ID = re.compile(r"(?P<line>[1-9][0-9]{0,15})\.(?P<sequence>0|[1-9][0-9]{0,15})(?P<end>\.end)?", re.ASCII)
-# JSON may have them as they are, but many a reader takes them for the end of a line.
-_LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
 
 
 class Heard(NamedTuple):
@@ -54,7 +52,7 @@ def place_event(place: LogPosition) -> bytes:
 
 def end_event(status: str, place: LogPosition) -> bytes:
     """The last event: the job is over, and these were all of its lines."""
-    return sse.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
+    return streams.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
 
 
 def log_frame(stretches: Sequence[LineBatch], run_id: RunId) -> str:
@@ -92,14 +90,10 @@ def _status_frame(view: View) -> bytes:
 
 def _log_events(stretch: LineBatch) -> bytes:
     part = stretch.part
-    told = b"".join(
-        sse.event("logEntry", orjson.dumps(entry_out(line)), _event_id(part.behind(line.number)))
+    return b"".join(
+        streams.event("logEntry", orjson.dumps(entry_out(line)), _event_id(part.behind(line.number)))
         for line in stretch.lines
     )
-    for sign, escaped in _LINE_BREAKS:
-        if sign in told:
-            told = told.replace(sign, escaped)
-    return told
 
 
 def _event_id(place: LogPosition) -> str:

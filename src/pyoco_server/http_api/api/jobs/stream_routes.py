@@ -18,7 +18,7 @@ from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.translate import status_of
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, LogStreamsDep, WatchesDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import job_failures
 from pyoco_server.services.streaming.log_stream_hub import LogFollower, LogStreamHub, Sign
 from pyoco_server.services.streaming.watch_hub import WatchHub
@@ -54,7 +54,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
             "Events `logEntry`, one per line, with an `id` to go on from; comments show life. When the job is over, "
             "and all its lines are told, `end` says how it ended, and the stream closes."
         ),
-        "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
+        "content": {streams.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
     },
     204: {"description": "The job is over and the caller was told so: a browser does not connect again."},
     **job_failures(404, 422, 503),
@@ -97,7 +97,7 @@ class _Events:
             case Sign.STOPPED:
                 return None
             case Sign.ALIVE:
-                return sse.comment("alive")
+                return streams.comment("alive")
             case Sign.OVER:
                 self._is_ended = True
                 return stream_encoding.end_event(status_of(self._follower.view.plain), self._follower.place)
@@ -145,4 +145,4 @@ async def follow_job_log(
         tail=query.tail if had is None else None,  # a browser that comes back asks for the same as before
         only=query.only,
     )
-    return sse.EventStream(events)
+    return streams.EventStream(events)

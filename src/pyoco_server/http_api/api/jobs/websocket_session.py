@@ -29,7 +29,7 @@ from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 
 # Frames that make no sense, after which nothing sensible is expected any more.
 MOST_MISTAKES = 5
@@ -37,7 +37,7 @@ MOST_MISTAKES = 5
 MOST_FRAMES, WINDOW_SEC = 100, 10.0
 FEW_MARKS = 64
 
-UntilOut = Callable[[], Awaitable[PyocoError]]
+UntilRevoked = Callable[[], Awaitable[PyocoError]]
 Verdict = tuple[Code, str]
 
 TOO_SLOW: Verdict = (Code.POLICY, "too slow: nothing was taken for long")
@@ -78,7 +78,7 @@ class Session:
         self._frames, self._window_ends = 0, 0.0
 
     async def run(
-        self, place: LogPosition, *, tail: int | None, logs: bool, until_out: UntilOut | None
+        self, place: LogPosition, *, tail: int | None, logs: bool, until_revoked: UntilRevoked | None
     ) -> Verdict | None:
         """Tell the job until one of both sides has enough; how to close, None when the peer has gone."""
         watcher = await self._services.watches.open(self._run_id, tenant_filter=self._caller.tenant_filter)
@@ -95,7 +95,7 @@ class Session:
                 self._tell(watcher, follower),
                 self._listen(),
                 self._put_out_when_slow(),
-                *([_put_out(until_out)] if until_out is not None else []),
+                *([_put_out(until_revoked)] if until_revoked is not None else []),
             )
         finally:
             watcher.close()
@@ -188,8 +188,8 @@ class Session:
         return self._frames > MOST_FRAMES
 
 
-async def _put_out(until_out: UntilOut) -> Verdict:
-    refusal = await until_out()
+async def _put_out(until_revoked: UntilRevoked) -> Verdict:
+    refusal = await until_revoked()
     return code_of(refusal), f"{refusal.err_id} {refusal.message()}"
 
 

@@ -58,7 +58,7 @@ class JobSocket:
             caller, context = caller_of(connection), context_of(connection)
             session = Session(socket, services_of(connection), run_id, caller, context)
             verdict = await session.run(
-                query.place(run_id), tail=query.tail, logs=query.logs, until_out=scope.get("until_out")
+                query.place(run_id), tail=query.tail, logs=query.logs, until_revoked=scope.get("until_revoked")
             )
         except PyocoError as error:
             await socket.send(stream_encoding.error_frame(error))

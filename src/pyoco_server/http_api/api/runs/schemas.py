@@ -90,8 +90,15 @@ class RunSummary(BaseModel):
     heartbeat_at: float | None = None
     worker_id: str | None = None
     error: str | None = None
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    attempt: int | None = None
+    version: int | None = Field(default=None, description="Grows with every change of the run.")
+    cancel_requested_at: float | None = None
+    archived_at: float | None = None
+    timeout_sec: float | None = None
     workflow_yaml_sha256: str | None = None
-    replay_of: str | None = None
 
 
 class WheelUsed(BaseModel):
@@ -113,15 +120,22 @@ class RunSnapshot(BaseModel):
     tasks: dict[str, TaskStatus]
     heartbeat_at: float
     updated_at: float
+    version: int = Field(description="Grows with every change of the run.")
     tag: str | None = None
     tags: list[str] | None = None
     task_records: dict[str, Any] | None = None
     task_records_truncated: bool | None = None
     submitted_at: float | None = None
+    queued_at: float | None = None
     start_time: float | None = None
     end_time: float | None = None
+    archived_at: float | None = None
     worker_id: str | None = None
     attempt: int | None = None
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
+    graph_version: int | None = None
     error: str | None = None
     error_code: str | None = None
     last_lines: list[str] | None = None

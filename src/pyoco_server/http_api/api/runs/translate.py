@@ -14,9 +14,9 @@ from pyoco_server.domain.execution.snapshot import public_view
 from pyoco_server.domain.execution.state import Execution, Request
 from pyoco_server.http_api.api.runs.schemas import RunCancelRequest, RunSubmitRequest
 from pyoco_server.http_api.protocol import request_parsing
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 from pyoco_server.services.projections.lists import Item, ItemPage
-from pyoco_server.services.streaming.watcher import View, WatchUpdate
+from pyoco_server.services.streaming.watch_channel import View, WatchUpdate
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -56,10 +56,13 @@ def watch_event(told: WatchUpdate, facts_of: FactsOf, *, records: bool) -> bytes
     """One event of a stream. A heartbeat has no id, so that it is nothing to resume from, and never has records."""
     if not told.beat:
         return told.view.once(
-            ("runs", records), lambda view: sse.event("snapshot", _seen(view, facts_of, records=records), view.version)
+            ("runs", records),
+            lambda view: streams.event("snapshot", _seen(view, facts_of, records=records), view.version),
         )
-    beat = told.view.once(("runs", "beat"), lambda view: sse.event("heartbeat", _seen(view, facts_of, records=False)))
-    return sse.comment("nats is away: this is the last known state") + beat if told.away else beat
+    beat = told.view.once(
+        ("runs", "beat"), lambda view: streams.event("heartbeat", _seen(view, facts_of, records=False))
+    )
+    return streams.comment("nats is away: this is the last known state") + beat if told.away else beat
 
 
 def version_of(last_event_id: str | None) -> int:

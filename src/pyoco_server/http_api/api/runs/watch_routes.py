@@ -12,9 +12,9 @@ from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, WatchesDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses import sse
+from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -61,7 +61,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
             "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data "
             "of each is `{run_id, snapshot, ts}`. The stream ends right after the snapshot of a finished run."
         ),
-        "content": {sse.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
+        "content": {streams.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
     },
     204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
     **failures(404, 422, 503),
@@ -111,4 +111,4 @@ async def watch_run(
     )
     if watcher is None:
         return Response(status_code=204)
-    return sse.EventStream(_Events(watcher, fleet.facts_of, records=bool(include)))
+    return streams.EventStream(_Events(watcher, fleet.facts_of, records=bool(include)))

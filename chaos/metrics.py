@@ -1,0 +1,177 @@
+"""A run of the chaos in numbers: how much was asked, killed and repeated, and how soon it went on. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from chaos.evidence import Evidence
+from chaos.journal import Journal, Kill
+from chaos.node_invariants import is_for_hands
+from chaos.states import final, starts_of
+from pyoco_server.domain.execution.events import (
+    ExecutionCanceled,
+    ExecutionCompleted,
+    ExecutionFailed,
+    ExecutionStarted,
+    NodeFailed,
+    NodeStarted,
+    StoredCommit,
+)
+from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Execution, StopHow, Work
+
+ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Some durations in short; all None when there were none."""
+
+    count: int
+    median_sec: float | None
+    max_sec: float | None
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        if not seconds:
+            return cls(count=0, median_sec=None, max_sec=None)
+        return cls(count=len(seconds), median_sec=round(median(seconds), 3), max_sec=round(max(seconds), 3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The numbers of one run of the chaos."""
+
+    accepted: int
+    ended: Mapping[str, int]
+    executions: Mapping[str, int]
+    commands: Mapping[str, int]
+    nodes_taken_over: int
+    nodes_given_up: Mapping[str, int]
+    watched: Mapping[str, int]
+    answers: Mapping[str, int]
+    kills: Mapping[str, int]
+    restarts: Mapping[str, int]
+    started_again: int
+    most_attempts: int
+    executed_again: int
+    executed_after_end: int
+    not_promised: int
+    undone: int
+    cancelled_how: Mapping[str, int]
+    until_submit: Mapping[str, Spread]
+    until_end: Mapping[str, Spread]
+    until_taken_over: Spread
+
+
+def figures(evidence: Evidence, journal: Journal) -> Figures:
+    """Count everything."""
+    finals = {run_id: final(run_id, log) for run_id, log in evidence.logs.items()}
+    attempts = [len(starts_of(log)) for log in evidence.logs.values()]
+    hows = [execution.cancel.how for execution in finals.values() if execution.cancel and execution.cancel.how]
+    begun = [
+        sum(line.what == "begin" for line in lines) for run_id, lines in evidence.witness.items() if run_id in finals
+    ]
+    return Figures(
+        accepted=len(journal.accepted),
+        ended=dict(Counter(run_status(execution) for execution in finals.values() if not _for_hands(execution))),
+        executions=dict(Counter(execution.status.value for execution in finals.values() if _for_hands(execution))),
+        commands=_commands(journal),
+        nodes_taken_over=sum(event.attempt > 1 for event in _takes(evidence)),
+        nodes_given_up=dict(Counter(_given_up(evidence))),
+        watched=dict(Counter(heard.how for heard in journal.watched)),
+        answers=dict(sorted(journal.answers.items())),
+        kills=dict(Counter(kill.kind for kill in journal.kills)),
+        restarts=dict(journal.restarts),
+        started_again=sum(count > 1 for count in attempts),
+        most_attempts=max(attempts, default=0),
+        executed_again=sum(count > 1 for count in begun),
+        executed_after_end=sum(_began_after_end(evidence, run_id) for run_id in evidence.witness),
+        not_promised=len(finals.keys() - journal.accepted.keys() - set(journal.executions)),
+        undone=sum(how is StopHow.SUBMIT_FAILED for how in hows),
+        cancelled_how=dict(Counter(how.value for how in hows)),
+        until_submit=_by_kind(journal.kills, lambda kill: _until_submit(kill, journal)),
+        until_end=_by_kind(journal.kills, lambda kill: _until_end(kill, evidence)),
+        until_taken_over=Spread.of([s for kill in journal.kills for s in _until_taken_over(kill, evidence)]),
+    )
+
+
+def _for_hands(execution: Execution) -> bool:
+    return execution.request.work is Work.NODES
+
+
+def _commands(journal: Journal) -> dict[str, int]:
+    """How many, and how: of several answers to one key the first counts."""
+    first = {told.key: told.status < 300 for told in reversed(journal.told)}
+    done = sum(first.values())
+    again = sum(told.again for told in journal.told)
+    return {"accepted": done, "refused": len(first) - done, "answered again": again}
+
+
+def _takes(evidence: Evidence) -> Iterator[NodeStarted]:
+    for log in evidence.logs.values():
+        if is_for_hands(log):
+            yield from (e for stored in log for e in stored.commit.events if isinstance(e, NodeStarted))
+
+
+def _given_up(evidence: Evidence) -> Iterator[str]:
+    for log in evidence.logs.values():
+        if is_for_hands(log):
+            yield from (e.error.code for stored in log for e in stored.commit.events if isinstance(e, NodeFailed))
+
+
+def _by_kind(kills: Iterable[Kill], measure: Callable[[Kill], float | None]) -> dict[str, Spread]:
+    found: dict[str, list[float]] = {}
+    for kill in kills:
+        seconds = measure(kill)
+        if seconds is not None:
+            found.setdefault(kill.kind, []).append(seconds)
+    return {kind: Spread.of(seconds) for kind, seconds in sorted(found.items())}
+
+
+def _until_submit(kill: Kill, journal: Journal) -> float | None:
+    """Until a submit was accepted that was asked for after the kill; of a gateway: by that gateway."""
+    wanted = (
+        run.answered_at - kill.at
+        for run in journal.accepted.values()
+        if run.asked_at > kill.at and (not kill.kind.startswith("gateway") or run.gateway == kill.target)
+    )
+    return min(wanted, default=None)
+
+
+def _until_end(kill: Kill, evidence: Evidence) -> float | None:
+    """Until the next end of a run was stored."""
+    ends = (
+        evidence.stored_at[stored.sequence]
+        for log in evidence.logs.values()
+        for stored in log
+        if any(isinstance(event, ENDS) for event in stored.commit.events)
+    )
+    return min((at - kill.at for at in ends if at > kill.at), default=None)
+
+
+def _until_taken_over(kill: Kill, evidence: Evidence) -> Iterator[float]:
+    """For each run that a killed worker held: until somebody else took it, or it was ended."""
+    if kill.kind not in ("worker", "installing"):
+        return
+    for log in evidence.logs.values():
+        events = [
+            event for stored in log for event in stored.commit.events if isinstance(event, (ExecutionStarted, *ENDS))
+        ]
+        for event, following in pairwise(events):
+            held = isinstance(event, ExecutionStarted) and event.worker_id == kill.target
+            if held and event.at < kill.at < following.at:
+                yield following.at - kill.at
+
+
+def _ends(log: Sequence[StoredCommit]) -> Iterator[float]:
+    return (event.at for stored in log for event in stored.commit.events if isinstance(event, ENDS))
+
+
+def _began_after_end(evidence: Evidence, run_id: str) -> bool:
+    end = min(_ends(evidence.logs.get(run_id, ())), default=None)
+    return end is not None and any(line.what == "begin" and line.at > end for line in evidence.witness[run_id])

@@ -1,0 +1,122 @@
+"""The way of a gateway to the stores: each call takes two turns, and now and then one goes wrong; it stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from pyoco_server.errors import BrokerUnavailable, Unanswered
+from pyoco_server.ports import SnapshotSeen
+from pyoco_server.stores import Feed, LogSeen
+from simulation.loop import SeededLoop
+
+
+@dataclass(slots=True)
+class Faults:
+    """How often a call goes wrong on its way there, and on its way back; and at which of all ways a gateway dies."""
+
+    rate: float
+    crash_at: tuple[int, ...] = ()
+    crash: Callable[[], None] = lambda: None
+    met: int = 0
+    ways: int = 0
+
+    def count(self) -> None:
+        self.ways += 1
+        if self.ways in self.crash_at:
+            self.crash()
+
+    def stop(self) -> None:
+        self.rate, self.crash_at = 0.0, ()
+
+
+class Way:
+    """The way of one gateway to the stores. It fails as often as `faults` says, and when its gateway is dead."""
+
+    def __init__(self, loop: SeededLoop, random: Random, faults: Faults) -> None:
+        self._turn = loop.turn
+        self._draw = random.random
+        self._faults = faults
+        self.dead = False
+
+    @property
+    def connected(self) -> bool:
+        return not self.dead
+
+    async def there(self) -> None:
+        """Reach the store, or not."""
+        if not self.dead:
+            self._faults.count()
+            await self._turn()
+        if self.dead:  # the word of a dead one reaches nobody, whatever its tasks still do on their way out
+            raise asyncio.CancelledError
+        if self._draw() < self._faults.rate:
+            self._faults.met += 1
+            raise BrokerUnavailable
+
+    async def back(self) -> None:
+        """Hear what came of it, or not."""
+        self._faults.count()
+        await self._turn()
+        if self._draw() < self._faults.rate:
+            self._faults.met += 1
+            raise Unanswered
+
+    def guarded(self, port: object, names: Sequence[str]) -> Any:
+        """The port as it is reached by this way."""
+        return _Guarded({name: self._unsteady(getattr(port, name)) for name in names}, port)
+
+    def _unsteady(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def unsteady(*args: Any, **named: Any) -> Any:
+            await self.there()
+            result = await call(*args, **named)
+            await self.back()
+            return result
+
+        return unsteady
+
+
+class _Guarded:
+    def __init__(self, calls: dict[str, Any], port: object) -> None:
+        self.__dict__.update(calls)
+        self._port = port
+
+    @property
+    def last_revision(self) -> Any:
+        return self._port.last_revision  # type: ignore[attr-defined]
+
+
+class FeedOnTheWay(Feed):
+    """The feed as one gateway gets it: late, and cut now and then."""
+
+    def __init__(self, feed: Feed, way: Way) -> None:
+        self._feed = feed
+        self._way = way
+
+    async def snapshot_stream(self) -> tuple[str, int]:
+        await self._way.there()
+        return await self._feed.snapshot_stream()
+
+    async def snapshot_key_at(self, sequence: int) -> str | None:
+        await self._way.there()
+        return await self._feed.snapshot_key_at(sequence)
+
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
+        async with aclosing(self._feed.snapshots(after=after)) as batches:
+            async for batch in batches:
+                await self._way.there()
+                yield batch
+
+    async def commit_stream(self) -> tuple[str, int]:
+        await self._way.there()
+        return await self._feed.commit_stream()
+
+    async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
+        async with aclosing(self._feed.commits(after=after)) as batches:
+            async for batch in batches:
+                await self._way.there()
+                yield batch

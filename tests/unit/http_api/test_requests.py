@@ -1,0 +1,431 @@
+"""The edge: a request id on every answer, no body larger than it may be, no change by pages of other sites."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from prometheus_client import Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.http_api.middleware.requests import (
+    BOUNDS,
+    NO_ROUTE,
+    OTHER_METHOD,
+    RequestMiddleware,
+    request_durations,
+)
+from pyoco_server.http_api.responses import problems
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def edge(app: ASGIApp, **settings: Any) -> RequestMiddleware:
+    defaults: dict[str, Any] = {
+        "new_id": lambda: "new",
+        "now": time.monotonic,
+        "durations": request_durations(),
+        "max_body_bytes": 1000,
+        "body_limits": {},
+    }
+    return RequestMiddleware(app, **(defaults | settings))
+
+
+def app_of() -> FastAPI:
+    """An app with a route and the handlers of errors."""
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/runs/{run_id}")
+    async def get_run(run_id: str) -> str:
+        return run_id
+
+    return app
+
+
+async def read_all(_scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that answers with the size of the body it was sent."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+async def call(app: ASGIApp, *, headers: Headers | None = None, chunks: Iterable[bytes] = (b"",)) -> list[Message]:
+    parts = list(chunks)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        body = parts.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(parts)}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": headers or [],
+        "app": app_of(),
+    }
+    await app(scope, receive, send)
+    return sent
+
+
+def request_id_of(messages: list[Message]) -> bytes:
+    ids = [value for name, value in messages[0]["headers"] if name == b"x-request-id"]
+    assert len(ids) == 1
+    first: bytes = ids[0]
+    return first
+
+
+@pytest.mark.parametrize("given", [b"abc", b"01J-_.Z", b"x" * 128])
+async def test_a_sane_request_id_is_given_back(given: bytes) -> None:
+    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+
+    assert request_id_of(answer) == given
+
+
+@pytest.mark.parametrize("given", [b"", b"a b", b"x" * 129, b"a\r\nSet-Cookie: b", "é".encode(), b"<script>"])
+async def test_a_request_id_that_could_do_harm_is_replaced(given: bytes) -> None:
+    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+
+    assert request_id_of(answer) == b"new"
+
+
+async def test_a_request_without_an_id_gets_one_and_the_app_can_see_it() -> None:
+    seen = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["request_id"])
+        await read_all(scope, receive, send)
+
+    answer = await call(edge(app))
+
+    assert request_id_of(answer) == b"new"
+    assert seen == ["new"]
+
+
+async def test_what_is_no_request_passes_by_untouched() -> None:
+    seen = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(dict(scope))
+
+    async def silent() -> Message:
+        return {}
+
+    async def deaf(_message: Message) -> None:
+        return None
+
+    await edge(app, max_body_bytes=1)({"type": "lifespan"}, silent, deaf)
+
+    assert seen == [{"type": "lifespan"}]
+
+
+async def test_a_body_of_just_the_limit_is_taken() -> None:
+    answer = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", b"10")], chunks=[b"x" * 10])
+
+    assert answer[1]["body"] == b"10"
+
+
+@pytest.mark.parametrize("declared", [b"11", b"0" * 5000 + b"11", b"9" * 5000])
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(declared: bytes) -> None:
+    chunks = iter([b"x" * 11])
+
+    with pytest.raises(RequestTooLarge, match="at most 10 bytes"):
+        await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=chunks)
+
+
+async def test_zeros_in_front_of_a_size_are_only_zeros() -> None:
+    declared = b"0" * 5000 + b"3"
+
+    answer = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=[b"abc"])
+
+    assert answer[1]["body"] == b"3"
+
+
+@pytest.mark.parametrize("headers", [[], [(b"content-length", b"3")], [(b"transfer-encoding", b"chunked")]])
+async def test_a_body_that_turns_out_too_large_is_refused_at_the_chunk_that_shows_it(headers: Headers) -> None:
+    read = []
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while True:
+            read.append(len((await receive())["body"]))
+
+    with pytest.raises(RequestTooLarge):
+        await call(edge(app, max_body_bytes=10), headers=headers, chunks=[b"x" * 6, b"x" * 6, b"x" * 6])
+
+    assert read == [6]
+
+
+async def test_a_content_length_that_is_no_number_does_not_confuse_the_count() -> None:
+    answer = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", b"-5")], chunks=[b"abc"])
+
+    assert answer[1]["body"] == b"3"
+
+
+async def test_a_body_that_stops_coming_is_not_waited_for_but_the_end_of_the_connection_is() -> None:
+    parts: list[Message] = [{"type": "http.request", "body": b"12", "more_body": True}]
+    gone = asyncio.Event()
+
+    async def receive() -> Message:
+        if parts:
+            return parts.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Message) -> None:
+        return None
+
+    async def wait_for_the_end(_scope: Scope, receive: Receive, _send: Send) -> None:
+        assert (await receive())["body"] == b"all"
+        asyncio.get_running_loop().call_later(0.05, gone.set)
+        assert (await receive())["type"] == "http.disconnect"
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    with pytest.raises(InvalidRequest, match="no more of the body"):
+        await edge(read_all, max_body_bytes=10, patience_sec=0.01)(scope, receive, send)
+    parts.append({"type": "http.request", "body": b"all"})
+    await edge(wait_for_the_end, max_body_bytes=10, patience_sec=0.01)(scope, receive, send)
+
+
+async def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_fast_one_is_not() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def drip() -> Message:
+        drop = loop.create_future()
+        loop.call_later(0.005, drop.set_result, None)
+        await drop
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(_message: Message) -> None:
+        return None
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    with pytest.raises(InvalidRequest, match="too slowly"):
+        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(scope, drip, send)
+
+    answer = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
+    assert answer[1]["body"] == b"8192"
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+async def test_a_page_of_another_site_may_not_change_anything(site: bytes) -> None:
+    started, body = await call(edge(read_all), headers=[(b"sec-fetch-site", site)], chunks=(b"12345",))
+
+    assert started["status"] == 403
+    assert b"ERR-PYOCO-0035" in body["body"]
+
+
+@pytest.mark.parametrize(
+    "page", [b"http://evil.example", b"null", b"", b"http://gateway:80", b"https://gateway:8000.evil"]
+)
+async def test_nor_may_it_where_browsers_tell_its_origin_only(page: bytes) -> None:
+    headers = [(b"host", b"gateway:8000"), (b"origin", page)]
+
+    started, _ = await call(edge(read_all), headers=headers, chunks=(b"12345",))
+
+    assert started["status"] == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"sec-fetch-site", b"same-origin")],
+        [(b"sec-fetch-site", b"none")],
+        [(b"host", b"gateway:8000")],
+        [(b"host", b"Gateway:8000"), (b"origin", b"http://gateway:8000")],
+        # A proxy between them may have another name; the browser compared those that it knows.
+        [(b"host", b"inner"), (b"origin", b"https://outer"), (b"sec-fetch-site", b"same-origin")],
+    ],
+)
+async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
+    started, body = await call(edge(read_all), headers=headers, chunks=(b"12345",))
+
+    assert (started["status"], body["body"]) == (200, b"5")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "most"), [("POST", "/wheels", 20), ("GET", "/wheels", 10), ("POST", "/", 10)]
+)
+async def test_a_route_may_have_a_limit_of_its_own_and_no_other_has_it(method: str, path: str, most: int) -> None:
+    limit = edge(read_all, max_body_bytes=10, body_limits={("POST", "/wheels"): 20})
+
+    async def sending(size: int) -> None:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"x" * size, "more_body": False}
+
+        async def send(_message: Message) -> None:
+            return None
+
+        await limit({"type": "http", "method": method, "path": path, "query_string": b"", "headers": []}, receive, send)
+
+    await sending(most)
+    with pytest.raises(RequestTooLarge, match=f"at most {most} bytes"):
+        await sending(most + 1)
+
+
+async def connected(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
+    """The scope of a WebSocket as an app behind finds it, with what was sent back (`sent`)."""
+    sent: list[Message] = []
+    scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers or [], "sent": sent}
+
+    async def accept(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await edge(accept)(scope, receive, send)
+    return scope
+
+
+@pytest.mark.parametrize("page", [b"http://evil.example", b"null", b"", b"http://gateway:80"])
+async def test_a_page_of_another_site_may_not_even_listen_on_a_websocket(page: bytes) -> None:
+    # Whatever else it says: browsers always tell the origin of a page that opens one.
+    headers = [(b"host", b"gateway:8000"), (b"origin", page), (b"sec-fetch-site", b"same-origin")]
+
+    scope = await connected(headers=headers)
+
+    assert scope["sent"] == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("headers", [[], [(b"host", b"Gateway:8000"), (b"origin", b"https://gateway:8000")]])
+async def test_programs_and_our_own_pages_may_open_one(headers: Headers) -> None:
+    scope = await connected(headers=headers)
+
+    assert [message["type"] for message in scope["sent"]] == ["websocket.accept"]
+
+
+async def test_a_websocket_has_its_ids_too() -> None:
+    scope = await connected(headers=[(b"x-correlation-id", b"c-1")])
+
+    assert (scope["request_id"], scope["correlation_id"]) == ("new", "c-1")
+    assert (b"x-request-id", b"new") in scope["sent"][0]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("query", "ticket", "left"),
+    [
+        (b"", None, b""),
+        (b"tail=5", None, b"tail=5"),
+        (b"ticket=abc", "abc", b""),
+        (b"tail=5&ticket=abc&logs=false", "abc", b"tail=5&logs=false"),
+        (b"%74icket=a%62c&x", "abc", b"x="),
+        (b"ticket=", "", b""),
+        (b"ticket=abc&ticket=abc", "", b""),
+    ],
+)
+async def test_a_ticket_is_taken_out_of_the_address(query: bytes, ticket: str | None, left: bytes) -> None:
+    scope = await connected(query=query)
+
+    assert (scope.get("ticket"), scope["query_string"]) == (ticket, left)
+
+
+class Stopwatch:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now(self) -> float:
+        return self.at
+
+
+async def nothing_to_receive() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def nobody(_message: Message) -> None:
+    return None
+
+
+def asked(method: str = "GET", path: str = "/runs/7") -> Scope:
+    headers: list[tuple[bytes, bytes]] = []
+    return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers, "root_path": ""}
+
+
+def observed(durations: Histogram) -> dict[tuple[str, str, str], float]:
+    """The number of requests by route, method and class of status."""
+    (family,) = durations.collect()
+    counts = [sample for sample in family.samples if sample.name.endswith("_count")]
+    return {(s.labels["route"], s.labels["method"], s.labels["status"]): s.value for s in counts}
+
+
+async def labels_of(*scopes: Scope) -> list[tuple[str, str, str]]:
+    durations = request_durations()
+    timed = edge(app_of(), durations=durations)
+    for scope in scopes:
+        await timed(scope, nothing_to_receive, nobody)
+    return [*observed(durations)]
+
+
+async def test_a_request_is_counted_under_the_template_of_its_route() -> None:
+    assert await labels_of(asked(path="/runs/7"), asked(path="/runs/8")) == [("/runs/{run_id}", "GET", "2xx")]
+
+
+async def test_paths_that_lead_nowhere_are_one_label() -> None:
+    assert await labels_of(asked(path="/a"), asked(path='/b"\n')) == [(NO_ROUTE, "GET", "4xx")]
+
+
+async def test_methods_that_nobody_has_heard_of_are_one_label() -> None:
+    assert await labels_of(asked("BREW"), asked("WHEN"), asked("PUT")) == [
+        ("/runs/{run_id}", OTHER_METHOD, "4xx"),
+        ("/runs/{run_id}", "PUT", "4xx"),
+    ]
+
+
+async def test_a_stream_is_timed_until_it_begins() -> None:
+    watch, durations = Stopwatch(), request_durations()
+
+    async def stream(_scope: Scope, _receive: Receive, send: Send) -> None:
+        watch.at += 0.25
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(3):
+            watch.at += 3600
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    await edge(stream, durations=durations, now=watch.now)(asked(), nothing_to_receive, nobody)
+
+    (family,) = durations.collect()
+    buckets = {sample.labels["le"]: sample.value for sample in family.samples if "le" in sample.labels}
+    assert {bound: buckets[str(bound)] for bound in BOUNDS} == {bound: float(bound >= 0.25) for bound in BOUNDS}
+
+
+async def test_a_fault_counts_as_an_answer_of_500_and_goes_on_its_way() -> None:
+    durations = request_durations()
+
+    async def faulty(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        await edge(faulty, durations=durations)(asked(), nothing_to_receive, nobody)
+
+    assert [*observed(durations)] == [(NO_ROUTE, "GET", "5xx")]
+
+
+async def test_what_is_no_request_passes_untimed() -> None:
+    durations, seen = request_durations(), []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["type"])
+
+    await edge(app, durations=durations)({"type": "lifespan"}, nothing_to_receive, nobody)
+
+    assert seen == ["lifespan"]
+    assert observed(durations) == {}
