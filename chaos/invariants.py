@@ -25,7 +25,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
 from pyoco_server.domain.execution.state import Execution, StopHow
-from pyoco_server.domain.fleet.facts import RUN_FACTS
+from pyoco_server.domain.fleet.worker_status import RUN_FACTS
 
 # What a clock reading may be late by on a busy machine: between a flow's own note and the event that tells of it.
 SLACK_SEC = 0.25

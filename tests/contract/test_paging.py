@@ -20,10 +20,10 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Place, Tail, Walk, decode, encode
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow, matches
+from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.projections.paging import page
-from pyoco_server.testing.index import MemoryRunIndex
+from pyoco_server.testing.index import MemoryRunIndex, _matches
 
 RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
 QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
@@ -70,7 +70,7 @@ class Bucket:
     def fitting(self, query: RunQuery) -> dict[RunId, int]:
         """The runs that the query asks for now, and their versions."""
         rows = [RunRow.of(seen) for seen in self.last.values() if seen.plain is not None]
-        return {row.run_id: row.version for row in rows if matches(row, query)}
+        return {row.run_id: row.version for row in rows if _matches(row, query)}
 
     @property
     def position(self) -> IndexPosition:

@@ -28,7 +28,7 @@ from pyoco_server.domain.execution.events import Actor, Commit, Event, StoredCom
 from pyoco_server.domain.execution.evolve import fold, fold_commits
 from pyoco_server.domain.execution.snapshot import public_view, to_snapshot
 from pyoco_server.domain.execution.state import Request, StopHow, empty_execution
-from pyoco_server.domain.fleet.facts import RUN_FACTS
+from pyoco_server.domain.fleet.worker_status import RUN_FACTS
 from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, RunId, WorkerId
 
 RUN = "01a1e23b-a784-7000-a197-fd9c1da78f4f"

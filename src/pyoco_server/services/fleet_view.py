@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.fleet.facts import is_alive, run_facts
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord, state_of
-from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced
+from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced, is_alive, run_facts
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
-from pyoco_server.ports import Broker, Clock, WorkerRegistry, WorkerSeen
+from pyoco_server.ports import Broker, Clock
+from pyoco_server.stores import WorkerRegistry, WorkerSeen
 
 logger = logging.getLogger(__name__)
 

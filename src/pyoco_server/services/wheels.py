@@ -11,9 +11,7 @@ from typing import Any, BinaryIO
 
 from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.history import WheelAction, WheelEvent
-from pyoco_server.domain.wheels.names import WheelName
-from pyoco_server.domain.wheels.versions import check_newer
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, WheelName, check_newer
 from pyoco_server.errors import BrokerUnavailable, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.idempotency import IdempotentAttempt

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.queries import jobs
 from pyoco_server.domain.queries.histograms import Tallies, Waiting, bucket_of, gathered, news
-from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of
 from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow, fresh, matches, newer, only_a_heartbeat
+from pyoco_server.domain.queries.rows import RunRow, fresh
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 
 
@@ -43,20 +42,20 @@ class MemoryRunIndex:
                 self._rows.pop(seen.run_id, None)
                 continue
             row, old = RunRow.of(seen), self._rows.get(seen.run_id)
-            if old is None or newer(row, old):
+            if old is None or row.position > old.position:
                 self._rows[seen.run_id] = row
                 self._count(row, old.status if old else None)
-                if old is None or not only_a_heartbeat(row, old):
+                if old is None or _listed_by(row) != _listed_by(old):
                     self._changed[seen.run_id] = seen.sequence
         if known is None or position.sequence > known.sequence:
             self._position = position
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
-        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        asked = [row.listed for row in self._rows.values() if _matches(row, query)]
         return sorted(asked, key=lambda listed: listed.key, reverse=True)[: query.limit]
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
-        asked = [row.listed for row in self._rows.values() if matches(row, query)]
+        asked = [row.listed for row in self._rows.values() if _matches(row, query)]
         since_then = [run for run in asked if self._changed[run.run_id] > since and after < run.run_id <= upto]
         return sorted(since_then, key=lambda listed: listed.run_id)[: query.limit]
 
@@ -70,14 +69,14 @@ class MemoryRunIndex:
         return [row.run_id for row in self.rows(query)]
 
     def jobs(self, query: JobQuery) -> JobPage:
-        asked = [row.listed for row in self._rows.values() if jobs.matches(row, query)]
-        found = sorted(asked, key=lambda listed: jobs.order_of(listed.run_id), reverse=True)
+        asked = [row.listed for row in self._rows.values() if _job_matches(row, query)]
+        found = sorted(asked, key=lambda listed: order_of(listed.run_id), reverse=True)
         page = found[: query.limit]
         return JobPage(runs=page, following=page[-1].run_id if len(found) > len(page) else None)
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
         theirs = [row for row in self._rows.values() if not row.archived and query.tenant_id in (None, row.tenant_id)]
-        counted = Counter(label for row in theirs for label in row.labels if jobs.is_listed(label, query))
+        counted = Counter(label for row in theirs for label in row.labels if _label_matches(label, query))
         return [LabelCount(label, runs) for label, runs in sorted(counted.items())[: query.limit]]
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
@@ -205,3 +204,37 @@ def _wait(row: RunRow, step: Step) -> WaitingNode:
         due_at=step.due_at,
         worker_id=step.worker_id,
     )
+
+
+def _matches(row: RunRow, query: RunQuery) -> bool:
+    return (
+        row.archived == query.archived
+        and query.status in (None, row.status)
+        and (not query.statuses or row.status in query.statuses)
+        and query.flow in (None, row.flow)
+        and query.tag in (None, row.tag)
+        and query.tenant_id in (None, row.tenant_id)
+        and set(query.terms) <= set(row.terms)
+        and (query.updated_after is None or row.updated_at > query.updated_after)
+        and (query.before is None or row.listed.key < query.before)
+    )
+
+
+def _job_matches(row: RunRow, query: JobQuery) -> bool:
+    return (
+        not row.archived
+        and (not query.status or row.status in query.status)
+        and query.tenant_id in (None, row.tenant_id)
+        and set(query.labels) <= set(row.labels)
+        and (query.before is None or order_of(row.run_id) < order_of(query.before))
+    )
+
+
+def _label_matches(label: str, query: LabelQuery) -> bool:
+    return label.startswith(query.prefix) and (query.after is None or label > query.after)
+
+
+def _listed_by(row: RunRow) -> tuple[object, ...]:
+    """What lists go by; a heartbeat changes none of it."""
+    partition = (row.status, row.tenant_id, row.archived, row.flow, row.tag, row.terms)
+    return (row.version, *partition, row.updated_at, row.ended_at)

@@ -14,7 +14,7 @@ from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
-from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, LoadedSnapshot, RunQuery, SnapshotSeen
+from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.submit import submit
@@ -24,6 +24,7 @@ from pyoco_server.services.projections.indexer import Failing, Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
 from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.stores import LoadedSnapshot
 from support.samples import new_run_id
 from support.world import HELLO, USER, World
 

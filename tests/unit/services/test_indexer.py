@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,16 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable
-from pyoco_server.ports import LogSeen, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.stores import Feed, LogSeen
 from pyoco_server.testing.index import MemoryRunIndex
 
 A, B, C, D = (RunId(f"run-{name}") for name in "abcd")
 SOON_SEC = 10.0
 
 
-class BucketFeed:
+class BucketFeed(Feed):
     """A bucket with history 1 in memory, as the feed shows it."""
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class BucketFeed:
     async def snapshot_key_at(self, sequence: int) -> str | None:
         return next((seen.run_id for seen in self._kept.values() if seen.sequence == sequence), None)
 
-    async def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
         self.asked_after.append(after)
         self._asked.set()
         self._asked = asyncio.Event()
@@ -88,7 +89,7 @@ class BucketFeed:
     async def last_commit(self) -> int:
         raise NotImplementedError
 
-    async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
+    async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
         raise NotImplementedError
         yield ()
 

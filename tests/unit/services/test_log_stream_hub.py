@@ -137,7 +137,7 @@ async def test_an_end_before_the_last_chunk_notification_waits_for_its_lines(wor
         follower = await feed.follow(run_id, tenant_filter=None)
         waiting = asyncio.create_task(to_the_end(follower))
         await world.faults.tried("run_logs.next")
-        world.truth.run_logs._listeners.clear()  # type: ignore[attr-defined]  # word of chunks is lost from here on
+        world.truth.run_logs._log._listeners.clear()  # type: ignore[attr-defined]  # word of chunks is lost from here on
 
         await writer.write("the last words")
         await world.complete(run_id)
@@ -405,7 +405,7 @@ async def test_nothing_is_left_when_the_last_follower_has_gone(world: World) -> 
         assert (feed._channels, dict(feed._cache._chunks), feed._cache._weight) == ({}, {}, 0)
         assert watches._channels == {}
         assert world.live.listened_to == set()
-        assert not world.truth.run_logs._listeners[run_id]  # type: ignore[attr-defined]
+        assert not world.truth.run_logs._log._listeners[run_id]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("tenant_filter", [None, "team-a"])
@@ -495,7 +495,7 @@ async def test_a_lost_chunk_notification_is_made_up_for_by_the_heartbeat(world: 
         follower = await feed.follow(run_id, tenant_filter=None)
         waiting = asyncio.create_task(texts(follower))
         await world.faults.tried("run_logs.next")
-        world.truth.run_logs._listeners.clear()  # type: ignore[attr-defined]
+        world.truth.run_logs._log._listeners.clear()  # type: ignore[attr-defined]
         await writer.write("unheard")
 
         world.clock.pass_time(world.config.http_watch_heartbeat_sec)

@@ -14,11 +14,11 @@ from pyoco_server.domain.execution.commands import AddTag, CompleteExecution
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound, TooManyWatchers
-from pyoco_server.ports import CommitHeard, LiveCommits
 from pyoco_server.services.executions.command_handler import commit
 from pyoco_server.services.streaming import watch_hub
 from pyoco_server.services.streaming.watch_channel import View, Watcher, WatchUpdate
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.stores import CommitHeard, EventLog
 from support.samples import new_run_id
 from support.world import HELLO, OURS, USER, World
 
@@ -26,7 +26,7 @@ PATIENCE_SEC = 5.0
 HEARTBEAT_SEC = 15.0
 
 
-class DeafLive:
+class DeafLive(EventLog):
     """Word of commits that never comes, until the connection is back."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def world() -> World:
 
 
 @asynccontextmanager
-async def hub(world: World, live: LiveCommits | None = None) -> AsyncIterator[WatchHub]:
+async def hub(world: World, live: EventLog | None = None) -> AsyncIterator[WatchHub]:
     """A hub at work; time moves by hand, so that nothing beats by itself."""
     watches = WatchHub(world.stores, live or world.live, world.config)
     task = asyncio.create_task(watches.run())

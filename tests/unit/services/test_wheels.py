@@ -10,8 +10,7 @@ import logging
 import pytest
 
 from pyoco_server.domain.idempotency.record import Answer
-from pyoco_server.domain.wheels.names import parse_wheel_name
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, parse_wheel_name
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt, Work, once
 from pyoco_server.services.wheels import Trail, Upload, Wheels, upload_turn

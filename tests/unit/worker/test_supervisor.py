@@ -125,10 +125,10 @@ async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
         await world.until(run_id, "FAILED")
 
     assert (record.current_run_ids, record.slots, record.tags) == ((run_id,), 3, ("default",))
-    assert record.says_state() is WorkerState.RUNNING
+    assert record.reported_state() is WorkerState.RUNNING
     last = await world.truth.registry.get(WorkerId("w-1"))
     assert last is not None
-    assert (last.says_state(), last.current_run_ids) == (WorkerState.STOPPED_GRACEFUL, ())
+    assert (last.reported_state(), last.current_run_ids) == (WorkerState.STOPPED_GRACEFUL, ())
     assert (last.last_run_id, last.last_run_status) == (run_id, "FAILED")
 
 

@@ -43,7 +43,7 @@ async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_let
     run = await shown(world, run_id)
     assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
     assert run["error"] == (
-        "the run took longer than it may: more than 0.02 s (timeout_sec) while running load; it stopped on request"
+        "the run exceeded its time limit: more than 0.02 s (timeout_sec) while running load; it stopped on request"
     )
     assert run["timeout"]["limit_sec"] == 0.02
     assert run["timeout"]["how"] == "cooperative"

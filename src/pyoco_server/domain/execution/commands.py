@@ -122,11 +122,6 @@ class _NodeCommand(_Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkNodeReady(_NodeCommand):
-    """Say that it is the node's turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StartNode(_NodeCommand):
     """Take the node; a higher attempt begins it anew."""
 
@@ -221,7 +216,6 @@ Command = (
     | AddTag
     | RemoveTag
     | DeclareNodes
-    | MarkNodeReady
     | StartNode
     | ReportNodeProgress
     | PutNodeWaiting

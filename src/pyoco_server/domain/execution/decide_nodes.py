@@ -11,7 +11,6 @@ from pyoco_server.domain.execution.commands import (
     DeclareNodes,
     ExpireNode,
     FailNode,
-    MarkNodeReady,
     PutNodeWaiting,
     ReportNodeProgress,
     ResumeNode,
@@ -52,15 +51,7 @@ from pyoco_server.domain.execution.state import (
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
 
 NodeCommand = (
-    DeclareNodes
-    | MarkNodeReady
-    | StartNode
-    | ReportNodeProgress
-    | PutNodeWaiting
-    | ResumeNode
-    | SucceedNode
-    | FailNode
-    | ExpireNode
+    DeclareNodes | StartNode | ReportNodeProgress | PutNodeWaiting | ResumeNode | SucceedNode | FailNode | ExpireNode
 )
 
 # Why a node was given up when nobody said so: stable words, as the codes of all failures.
@@ -73,8 +64,6 @@ def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
     match command:
         case DeclareNodes():
             return _declare_nodes(execution, command)
-        case MarkNodeReady():
-            return _mark_ready(execution, command)
         case StartNode():
             return _start_node(execution, command)
         case ReportNodeProgress():
@@ -101,19 +90,6 @@ def _declare_nodes(execution: Execution, command: DeclareNodes) -> Verdict:
         if refused := _cannot_add(execution, node_id, adding=len(fresh)):
             return refused
     return tuple(NodeCreated(at=command.at, node_id=node_id) for node_id in fresh)
-
-
-def _mark_ready(execution: Execution, command: MarkNodeReady) -> Verdict:
-    node = execution.nodes.get(command.node_id)
-    ready = NodeReady(at=command.at, node_id=command.node_id)
-    if node is None:
-        refused = _cannot_add(execution, command.node_id)
-        return refused or (NodeCreated(at=command.at, node_id=command.node_id), ready)
-    if node.status is not NodeStatus.IDLE:
-        return ()
-    if execution.graph is not None:
-        return Rejection(why=RejectionReason.NODE_NOT_READY, detail=RejectionReason.NODE_NOT_READY.value)
-    return (ready,)
 
 
 def _start_node(execution: Execution, command: StartNode) -> Verdict:

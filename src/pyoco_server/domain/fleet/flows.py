@@ -1,18 +1,19 @@
-"""The flows that workers announce: names and, where known, graphs; bounded. No stranger's word breaks it."""
+"""The flows that workers announce: names and, where known, graphs. Bounded, and tolerant of foreign records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, TypeGuard
 
 import orjson
 
 MAX_FLOWS = 500
-MAX_NODES = 2_000  # as many as an execution may have
+MAX_NODES = 2_000  # the limit of an execution
 MAX_NAME_CHARS = 256
-# A record has it, and is written with every heartbeat; a broker takes messages of four times that.
+# The flows are part of a record that is written with every heartbeat; brokers accept messages of four times this size.
 MAX_BYTES = 256 * 1024
 # The shortest edge in a record, ["a","b"] and a comma, has ten bytes: more cannot fit.
 MAX_EDGES = MAX_BYTES // 10
@@ -21,9 +22,9 @@ MAX_REASONS, MAX_REASON_CHARS = 20, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncedFlow:
-    """A flow under the name by which it is asked for; no nodes: nobody has said what it looks like.
+    """A flow under the name by which it is submitted; without nodes its graph is unknown.
 
-    `tags` are those under which it is served. A worker's own word has none: they are the worker's.
+    `tags` are those under which it is served. They are empty in a worker's record: there the worker's tags apply.
     """
 
     name: str
@@ -34,18 +35,20 @@ class AnnouncedFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowAnnouncement:
-    """What a worker has to announce, and in words what it would have had to and could not."""
+    """The flows a worker announces, and the reasons why others are left out."""
 
     flows: tuple[AnnouncedFlow, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
 def bounded(flows: Sequence[AnnouncedFlow], left_out: Iterable[str] = ()) -> FlowAnnouncement:
-    """As much of it as a record may have: graphs are left out first, the largest before the others, then flows."""
+    """As much as a record may hold: first all graphs are dropped, then the last flows."""
     reasons = [reason[:MAX_REASON_CHARS] for reason in left_out]
     named = {flow.name: flow for flow in flows if _is_name(flow.name)}
-    sound = [_with_sound_graph(flow) for flow in named.values()][:MAX_FLOWS]
-    kept = _as_many_as_fit(_with_graphs_that_fit(sound))
+    kept = [_with_valid_graph(flow) for flow in named.values()][:MAX_FLOWS]
+    if _total_bytes(kept)[-1:] > [MAX_BYTES]:
+        kept = [AnnouncedFlow(name=flow.name) for flow in kept]
+        kept = [flow for flow, total in zip(kept, _total_bytes(kept), strict=True) if total <= MAX_BYTES]
     if len(kept) < len(flows):
         reasons.append(
             f"flows: {MAX_FLOWS} with names of 1 to {MAX_NAME_CHARS} characters, once each, in {MAX_BYTES} bytes"
@@ -57,14 +60,14 @@ def bounded(flows: Sequence[AnnouncedFlow], left_out: Iterable[str] = ()) -> Flo
 
 def flows_to_plain(flows: Iterable[AnnouncedFlow]) -> list[dict[str, Any]]:
     """The stored form."""
-    return [_plain(flow) for flow in flows]
+    return [{"name": flow.name, "nodes": flow.nodes, "edges": flow.edges} for flow in flows]
 
 
 def flows_from_plain(plain: object) -> tuple[AnnouncedFlow, ...]:
-    """The flows in a stored form; of what is not one, as much as makes sense, and never an error.
+    """The flows in a stored form; skips what is not valid and never raises.
 
-    Workers say the same with every heartbeat, and those of one team what the others say: it is the same value then, and
-    costs almost nothing to read and to compare.
+    Workers repeat their flows with every heartbeat, and workers of a team announce the same ones. Equal forms are read
+    once and give the same value, so that comparing them is cheap too.
     """
     try:
         return _read(orjson.dumps(plain))
@@ -81,7 +84,7 @@ def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
             break
         if isinstance(one, Mapping) and _is_name(name := one.get("name")) and name not in found:
             nodes, edges = one.get("nodes"), one.get("edges")
-            found[name] = _with_sound_graph(AnnouncedFlow(name=name, nodes=_texts(nodes), edges=_pairs(edges)))
+            found[name] = _with_valid_graph(AnnouncedFlow(name=name, nodes=_texts(nodes), edges=_pairs(edges)))
     return tuple(found.values())
 
 
@@ -92,51 +95,26 @@ def _is_name(name: object) -> TypeGuard[str]:
 def _is_encodable(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate: no JSON has it
+    except UnicodeEncodeError:  # a lone surrogate, which JSON cannot hold
         return False
     return True
 
 
-def _with_sound_graph(flow: AnnouncedFlow) -> AnnouncedFlow:
-    """The flow; without its graph, if that is none: half a graph would be a wrong one."""
+def _with_valid_graph(flow: AnnouncedFlow) -> AnnouncedFlow:
+    """The flow, without its graph if that is invalid: half a graph would be misleading."""
     nodes = set(flow.nodes)
-    is_sound = (
+    is_valid = (
         len(nodes) == len(flow.nodes) <= MAX_NODES
         and len(flow.edges) <= MAX_EDGES
         and all(_is_name(node) for node in nodes)
         and all(begin in nodes and end in nodes for begin, end in flow.edges)
     )
-    return flow if is_sound else AnnouncedFlow(name=flow.name)
+    return flow if is_valid else AnnouncedFlow(name=flow.name)
 
 
-def _with_graphs_that_fit(flows: Sequence[AnnouncedFlow]) -> list[AnnouncedFlow]:
-    kept, sizes = list(flows), [_bytes(flow) for flow in flows]
-    total = sum(sizes)
-    for place in sorted(range(len(flows)), key=sizes.__getitem__, reverse=True):
-        if total <= MAX_BYTES:
-            break
-        kept[place] = AnnouncedFlow(name=flows[place].name)
-        total -= sizes[place] - _bytes(kept[place])
-    return kept
-
-
-def _as_many_as_fit(flows: Sequence[AnnouncedFlow]) -> list[AnnouncedFlow]:
-    kept: list[AnnouncedFlow] = []
-    total = 0
-    for flow in flows:
-        total += _bytes(flow)
-        if total > MAX_BYTES:
-            break
-        kept.append(flow)
-    return kept
-
-
-def _bytes(flow: AnnouncedFlow) -> int:
-    return len(orjson.dumps(_plain(flow))) + 1
-
-
-def _plain(flow: AnnouncedFlow) -> dict[str, Any]:
-    return {"name": flow.name, "nodes": flow.nodes, "edges": flow.edges}
+def _total_bytes(flows: Sequence[AnnouncedFlow]) -> list[int]:
+    """The size of the stored form up to and including each flow."""
+    return list(accumulate(len(orjson.dumps(flow)) + 1 for flow in flows_to_plain(flows)))
 
 
 def _texts(plain: object) -> tuple[str, ...]:
@@ -149,5 +127,5 @@ def _pairs(plain: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(plain, list):
         return ()
     pairs = [_texts(one) for one in plain]
-    # An edge to nowhere: what it belongs to is then no graph, and known as such.
+    # A malformed edge becomes an edge to an unknown node, which makes the graph invalid.
     return tuple((pair[0], pair[1]) if len(pair) == 2 else ("", "") for pair in pairs)

@@ -1,4 +1,4 @@
-"""A worker's record and its state, derived from the record and the age of its last sign of life; never from a clock."""
+"""A worker's record, and its state derived from the record and the age of its last heartbeat. Reads no clock."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, flows_from_plain, flows_to_plain
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 
 
 class WorkerState(Enum):
-    """Where a worker stands; DISCONNECTED is concluded by the reader, the others are the worker's own word."""
+    """The state of a worker. DISCONNECTED is derived by the reader, the others are reported by the worker."""
 
     RUNNING = "RUNNING"
     IDLE = "IDLE"
@@ -22,7 +24,7 @@ class WorkerState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
-    """What a worker last said of itself. `instance_id` is new with each start, `worker_id` is a person's choice."""
+    """What a worker last reported. `instance_id` is new with each start, `worker_id` is chosen by the operator."""
 
     worker_id: WorkerId
     instance_id: InstanceId
@@ -39,18 +41,18 @@ class WorkerRecord:
     flows: tuple[AnnouncedFlow, ...] = ()
     hidden: bool = False
 
-    def says_state(self) -> WorkerState:
+    def reported_state(self) -> WorkerState:
         if self.stopped_at is not None:
             return WorkerState.STOPPED_GRACEFUL
         return WorkerState.RUNNING if self.current_run_ids else WorkerState.IDLE
 
 
 def state_of(record: WorkerRecord, *, silent_sec: float, disconnect_timeout_sec: float) -> WorkerState:
-    """The state to show for a worker that has been silent for so long."""
-    said = record.says_state()
-    if said is WorkerState.STOPPED_GRACEFUL:
-        return said
-    return WorkerState.DISCONNECTED if silent_sec > disconnect_timeout_sec else said
+    """The state to show for a worker after `silent_sec` without a heartbeat."""
+    reported = record.reported_state()
+    if reported is WorkerState.STOPPED_GRACEFUL:
+        return reported
+    return WorkerState.DISCONNECTED if silent_sec > disconnect_timeout_sec else reported
 
 
 def to_plain(record: WorkerRecord) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def to_plain(record: WorkerRecord) -> dict[str, Any]:
     return {
         "worker_id": record.worker_id,
         "instance_id": record.instance_id,
-        "state": record.says_state().value,
+        "state": record.reported_state().value,
         "hidden": record.hidden,
         "tags": list(record.tags),
         "slots": record.slots,
@@ -78,34 +80,12 @@ def to_plain(record: WorkerRecord) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> WorkerRecord:
-    """The record that was stored; unknown fields are ignored, and an old writer's few fields are enough.
-
-    `KeyError` or `TypeError` when it is no worker's word: what is calculated with later is looked at here.
-    """
-    last_seen_at = plain.get("last_seen_at", plain.get("heartbeat_at", 0.0))
-    slots, tags = plain.get("slots", 1), plain.get("tags") or ()
-    if not isinstance(last_seen_at, int | float) or not isinstance(slots, int):
-        raise TypeError("last_seen_at and slots must be numbers")
-    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-        raise TypeError("tags must be a list of texts")
-    return WorkerRecord(
-        worker_id=WorkerId(plain["worker_id"]),
-        instance_id=InstanceId(plain.get("instance_id", "")),
-        tags=tuple(tags),
-        slots=slots,
-        last_seen_at=last_seen_at,
-        current_run_ids=tuple(RunId(run_id) for run_id in plain.get("current_run_ids", ())),
-        last_run_id=plain.get("last_run_id"),
-        last_run_status=plain.get("last_run_status"),
-        started_at=plain.get("started_at"),
-        stopped_at=plain.get("stopped_at"),
-        stop_reason=plain.get("stop_reason"),
-        wheel_sync=plain.get("wheel_sync"),
-        flows=flows_from_plain(plain.get("flows")),
-        hidden=plain.get("hidden", False),
-    )
+    """The stored record; `ValueError` when it is not one. Ignores unknown fields and fills in those of old workers."""
+    known = {"instance_id": "", "slots": 1, "last_seen_at": plain.get("heartbeat_at", 0.0)} | dict(plain)
+    record = msgspec.convert(known | {"tags": plain.get("tags") or (), "flows": ()}, WorkerRecord)
+    return replace(record, flows=flows_from_plain(plain.get("flows")))
 
 
 def seen(record: WorkerRecord, at: float) -> WorkerRecord:
-    """The same record with a fresh sign of life."""
+    """The same record with a new heartbeat."""
     return replace(record, last_seen_at=at)

@@ -1,18 +1,61 @@
-"""A flow.yaml, checked from top to bottom: its size, its YAML, its keys, its graph. What passes can be run."""
+"""A flow.yaml, checked from top to bottom: size, YAML, keys, graph. A file that passes can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
-from pyoco_server.domain.flow_yaml.callables import MAX_CALLABLE_CHARS, is_allowed, is_callable_name
 from pyoco_server.domain.flow_yaml.graph import FlowGraph, read_graph
 from pyoco_server.domain.flow_yaml.graph_tokens import GraphFault
-from pyoco_server.domain.flow_yaml.refusal import refusal
-from pyoco_server.domain.flow_yaml.selectors import FORMS, is_selector, is_well_formed
 from pyoco_server.domain.strict_yaml import Document, YamlFault, read_yaml, shown
-from pyoco_server.errors import WorkflowTooLarge
+from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
+
+
+def refusal(what: str, line: int | None = None) -> InvalidRequest:
+    """The error for a flow.yaml with this fault."""
+    place = "flow.yaml" if line is None else f"flow.yaml, line {line}"
+    return InvalidRequest(f"{place}: {what}", line=line)
+
+
+FORMS = "$node.<node>.output, $ctx.params.<key> and $env.<NAME>; no other text may begin with $"
+
+
+def is_selector(value: object) -> bool:
+    """Whether pyoco takes it for a reference: it looks at the inputs themselves, not inside of lists and mappings."""
+    return isinstance(value, str) and value.startswith("$")
+
+
+def is_well_formed(selector: str) -> bool:
+    """Whether it has one of the forms that pyoco resolves."""
+    if selector.startswith("$node."):
+        parts = selector.split(".")
+        return len(parts) >= 3 and bool(parts[1]) and parts[2] == "output"
+    prefixes = ("$ctx.params.", "$env.")
+    return any(selector.startswith(prefix) and len(selector) > len(prefix) for prefix in prefixes)
+
+
+MAX_CALLABLE_CHARS = 256
+
+
+def is_callable_name(text: str) -> bool:
+    """Whether it has the form that pyoco takes: package.module:function."""
+    module, colon, name = text.partition(":")
+    parts = module.split(".")
+    return len(text) <= MAX_CALLABLE_CHARS and bool(colon) and all(part.isidentifier() for part in [*parts, name])
+
+
+def patterns_of(setting: str) -> tuple[str, ...]:
+    """The patterns in a comma-separated setting; none means that everything may be called."""
+    return tuple(pattern.strip() for pattern in setting.split(",") if pattern.strip())
+
+
+def is_allowed(callable_name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns (`tasks:*`, `team.*:*`) fits; without patterns everything is allowed."""
+    patterns = tuple(patterns)
+    return not patterns or any(fnmatchcase(callable_name, pattern) for pattern in patterns)
+
 
 VERSION = 1
 MAX_TASK_NAME_CHARS = 256

@@ -1,7 +1,6 @@
-"""Why a run does not run, or why it ended as it did: reasons with their facts, the most telling first. Pure.
+"""Why a run does not run, or why it ended as it did: reasons with their facts, the most important first.
 
-It concludes from what it is given and words nothing: `explain_words` has the sentences.
-"""
+Derives codes and facts only; `explain_texts` has the sentences."""
 
 from __future__ import annotations
 
@@ -11,17 +10,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from pyoco_server.domain.execution.snapshot import run_status
-from pyoco_server.domain.execution.state import Execution, NodeStatus, Request, Work
-from pyoco_server.domain.fleet.facts import is_alive, is_stale, worker_now
-from pyoco_server.domain.fleet.queues import QueueState
-from pyoco_server.domain.fleet.worker_status import WorkerStatus
-from pyoco_server.domain.queries.explain_nodes import who_holds, why_nodes
+from pyoco_server.domain.execution.state import Execution, Node, NodeStatus, Request, Work
+from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus, is_alive, is_stale, worker_now
 from pyoco_server.errors import FlowNotFound
 
-# A run that has a free worker starts within milliseconds; whoever waits longer waits for another reason.
+# With a free worker a run starts within milliseconds; a longer wait has another reason.
 SOON_SEC = 5.0
-# A holder is tapped at once, and looks at the log with every heartbeat: after two a living one knows of a cancel. (The
-# receipt has the very moment, but comes with the end.)
+# A holder is signalled at once and reads the log with every heartbeat, so it knows of a cancel after two. (The receipt
+# has the exact time, but arrives with the end.)
 CANCEL_HEARD_HEARTBEATS = 2
 MOST_TAGS = 50
 MOST_TASKS = 5
@@ -31,7 +27,7 @@ MAX_ERROR_CHARS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The settings that the conclusions hang on."""
+    """The settings that the reasons depend on."""
 
     alive_within_sec: float
     run_heartbeat_sec: float
@@ -44,7 +40,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was seen of the world around the run. `ahead`: runs of the tag that wait longer, counted up to a limit."""
+    """The observed state around the run. `ahead`: older waiting runs of the tag, counted up to a limit."""
 
     now: float
     heartbeat_at: float
@@ -62,7 +58,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One thing that explains the run's state; `code` never changes, and `err_id` leads into the error catalogue."""
+    """One reason for the run's state; `code` is stable, and `err_id` refers to the error catalogue."""
 
     code: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -94,8 +90,8 @@ def served_tags(fleet: Sequence[WorkerStatus]) -> list[dict[str, Any]]:
     return [tags[tag] for tag in sorted(tags)[:MOST_TAGS]]
 
 
-def holder_seen(execution: Execution, evidence: Evidence) -> WorkerStatus | None:
-    """The worker that has or had the run, in that very life."""
+def holder_status(execution: Execution, evidence: Evidence) -> WorkerStatus | None:
+    """The worker instance that has or had the run."""
     holder = execution.holder
     if holder is None or holder.worker_id is None:
         return None
@@ -103,14 +99,14 @@ def holder_seen(execution: Execution, evidence: Evidence) -> WorkerStatus | None
     return next((seen for seen in found if seen.record.instance_id == holder.instance_id), None)
 
 
-def holder_lives(execution: Execution, evidence: Evidence) -> bool:
+def is_holder_alive(execution: Execution, evidence: Evidence) -> bool:
     holder = execution.holder
     return holder is not None and is_alive(
-        holder_seen(execution, evidence), holder.instance_id, within_sec=evidence.rules.alive_within_sec
+        holder_status(execution, evidence), holder.instance_id, within_sec=evidence.rules.alive_within_sec
     )
 
 
-# --- not finished -----------------------------------------------------------------------------------------------------
+# --- unfinished runs --------------------------------------------------------------------------------------------------
 
 
 def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
@@ -121,7 +117,7 @@ def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     tag = execution.request.tag
     live = [seen for seen in evidence.serving(tag) if seen.is_active]
     if not live:
-        yield from _nobody_for(tag, evidence)
+        yield from _no_worker_for(tag, evidence)
         return
     slots, busy = sum(seen.record.slots for seen in live), sum(seen.busy for seen in live)
     waiting_sec = evidence.since(execution.created_at)
@@ -146,7 +142,7 @@ def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
 
 
 def _flow_not_announced(request: Request, live: Sequence[WorkerStatus]) -> Iterator[Reason]:
-    """Whether the name may be a slip. Never sure: a worker may serve flows that it does not announce."""
+    """Whether the name may be misspelled. Only a hint: a worker may serve flows that it does not announce."""
     announced = {flow.name for seen in live for flow in seen.record.flows}
     all_announce = all(seen.record.flows for seen in live)
     if request.workflow_yaml_sha256 is None and all_announce and request.flow_name not in announced:
@@ -155,8 +151,8 @@ def _flow_not_announced(request: Request, live: Sequence[WorkerStatus]) -> Itera
         yield Reason(code="flow_not_announced", facts=facts)
 
 
-def _nobody_for(tag: str, evidence: Evidence) -> Iterator[Reason]:
-    """Why nobody takes runs of this tag: everybody who did is gone, or nobody ever did."""
+def _no_worker_for(tag: str, evidence: Evidence) -> Iterator[Reason]:
+    """Why no worker takes runs of this tag: all of them are gone, or there never was one."""
     served = [row["tag"] for row in served_tags(evidence.fleet)]
     facts: dict[str, Any] = {"tag": tag, "served_tags": served}
     gone = sorted(evidence.serving(tag), key=lambda seen: seen.record.last_seen_at)
@@ -179,36 +175,36 @@ def _similar(tag: str, served: Sequence[str]) -> str | None:
 
 def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
     if execution.request.work is Work.NODES:
-        yield from (Reason(code=code, facts=facts) for code, facts in why_nodes(execution, evidence.now))
+        yield from (Reason(code=code, facts=facts) for code, facts in node_reasons(execution, evidence.now))
         return
     holder = execution.holder
     running = [name for name, node in execution.nodes.items() if node.status is NodeStatus.RUNNING]
-    now = worker_now(holder_seen(execution, evidence), evidence.now)
+    now = worker_now(holder_status(execution, evidence), evidence.now)
     facts = {
         "worker_id": holder.worker_id if holder else None,
         "running_sec": 0.0 if execution.started_at is None else max(0.0, now - execution.started_at),
         "heartbeat_sec": max(0.0, now - evidence.heartbeat_at),
         "tasks": running[:MOST_TASKS],
     }
-    if holder is None or holder.instance_id is None or holder_lives(execution, evidence):
-        quiet = is_stale(
+    if holder is None or holder.instance_id is None or is_holder_alive(execution, evidence):
+        stale = is_stale(
             "RUNNING",
             evidence.heartbeat_at,
             now=now,
             run_heartbeat_sec=evidence.rules.run_heartbeat_sec,
         )
-        yield Reason(code="run_is_stale" if quiet else "running", facts=facts)
+        yield Reason(code="run_is_stale" if stale else "running", facts=facts)
     else:
         yield _lost(execution, evidence, facts)
         tag = execution.request.tag
         if not any(seen.is_active for seen in evidence.serving(tag)):
-            yield from _nobody_for(tag, evidence)
+            yield from _no_worker_for(tag, evidence)
     yield from _tried_again(execution, evidence)
 
 
 def _lost(execution: Execution, evidence: Evidence, facts: Mapping[str, Any]) -> Reason:
-    """What became of the holder."""
-    seen = holder_seen(execution, evidence)
+    """The reason why the holder is lost."""
+    seen = holder_status(execution, evidence)
     real_sec = evidence.queue.ack_wait_sec if evidence.queue else None
     more = {"tag": execution.request.tag, "takeover_sec": real_sec or evidence.rules.ack_wait_sec}
     if seen is None:
@@ -240,8 +236,8 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         "at_the_latest_sec": max(0.0, ends_at + evidence.rules.confirm_after_grace_sec - evidence.now),
     }
     if execution.request.work is Work.NODES:
-        yield Reason(code="cancel_waits_for_holders", facts=facts | who_holds(execution, evidence.now))
-    elif execution.is_held and not holder_lives(execution, evidence):
+        yield Reason(code="cancel_waits_for_holders", facts=facts | holder_facts(execution, evidence.now))
+    elif execution.is_held and not is_holder_alive(execution, evidence):
         yield Reason(code="cancel_without_worker", facts=facts)
     elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.rules.run_heartbeat_sec:
         yield Reason(code="cancel_delivered", facts=facts)
@@ -249,7 +245,7 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         yield Reason(code="cancel_on_its_way", facts=facts)
 
 
-# --- finished ---------------------------------------------------------------------------------------------------------
+# --- finished runs ----------------------------------------------------------------------------------------------------
 
 
 def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
@@ -275,10 +271,10 @@ def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         yield Reason(code="timed_out", facts={**facts, **more}, err_id=err_id)
     elif broken:
         own = broken[0].error
-        told = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
-        # What is done over HTTP has no traceback: a program or a person said that it failed.
+        message = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
+        # Nodes that fail over HTTP have no traceback.
         code = "node_failed" if execution.request.work is Work.NODES else "task_failed"
-        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": told}, err_id=err_id)
+        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": message}, err_id=err_id)
     else:
         yield Reason(code="run_failed", facts=facts, err_id=err_id)
     yield from _tried_again(execution, evidence)
@@ -306,3 +302,44 @@ def _completed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
         "attempt": execution.attempt,
     }
     yield Reason(code="completed", facts=facts)
+
+
+MAX_NODES_NAMED = 5
+
+
+def node_reasons(execution: Execution, now: float) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Codes and facts by importance: waits, unclaimed nodes, holders; unclaimed nodes come last while others run."""
+    by_status: dict[NodeStatus, list[Node]] = {}
+    for node in execution.nodes.values():
+        by_status.setdefault(node.status, []).append(node)
+    running = by_status.get(NodeStatus.RUNNING, [])
+    silent = [node for node in running if node.lease_until is not None and node.lease_until <= now]
+    at_work = [node for node in running if node not in silent]
+    ready = by_status.get(NodeStatus.READY, [])
+    for code, nodes in (
+        ("nodes_wait_for_somebody", by_status.get(NodeStatus.WAITING, [])),
+        ("nodes_wait_to_be_taken", [] if at_work else ready),
+        ("nodes_of_silent_holders", silent),
+        ("nodes_are_worked_on", at_work),
+        ("nodes_wait_their_turn", ready if at_work else []),
+    ):
+        if nodes:
+            yield code, _node_facts(execution, nodes)
+    if not by_status.keys() & {NodeStatus.WAITING, NodeStatus.READY, NodeStatus.RUNNING}:
+        yield "waits_for_its_end", _node_facts(execution, [])
+
+
+def holder_facts(execution: Execution, now: float) -> dict[str, Any]:
+    """Facts about the holders that must stop before a cancel is complete."""
+    return _node_facts(execution, [node for node in execution.nodes.values() if node.is_worked_on(now)])
+
+
+def _node_facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
+    holders = sorted({node.worker_id for node in nodes if node.worker_id is not None})
+    return {
+        "execution_id": execution.execution_id,
+        "graph_id": execution.request.flow_name,
+        "count": len(nodes),
+        "nodes": [node.node_id for node in nodes[:MAX_NODES_NAMED]],
+        "holders": holders[:MAX_NODES_NAMED],
+    }

@@ -1,7 +1,7 @@
-"""Words for lists of jobs and of their labels: what is asked for and found, and in which order. It lists nothing.
+"""Queries, pages and tokens of lists of jobs and of their labels. Lists nothing itself.
 
-Jobs are listed by id, the newest first. An id begins with its time and never changes, so a place in such a list is an
-id, and stays where it is whatever happens to the jobs.
+Jobs are listed by id, the newest first. An id begins with its creation time and never changes, so a position in such a
+list is an id, and a token stays valid for ever and at every gateway.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyoco_server.domain.ids import RunId, is_run_id
+from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.domain.queries.query import Listed
-from pyoco_server.domain.queries.rows import RunRow
 
 _BYTES = 16
-# Ids that are none of ours come behind all of ours, and are never taken for one: they are longer.
+# Foreign ids sort behind all of ours; they are longer, so the two are never confused.
 _FOREIGN = bytes(_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Which jobs to list; None and () mean any. Archived ones stay out; of `labels` a job has all.
+    """Which jobs to list; None and () mean any. Archived jobs are not listed; a job must have all `labels`.
 
-    `status` holds statuses of runs, of which a job has one. `before` leaves itself out: with what a page says is
-    `following` the next one follows.
+    `status` holds statuses of runs. `before` is exclusive: pass the `following` of a page to get the next one.
     """
 
     limit: int = 50
@@ -36,9 +35,9 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """The next jobs of a list. The work for one page is bounded, so it may be short, even empty, and not the last.
+    """The next jobs of a list. The work per page is bounded, so a page may be short or empty without being the last.
 
-    `following` is the id to go on `before`; None at the end.
+    `following` is the id for `before` of the next page; None at the end.
     """
 
     runs: Sequence[Listed]
@@ -47,7 +46,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelQuery:
-    """Which labels to list: those that begin with `prefix` and come behind `after`."""
+    """Which labels to list: those that begin with `prefix` and sort after `after`."""
 
     prefix: str = ""
     tenant_id: str | None = None
@@ -63,29 +62,35 @@ class LabelCount(NamedTuple):
 
 
 def order_of(run_id: str) -> bytes:
-    """What lists of jobs are in the order of, the greatest first: of an id of ours its sixteen bytes."""
+    """The sort key of lists of jobs, the greatest first: the sixteen bytes of an id of ours."""
     return bytes.fromhex(run_id.replace("-", "")) if is_run_id(run_id) else _FOREIGN + run_id.encode()
 
 
 def run_id_of(order: bytes) -> RunId:
-    """The id that `order_of` stands for."""
+    """The inverse of `order_of`."""
     if len(order) > _BYTES:
         return RunId(order[len(_FOREIGN) :].decode())
     digits = order.hex()
     return RunId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
 
 
-def matches(row: RunRow, query: JobQuery) -> bool:
-    """Whether the query asks for this row; its limit is another matter."""
-    return (
-        not row.archived
-        and (not query.status or row.status in query.status)
-        and query.tenant_id in (None, row.tenant_id)
-        and set(query.labels) <= set(row.labels)
-        and (query.before is None or order_of(row.run_id) < order_of(query.before))
-    )
+def encode_token(following: str, query: JobQuery | LabelQuery) -> str:
+    """The `nextToken` that continues the list of `query` at this job id or label."""
+    return seal(following, about=_about(query))
 
 
-def is_listed(label: str, query: LabelQuery) -> bool:
-    """Whether the query asks for this label, of a run of its tenant."""
-    return label.startswith(query.prefix) and (query.after is None or label > query.after)
+def decode_token(token: str, query: JobQuery | LabelQuery) -> str:
+    """The inverse of `encode_token`; `InvalidListQuery` unless it was made for the same list. The limit may differ."""
+    return unseal(token, _text, about=_about(query), name="nextToken", restart="start without one")
+
+
+def _text(position: object) -> str | None:
+    return position if isinstance(position, str) else None
+
+
+def _about(query: JobQuery | LabelQuery) -> tuple[object, ...]:
+    match query:
+        case JobQuery():
+            return ("jobs", sorted(set(query.status)), query.tenant_id, sorted(set(query.labels)))
+        case LabelQuery():
+            return ("labels", query.prefix, query.tenant_id)

@@ -1,44 +1,57 @@
-"""Opaque texts that stand for a place in a list between two requests, checked against mistakes. They hide nothing.
+"""Opaque tokens for positions in lists and logs. They carry a checksum against mistakes and hide nothing.
 
-Against forgery there is no need to check: whoever makes one up reads nothing that the query would not show.
+Forgery is no threat: a forged token reads nothing that its query would not show.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any, TypeVar
 
 import orjson
 
-from pyoco_server.errors import InvalidListQuery
+from pyoco_server.errors import InvalidListQuery, PyocoError
 
-MAX_SEALED_CHARS = 2048
+T = TypeVar("T")
+
+MAX_TOKEN_CHARS = 2048
 _CHECK_BYTES = 8
 
 
-def seal(payload: bytes, *, about: tuple[object, ...]) -> str:
-    """A text that is good for a list about the same only."""
+def seal(position: object, *, about: tuple[object, ...]) -> str:
+    """A token for a position (JSON), valid only together with the same `about`."""
+    payload = orjson.dumps(position)
     return urlsafe_b64encode(_check(payload, about) + payload).rstrip(b"=").decode()
 
 
-def unseal(text: str, *, about: tuple[object, ...], name: str, afresh: str) -> bytes:
-    """The payload; `InvalidListQuery`, which says how to start `afresh`, unless `seal` made it about the same."""
-    raw = _raw(text, name, afresh)
+def unseal(
+    token: str,
+    parse: Callable[[Any], T | None],
+    *,
+    about: tuple[object, ...],
+    name: str,
+    restart: str,
+    error: type[PyocoError] = InvalidListQuery,
+) -> T:
+    """What `parse` makes of the sealed position; `error` unless `seal` made the token about the same."""
+    if len(token) > MAX_TOKEN_CHARS:
+        raise error(f"{name}: it has more than {MAX_TOKEN_CHARS} characters")
+    try:
+        raw = b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True)
+    except ValueError as fault:
+        raise error(f"{name}: it is damaged; {restart}") from fault
     check, payload = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
     if check != _check(payload, about):
-        raise InvalidListQuery(
-            f"{name}: it is damaged, or of a list with other filters; {afresh}, and keep the filters"
-        )
-    return payload
-
-
-def _raw(text: str, name: str, afresh: str) -> bytes:
-    if len(text) > MAX_SEALED_CHARS:
-        raise InvalidListQuery(f"{name}: it has more than {MAX_SEALED_CHARS} characters")
+        raise error(f"{name}: it is damaged, or was made with other filters or for another run; {restart}")
     try:
-        return b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
-    except ValueError as error:
-        raise InvalidListQuery(f"{name}: it is damaged; {afresh}") from error
+        position = parse(orjson.loads(payload))
+    except orjson.JSONDecodeError:
+        position = None
+    if position is None:
+        raise error(f"{name}: it was not made by this server; {restart}")
+    return position
 
 
 def _check(payload: bytes, about: tuple[object, ...]) -> bytes:

@@ -1,6 +1,4 @@
-"""Snapshots → rows of the index. Total: a snapshot of foreign origin, or an odd one, becomes a row and never an error,
-because one bad key must not keep all the others out of the lists.
-"""
+"""Snapshots → rows of the index. Never raises: one malformed snapshot must not keep the others out of the lists."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Times
 from pyoco_server.domain.queries.json_values import integer, number, text
-from pyoco_server.domain.queries.query import Listed, RunQuery, SnapshotSeen, terms_of
+from pyoco_server.domain.queries.query import Listed, SnapshotSeen, terms_of
 from pyoco_server.domain.queries.steps import Step, steps_of
 
 MAX_ERROR_CHARS = 500
@@ -27,7 +25,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run as the index keeps it: the columns that are asked for, and the summary that is answered with."""
+    """One run in the index: the columns that queries use, and the summary that lists return."""
 
     run_id: RunId
     version: int
@@ -55,12 +53,12 @@ class RunRow:
 
     @property
     def position(self) -> Position:
-        """What makes a row newer: the version it shows, then the revision of the key (a heartbeat has no version)."""
+        """The higher is newer: the version, then the revision of the key (a heartbeat does not change the version)."""
         return (self.version, self.revision)
 
     @classmethod
     def of(cls, seen: SnapshotSeen) -> RunRow:
-        """The row of a stored snapshot (of a removed one: that of an empty snapshot)."""
+        """The row of a stored snapshot."""
         plain = seen.plain or {}
         status = text(plain.get("status")) or UNKNOWN_STATUS
         updated_at = number(plain.get("updated_at")) or 0
@@ -85,49 +83,19 @@ class RunRow:
         )
 
 
-def newer(row: RunRow, other: RunRow) -> bool:
-    """Whether `row` shows a later state of the run than `other`; an equal one is no news."""
-    return row.position > other.position
-
-
-def only_a_heartbeat(row: RunRow, other: RunRow) -> bool:
-    """Whether nothing that a list goes by sets the newer row apart from the older one."""
-    return _sorted_by(row) == _sorted_by(other)
-
-
 def fresh(changes: Iterable[SnapshotSeen], *, after: int) -> list[SnapshotSeen]:
-    """The changes behind `after`, in order. What was read before stays out: it could revive a removed run."""
+    """The changes after `after`, in order. Earlier ones are skipped: they could revive a removed run."""
     return sorted((seen for seen in changes if seen.sequence > after), key=lambda seen: seen.sequence)
 
 
 def newest(changes: Iterable[SnapshotSeen]) -> Sequence[RunRow]:
-    """The newest row of each run, of changes none of which is a removal; the states in between are never built."""
+    """The newest row of each run; `changes` holds no removals. Rows of earlier states are never built."""
     kept: dict[RunId, SnapshotSeen] = {}
     for seen in changes:
         known = kept.get(seen.run_id)
         if known is None or _position(seen) > _position(known):
             kept[seen.run_id] = seen
     return [RunRow.of(seen) for seen in kept.values()]
-
-
-def matches(row: RunRow, query: RunQuery) -> bool:
-    """Whether the query asks for this row; its limit is another matter."""
-    return (
-        row.archived == query.archived
-        and query.status in (None, row.status)
-        and (not query.statuses or row.status in query.statuses)
-        and query.flow in (None, row.flow)
-        and query.tag in (None, row.tag)
-        and query.tenant_id in (None, row.tenant_id)
-        and set(query.terms) <= set(row.terms)
-        and (query.updated_after is None or row.updated_at > query.updated_after)
-        and (query.before is None or row.listed.key < query.before)
-    )
-
-
-def _sorted_by(row: RunRow) -> tuple[object, ...]:
-    place = (row.status, row.tenant_id, row.archived, row.flow, row.tag, row.terms)
-    return (row.version, *place, row.updated_at, row.ended_at)
 
 
 def _position(seen: SnapshotSeen) -> Position:
@@ -177,9 +145,9 @@ def _summary(seen: SnapshotSeen, *, status: str, updated_at: float, labels: list
         known = number(plain.get(key))
         if known is not None:
             summary[key] = known
-    digest = text(plain.get("workflow_yaml_sha256"))
-    if digest is not None:
-        summary["workflow_yaml_sha256"] = digest
+    for key in ("workflow_yaml_sha256", "replay_of"):
+        if (value := text(plain.get(key))) is not None:
+            summary[key] = value
     return orjson.dumps(summary)
 
 

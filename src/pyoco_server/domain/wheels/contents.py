@@ -1,99 +1,122 @@
-"""Whether a file is the wheel that its name says: its form, its entries and its METADATA; none of it is run or kept.
+"""Whether an uploaded file is the wheel that its name says. Reads the zip directory and METADATA; executes nothing.
 
-The file comes from whoever may upload, and is unpacked by workers later. So everything that unpacking could be made to
-do is refused here: to leave the folder, to fill a disk, to follow a link, to write one file twice.
+Workers unpack the file later, so anything unsafe is refused here: paths outside the folder, links, duplicate names,
+zip bombs.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
 from email.parser import BytesHeaderParser
-from hashlib import blake2b
-from typing import BinaryIO
+from io import SEEK_END
+from typing import Any, BinaryIO, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from packaging.version import Version
 
-from pyoco_server.domain.wheels.names import WheelName, normal_package
-from pyoco_server.domain.wheels.zip_directory import (
-    LOCAL_BYTES,
-    Directory,
-    Entry,
-    NotAZip,
-    find_directory,
-    read_entries,
-    read_start,
-)
+from pyoco_server.domain.wheels.wheel import WheelName, normal_package
 from pyoco_server.errors import InvalidRequest
 
 MAX_ENTRIES = 100_000
-MAX_DIRECTORY_BYTES = 64 * 1024 * 1024
+# `zipfile` loads the whole directory; this bounds its memory to about 200 MiB.
+MAX_DIRECTORY_BYTES = 16 * 1024 * 1024
 MAX_UNPACKED_BYTES = 4 * 1024**3
-# Text packs 1 to 5, rarely 1 to 20; whatever is below the allowance harms nobody.
+# Text compresses 1:5, rarely 1:20. Files below the allowance are harmless at any ratio.
 MAX_RATIO = 100
 RATIO_ALLOWANCE_BYTES = 16 * 1024 * 1024
 MAX_METADATA_BYTES = 256 * 1024
-# What disks take; the whole of it leaves room for the folder of a worker's environment.
+# Limits of file systems, with room for the folder of a worker's environment.
 MAX_PATH_BYTES, MAX_PART_BYTES = 1024, 255
 
 NEEDED = ("METADATA", "WHEEL", "RECORD")
-_KINDS = (0, 0o040000, 0o100000)  # not said, folder, file; links and devices are none of these
+_END_RECORD_BYTES, _LOCAL_HEADER_BYTES = 22, 30
+_FILE_TYPES = (0, 0o040000, 0o100000)  # unspecified, folder, regular file; not links or devices
+_DAMAGED = (BadZipFile, EOFError, NotImplementedError, OSError, OverflowError, RuntimeError, struct.error, ValueError)
 
 
 def check_contents(file: BinaryIO, size: int, name: WheelName) -> None:
-    """Refuse (`InvalidRequest`) what is not a wheel of that name and version, or what could do harm when unpacked."""
+    """Refuse (`InvalidRequest`) a file that is not a wheel of that name and version, or is unsafe to unpack."""
     try:
-        directory = find_directory(file, size)
-        if directory.entries > MAX_ENTRIES or directory.size_bytes > MAX_DIRECTORY_BYTES:
-            raise InvalidRequest(f"{name.file_name} has more than {MAX_ENTRIES} files")
-        metadata = _check_entries(file, size, directory, name)
-        _check_metadata(read_start(file, metadata, MAX_METADATA_BYTES), name)
-    except NotAZip as error:
-        raise InvalidRequest(f"{name.file_name} is not a wheel: {error}") from error
+        _check_end(file)
+        with ZipFile(cast(BinaryIO, _BoundedReads(file))) as archive:
+            metadata = _check_entries(archive, size, name)
+            with archive.open(metadata) as source:
+                _check_metadata(source.read(MAX_METADATA_BYTES), name)
+    except (*_DAMAGED, zlib.error) as error:
+        raise InvalidRequest(f"{name.file_name} is not a wheel: {error}"[:300]) from error
 
 
-def _check_entries(file: BinaryIO, size: int, directory: Directory, name: WheelName) -> Entry:
-    """Every entry is harmless and all of them together; returns the METADATA."""
-    seen: set[bytes] = set()
-    packed = unpacked = 0
-    described: dict[str, Entry] = {}
-    folders: set[str] = set()
-    for entry in read_entries(file, directory):
-        _check_entry(entry, name)
-        # Digests instead of names, which may be 64 KiB long each. Case is ignored where workers' disks may ignore it.
-        seen.add(blake2b(entry.name.rstrip("/").casefold().encode(), digest_size=16).digest())
-        packed += entry.packed_bytes + LOCAL_BYTES + len(entry.raw_name)
-        unpacked += entry.size_bytes
-        folder, _, file_name = entry.name.partition("/")
-        if folder.endswith(".dist-info"):
-            folders.add(folder)
-            if file_name in NEEDED:
-                described[file_name] = entry
-    if len(seen) != directory.entries:
+class _BoundedReads:
+    """A file that refuses to read more at once than a directory may have; `zipfile` reads directories at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY_BYTES:
+            raise BadZipFile("its directory is too large")
+        return self._file.read(size)
+
+
+def _check_end(file: BinaryIO) -> None:
+    """No bytes after the zip: `zipfile` would ignore them."""
+    file.seek(-_END_RECORD_BYTES, SEEK_END)
+    if not file.read(_END_RECORD_BYTES).startswith(b"PK\x05\x06"):
+        raise BadZipFile("it does not end like a zip")
+
+
+def _check_entries(archive: ZipFile, size: int, name: WheelName) -> ZipInfo:
+    """Check each entry and all of them together; returns the entry of METADATA."""
+    entries, directory_at = archive.infolist(), archive.start_dir
+    if len(entries) > MAX_ENTRIES:
+        raise InvalidRequest(f"{name.file_name} has more than {MAX_ENTRIES} files")
+    if entries and min(entry.header_offset for entry in entries) != 0:
+        raise BadZipFile("it does not begin with a file")
+    for entry in entries:
+        _check_entry(entry, directory_at, name)
+    # Case is ignored because file systems of workers may ignore it.
+    if len({entry.orig_filename.rstrip("/").casefold() for entry in entries}) != len(entries):
         raise InvalidRequest(f"{name.file_name} has two files of the same name")
     # Entries that share their bytes are how a small file unpacks to a very large one within every ratio.
-    if packed > directory.offset:
-        raise InvalidRequest(f"{name.file_name} has files that lie in each other")
+    packed = sum(entry.compress_size + _LOCAL_HEADER_BYTES + len(entry.orig_filename) for entry in entries)
+    if packed > directory_at:
+        raise InvalidRequest(f"{name.file_name} has files that overlap")
+    unpacked = sum(entry.file_size for entry in entries)
     if unpacked > min(MAX_UNPACKED_BYTES, size * MAX_RATIO + RATIO_ALLOWANCE_BYTES):
         raise InvalidRequest(f"{name.file_name} would unpack to {unpacked} bytes, which is out of all proportion")
+    paths = {entry.orig_filename: entry for entry in entries}
+    folders = {folder for path in paths if (folder := path.partition("/")[0]).endswith(".dist-info")}
     if len(folders) != 1:
         raise InvalidRequest(f"{name.file_name} has {len(folders)} folders *.dist-info instead of one")
-    _check_folder(folders.pop(), name)
-    missing = [one for one in NEEDED if one not in described]
+    folder = folders.pop()
+    _check_folder(folder, name)
+    missing = [one for one in NEEDED if f"{folder}/{one}" not in paths]
     if missing:
         raise InvalidRequest(f"{name.file_name} has no {' and no '.join(missing)} in its *.dist-info")
-    return described["METADATA"]
+    return paths[f"{folder}/METADATA"]
 
 
-def _check_entry(entry: Entry, name: WheelName) -> None:
-    shown = entry.name[:80]
-    parts = entry.name.removesuffix("/").split("/")
-    # A name may be empty, lead out of the folder, or mean a drive; none of these is a file of a package.
-    strange = any(part in ("", ".", "..") for part in parts) or "\\" in entry.name or ":" in entry.name
-    if strange or not entry.name.isprintable():
+def _check_entry(entry: ZipInfo, directory_at: int, name: WheelName) -> None:
+    path = entry.orig_filename
+    shown, parts = path[:80], path.removesuffix("/").split("/")
+    # Empty parts, "..", backslashes and drives are not paths of a package.
+    is_unsafe = any(part in ("", ".", "..") for part in parts) or "\\" in path or ":" in path
+    if is_unsafe or not path.isprintable():
         raise InvalidRequest(f"{name.file_name} has a file that would leave its folder, or no file name: {shown!r}")
-    if len(entry.raw_name) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
-        raise InvalidRequest(f"{name.file_name} has a file whose name is longer than disks take: {shown!r}")
-    if entry.unix_mode & 0o170000 not in _KINDS:
+    if len(path.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
+        raise InvalidRequest(f"{name.file_name} has a file name that is too long for file systems: {shown!r}")
+    if (entry.external_attr >> 16) & 0o170000 not in _FILE_TYPES:
         raise InvalidRequest(f"{name.file_name} has a link or a device: {shown!r}")
+    if entry.flag_bits & 1:
+        raise BadZipFile("it is encrypted")
+    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise BadZipFile(f"it is compressed by a method ({entry.compress_type}) that not every Python can read")
+    if entry.header_offset + _LOCAL_HEADER_BYTES > directory_at:
+        raise BadZipFile("it has a file that is not before its directory")
 
 
 def _check_folder(folder: str, name: WheelName) -> None:
@@ -115,5 +138,5 @@ def _check_metadata(data: bytes, name: WheelName) -> None:
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except ValueError:  # no version; or one of thousands of digits, of which Python makes no number
+    except ValueError:  # not a version, or one with more digits than Python converts
         return None

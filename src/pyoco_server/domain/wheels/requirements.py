@@ -10,8 +10,7 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, NormalizedName, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from pyoco_server.domain.wheels.names import parse_wheel_name
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, parse_wheel_name
 from pyoco_server.errors import InvalidRequest
 
 

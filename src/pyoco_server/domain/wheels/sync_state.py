@@ -1,10 +1,12 @@
-"""What a worker keeps and tells of the wheels it installed: the manifest (WheelSyncState) and `wheel_sync`. Pure."""
+"""The wheels a worker has installed: its manifest (WheelSyncState) and the report `wheel_sync`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut
 
@@ -12,14 +14,14 @@ SCHEMA_VERSION = 1
 
 Result = Literal["ok", "partial", "failed"]
 
-# A worker's record is read with every list of workers: it says how many there are, and names so many of them.
+# A worker's record is read with every list of workers, so it names only some wheels and counts the rest.
 MOST_INSTALLED, MOST_LEFT_OUT = 50, 10
 LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSyncState:
-    """One wheel that is installed."""
+    """One installed wheel."""
 
     wheel_name: str
     package_name: str
@@ -46,7 +48,7 @@ class WheelSyncState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSet:
-    """What the workers with these tags run with: an environment (none: the worker's own), and what is in it."""
+    """The environment for workers with the same tags (None: the worker's own), and the wheels in it."""
 
     environment: str | None
     wheels: tuple[WheelSyncState, ...] = ()
@@ -54,7 +56,7 @@ class InstalledSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Every set that is installed in one sync folder, by the tags of its workers."""
+    """All sets that are installed in one sync folder, by the tags of their workers."""
 
     sets: Mapping[tuple[str, ...], InstalledSet]
 
@@ -69,36 +71,32 @@ NOTHING_INSTALLED = Manifest(sets={})
 
 
 def manifest_to_plain(manifest: Manifest) -> dict[str, Any]:
-    sets = [
-        {"tags": tags, "environment": one.environment, "wheels": [asdict(state) for state in one.wheels]}
-        for tags, one in sorted(manifest.sets.items())
-    ]
+    sets = [{"tags": tags, **msgspec.to_builtins(installed)} for tags, installed in sorted(manifest.sets.items())]
     return {"schema_version": SCHEMA_VERSION, "sets": sets}
 
 
 def manifest_from_plain(plain: Any) -> Manifest:
-    """The manifest that was written; `ValueError` when it was not one of ours."""
-    try:
-        if plain["schema_version"] != SCHEMA_VERSION:
-            raise ValueError(f"schema_version {plain['schema_version']!r} is not known")
-        return Manifest(sets={tuple(one["tags"]): _installed_set(one) for one in plain["sets"]})
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a manifest: {error!r}") from error
-
-
-def _installed_set(plain: Mapping[str, Any]) -> InstalledSet:
-    states = tuple(
-        WheelSyncState(
-            **{item.name: state[item.name] for item in fields(WheelSyncState)} | {"tags": tuple(state["tags"])}
-        )
-        for state in plain["wheels"]
+    """The stored manifest; `ValueError` when it is not one."""
+    stored = msgspec.convert(plain, _StoredManifest)
+    return Manifest(
+        sets={one.tags: InstalledSet(environment=one.environment, wheels=one.wheels) for one in stored.sets}
     )
-    return InstalledSet(environment=plain["environment"], wheels=states)
+
+
+class _StoredSet(msgspec.Struct):
+    tags: tuple[str, ...]
+    environment: str | None
+    wheels: tuple[WheelSyncState, ...]
+
+
+class _StoredManifest(msgspec.Struct):
+    schema_version: Literal[1]
+    sets: tuple[_StoredSet, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """How the last sync went, and what runs find since."""
+    """The result of the last sync, and the environment that runs use since."""
 
     at: float
     result: Result
@@ -139,7 +137,7 @@ def report_to_plain(report: SyncReport) -> dict[str, Any]:
 
 
 def shortened(reason: str) -> str:
-    """Its end: tools say last what went wrong."""
+    """The end of a reason: tools print the cause last."""
     reason = reason.strip()
     return reason if len(reason) <= LONGEST_REASON else "…" + reason[1 - LONGEST_REASON :]
 

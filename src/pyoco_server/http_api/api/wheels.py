@@ -11,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.idempotency.forms import FormPart
+from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import WheelEvent, to_plain
-from pyoco_server.domain.wheels.names import EXAMPLE, WheelName, parse_tags, parse_wheel_name
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, WheelName, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
 from pyoco_server.http_api.dependencies import GatewayDep, given_once
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope

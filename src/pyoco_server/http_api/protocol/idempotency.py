@@ -18,9 +18,15 @@ from typing import Any, TypeVar
 import orjson
 from fastapi import Request, Response
 
-from pyoco_server.domain.idempotency.canonical import json_digest
-from pyoco_server.domain.idempotency.forms import FormPart, form_digest
-from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey, parse_key, record_key
+from pyoco_server.domain.idempotency.keys import (
+    FormPart,
+    IdempotencyKey,
+    RecordKey,
+    form_digest,
+    json_digest,
+    parse_key,
+    record_key,
+)
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.errors import (
     IdempotencyConflict,

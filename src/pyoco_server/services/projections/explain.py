@@ -9,13 +9,21 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.snapshot import from_snapshot, run_status
 from pyoco_server.domain.execution.state import Execution, Status
-from pyoco_server.domain.fleet.queues import QueueState
+from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, holder_lives, holder_seen, served_tags
-from pyoco_server.ports import DeadLetter
+from pyoco_server.domain.queries.explain import (
+    Evidence,
+    Reason,
+    Rules,
+    explain,
+    holder_status,
+    is_holder_alive,
+    served_tags,
+)
 from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.maintenance.periodic import silence_of_strays_sec
+from pyoco_server.stores import DeadLetter
 
 MOST_AHEAD = 1_000
 LETTERS = 200
@@ -105,12 +113,12 @@ def _worker(execution: Execution, evidence: Evidence) -> dict[str, Any] | None:
     holder = execution.holder
     if holder is None or holder.worker_id is None:
         return None
-    seen = holder_seen(execution, evidence)
+    seen = holder_status(execution, evidence)
     return {
         "worker_id": holder.worker_id,
         "instance_id": holder.instance_id,
         "attempt": holder.attempt,
-        "alive": holder_lives(execution, evidence),
+        "alive": is_holder_alive(execution, evidence),
         "state": seen.state.value if seen else None,
         "silent_sec": round(seen.silent_sec, 3) if seen else None,
         "last_seen_at": seen.record.last_seen_at if seen else None,

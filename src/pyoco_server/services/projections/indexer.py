@@ -23,7 +23,8 @@ from typing import TypeVar
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InternalError
-from pyoco_server.ports import Clock, Feed, RunIndex
+from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.stores import Feed
 
 VERIFY_EVERY_SEC = 5.0
 FIRST_PAUSE_SEC = 0.1

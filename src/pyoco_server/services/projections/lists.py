@@ -11,10 +11,11 @@ from typing import Any
 
 from pyoco_server.domain.queries import cursors
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery
-from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, LoadedSnapshot, RunIndex, RunQuery
+from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, RunIndex, RunQuery
 from pyoco_server.services.context import Stores
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.paging import Page, page
+from pyoco_server.stores import LoadedSnapshot
 
 # How long a list waits until the index shows what this gateway itself has just written.
 OWN_WRITE_WAIT_SEC = 0.05

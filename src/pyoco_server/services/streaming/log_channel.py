@@ -12,9 +12,9 @@ from typing import Protocol
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
-from pyoco_server.ports import LogStore
 from pyoco_server.services.streaming.log_parts import CutChunk
 from pyoco_server.services.streaming.watch_channel import View
+from pyoco_server.stores import LogStore
 
 # The estimated bytes of cached chunks of all channels; the least recently used go first.
 MAX_CACHED_BYTES = 64 * 1024 * 1024

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from pyoco_server.domain.run_logs.lines import LineFilter, LogLine
 from pyoco_server.domain.run_logs.tokens import LogPosition
-from pyoco_server.ports import StoredChunk
+from pyoco_server.stores import StoredChunk
 
 T = TypeVar("T", bytes, str)
 

@@ -22,12 +22,12 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import LogStore
 from pyoco_server.services.context import Stores
 from pyoco_server.services.streaming.log_channel import MAX_CACHED_BYTES, ChunkCache, LogChannel
 from pyoco_server.services.streaming.log_parts import PART_LINES, CutChunk, LineBatch
 from pyoco_server.services.streaming.watch_channel import View
 from pyoco_server.services.streaming.watch_hub import OPEN_TIMEOUT_SEC, WatchHub
+from pyoco_server.stores.run_logs import LogStore
 
 logger = logging.getLogger(__name__)
 

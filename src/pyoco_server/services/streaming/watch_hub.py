@@ -24,9 +24,9 @@ from pyoco_server.domain.execution.snapshot import bounded_snapshot
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, PyocoError, RunNotFound, TooManyWatchers
-from pyoco_server.ports import CommitHeard, LiveCommits, LoadedSnapshot
 from pyoco_server.services.context import Stores
 from pyoco_server.services.streaming.watch_channel import OpenStream, View, ViewListener, WatchChannel, Watcher
+from pyoco_server.stores import CommitHeard, EventLog, LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ OPEN_TIMEOUT_SEC = 4.0
 class WatchHub:
     """The watch streams of a gateway. Watchers are opened while `run` runs."""
 
-    def __init__(self, stores: Stores, live: LiveCommits, config: NatsBackendConfig) -> None:
+    def __init__(self, stores: Stores, live: EventLog, config: NatsBackendConfig) -> None:
         self._stores = stores
         self._live = live
         self._max_watchers = config.http_max_watchers

@@ -14,8 +14,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from pyoco_server.domain.wheels.contents import check_contents
-from pyoco_server.domain.wheels.names import parse_wheel_name
 from pyoco_server.domain.wheels.requirements import Candidate
+from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import WheelCorrupt
 from pyoco_server.ports import WheelStore
 

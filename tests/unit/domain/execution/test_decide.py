@@ -19,7 +19,6 @@ from pyoco_server.domain.execution.commands import (
     ExpireNode,
     FailExecution,
     FailNode,
-    MarkNodeReady,
     PutNodeWaiting,
     RecordAttempt,
     RemoveTag,
@@ -89,7 +88,6 @@ COMMANDS: dict[str, Command] = {
     "AddTag": AddTag(at=6.0, tag="東京"),
     "RemoveTag": RemoveTag(at=6.0, tag="nightly"),
     "DeclareNodes": DeclareNodes(at=3.0, node_ids=(NodeId("load"),)),
-    "MarkNodeReady": MarkNodeReady(at=3.0, node_id=NODE),
     "StartNode": START_NODE,
     "ReportNodeProgress": ReportNodeProgress(at=4.0, node_id=NODE, progress=42),
     "PutNodeWaiting": PutNodeWaiting(at=4.0, node_id=NODE, wait_key="approval-1"),
@@ -116,7 +114,6 @@ RULES: dict[str, str] = {
     "AddTag": "tag_added tag_added tag_added tag_added tag_added tag_added tag_added",
     "RemoveTag": "tag_removed tag_removed tag_removed tag_removed tag_removed tag_removed tag_removed",
     "DeclareNodes": "node_created node_created node_created CANCEL_REQUESTED FINISHED FINISHED FINISHED",
-    "MarkNodeReady": "node_created+node_ready node_created+node_ready - CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "StartNode": "NOT_STARTED node_created+node_started - CANCEL_REQUESTED FINISHED FINISHED FINISHED",
     "ReportNodeProgress": "UNKNOWN_NODE UNKNOWN_NODE node_progress_reported CANCEL_REQUESTED "
     "FINISHED FINISHED FINISHED",

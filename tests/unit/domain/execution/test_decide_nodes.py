@@ -9,7 +9,6 @@ from pyoco_server.domain.execution.commands import (
     CreateExecution,
     DeclareNodes,
     FailNode,
-    MarkNodeReady,
     PutNodeWaiting,
     ReportNodeProgress,
     ResumeNode,
@@ -119,7 +118,6 @@ def test_what_is_said_again_of_a_node_gives_no_event() -> None:
     assert decide(after(*OPEN, START_A, WAIT_A), WAIT_A) == ()
     assert decide(after(*OPEN, START_A, WAIT_A), START_A) == ()
     assert decide(after(*OPEN, *_work(A)), SucceedNode(at=9.0, node_id=A, attempt=1)) == ()
-    assert decide(after(*OPEN, START_A), MarkNodeReady(at=9.0, node_id=A)) == ()
     assert decide(after(*OPEN, START_A), DeclareNodes(at=9.0, node_ids=(A,))) == ()
     failed = after(*OPEN, START_A, FailNode(at=4.0, node_id=A, error=ERROR))
     assert decide(failed, FailNode(at=9.0, node_id=A, error=ERROR)) == ()
@@ -156,7 +154,6 @@ def test_an_open_execution_takes_no_more_nodes_than_a_graph() -> None:
 
     for command in (
         StartNode(at=3.0, node_id=A),
-        MarkNodeReady(at=3.0, node_id=A),
         DeclareNodes(at=3.0, node_ids=(NodeId("n0"), A)),
     ):
         assert _why(full, command) is RejectionReason.TOO_MANY_NODES

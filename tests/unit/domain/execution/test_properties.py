@@ -18,7 +18,6 @@ from pyoco_server.domain.execution.commands import (
     CreateExecution,
     DeclareNodes,
     FailNode,
-    MarkNodeReady,
     PutNodeWaiting,
     RemoveTag,
     StartExecution,
@@ -66,7 +65,6 @@ _REPEATABLE = (
     AddTag,
     RemoveTag,
     DeclareNodes,
-    MarkNodeReady,
     PutNodeWaiting,
 )
 _ENDS = {ExecutionCompleted: Status.COMPLETED, ExecutionFailed: Status.FAILED, ExecutionCanceled: Status.CANCELED}

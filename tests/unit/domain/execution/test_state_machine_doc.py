@@ -18,7 +18,6 @@ from pyoco_server.domain.execution.commands import (
     ExpireNode,
     FailExecution,
     FailNode,
-    MarkNodeReady,
     PutNodeWaiting,
     ReportNodeProgress,
     ResumeNode,
@@ -69,7 +68,6 @@ def _commands(graph: Graph | None) -> Iterator[Command]:
     yield FailExecution(at=1.0, error=ERROR, attempt=1, instance_id=HOLDER)
     for node_id in (node.node_id for node in graph.nodes) if graph else (A,):
         yield DeclareNodes(at=1.0, node_ids=(node_id,))
-        yield MarkNodeReady(at=1.0, node_id=node_id)
         yield StartNode(at=1.0, node_id=node_id)
         yield StartNode(at=1.0, node_id=node_id, attempt=MAX_ATTEMPT)
         yield ReportNodeProgress(at=1.0, node_id=node_id, progress=50)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.domain.fleet.facts import RUN_FACTS, is_stale, run_facts
 from pyoco_server.domain.fleet.records import WorkerState
-from pyoco_server.domain.fleet.worker_status import WorkerStatus
+from pyoco_server.domain.fleet.worker_status import RUN_FACTS, WorkerStatus, is_stale, run_facts
 from support.samples import worker
 
 SEEN = WorkerStatus(record=worker(last_seen_at=97.0), silent_sec=3.0, state=WorkerState.RUNNING)

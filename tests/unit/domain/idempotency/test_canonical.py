@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pyoco_server.domain.idempotency.canonical import canonical, json_digest, number
+from pyoco_server.domain.idempotency.keys import canonical, json_digest, number
 from pyoco_server.errors import InvalidRequest
 
 # RFC 8785, appendix B: IEEE 754 bits and how they are written.

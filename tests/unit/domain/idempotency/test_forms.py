@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.domain.idempotency.forms import FormPart, form_digest
+from pyoco_server.domain.idempotency.keys import FormPart, form_digest
 
 parts = st.builds(FormPart.of, st.text(max_size=4), st.binary(max_size=6), st.none() | st.text(max_size=4))
 

@@ -23,9 +23,8 @@ from pyoco_server.domain.execution.state import (
     Work,
 )
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.queues import QueueState
 from pyoco_server.domain.fleet.records import WorkerState
-from pyoco_server.domain.fleet.worker_status import WorkerStatus
+from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus
 from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
 from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, served_tags
 from pyoco_server.domain.queries.explain_texts import WORDS, render_reason

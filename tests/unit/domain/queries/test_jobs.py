@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.domain.queries.job_tokens import _about, decode, encode
-from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, order_of, run_id_of
-from pyoco_server.domain.queries.page_token import MAX_SEALED_CHARS, seal
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, _about, order_of, run_id_of
+from pyoco_server.domain.queries.jobs import decode_token as decode
+from pyoco_server.domain.queries.jobs import encode_token as encode
+from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS, seal
 from pyoco_server.domain.queries.query import labels_of, terms_of
 from pyoco_server.errors import InvalidListQuery
 from support.indexes import A
@@ -68,7 +69,7 @@ def test_limit_and_place_and_the_order_of_filters_may_change_on_the_way() -> Non
     ],
 )
 def test_a_token_of_another_list_is_refused(made_for: JobQuery | LabelQuery, other: JobQuery | LabelQuery) -> None:
-    with pytest.raises(InvalidListQuery, match="nextToken: it is damaged, or of a list with other filters"):
+    with pytest.raises(InvalidListQuery, match="nextToken: it is damaged, or was made with other filters"):
         decode(encode(A, made_for), other)
 
 
@@ -88,11 +89,11 @@ def test_any_text_is_refused(text: str) -> None:
         decode(text, JOBS)
 
 
-def test_a_token_that_is_too_long_or_no_text_is_refused() -> None:
+def test_a_token_that_is_too_long_or_not_a_text_is_refused() -> None:
     with pytest.raises(InvalidListQuery, match="characters"):
-        decode("a" * (MAX_SEALED_CHARS + 1), JOBS)
+        decode("a" * (MAX_TOKEN_CHARS + 1), JOBS)
     with pytest.raises(InvalidListQuery, match="not made by this server"):
-        decode(seal(b"\xff", about=_about(JOBS)), JOBS)
+        decode(seal(7, about=_about(JOBS)), JOBS)
 
 
 def test_the_token_of_the_longest_label_is_short_enough() -> None:

@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.execution.state import Execution, Request
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import SnapshotSeen
-from pyoco_server.domain.queries.rows import MAX_ERROR_CHARS, RunRow, fresh, newer, newest
+from pyoco_server.domain.queries.rows import MAX_ERROR_CHARS, RunRow, fresh, newest
 
 RUN = RunId("01900000-0000-7000-8000-000000000000")
 OTHER = RunId("01900001-0000-7000-8000-000000000000")
@@ -114,10 +114,14 @@ def test_whatever_lies_in_the_bucket_becomes_a_row(plain: dict[str, Any]) -> Non
 def test_the_version_makes_a_row_newer_and_the_revision_decides_between_equal_ones() -> None:
     row = RunRow.of(seen({"version": 5}, sequence=10))
 
-    assert newer(row, replace(row, version=4, revision=99))
-    assert newer(row, replace(row, revision=9))
-    assert not newer(row, row)
-    assert not newer(row, replace(row, version=6, revision=1))
+    assert row.position > replace(row, version=4, revision=99).position
+    assert row.position > replace(row, revision=9).position
+    assert row.position < replace(row, version=6, revision=1).position
+
+
+def test_a_summary_names_the_run_that_was_replayed() -> None:
+    assert orjson.loads(RunRow.of(seen({"replay_of": str(OTHER)})).summary)["replay_of"] == OTHER
+    assert "replay_of" not in orjson.loads(RunRow.of(seen({})).summary)
 
 
 def test_only_the_newest_row_of_each_run_is_built() -> None:

@@ -1,4 +1,4 @@
-"""Which files are wheels, and which are refused before anybody unpacks them."""
+"""Which files are accepted as wheels, and which are refused before they are unpacked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.domain.wheels import contents
 from pyoco_server.domain.wheels.contents import check_contents
-from pyoco_server.domain.wheels.names import parse_wheel_name
+from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import InvalidRequest
 from support.wheels import NAME, described, large_wheel, wheel, zipped
 
@@ -54,6 +54,12 @@ def test_a_wheel_with_more_files_than_any_package_has_is_refused(monkeypatch: py
     refused(wheel(), "more than 3 files")
 
 
+def test_a_directory_too_large_to_load_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_DIRECTORY_BYTES", 100)
+
+    refused(wheel(), "its directory is too large")
+
+
 @pytest.mark.parametrize("data", [b"", b"PK", b"no zip at all" * 100, b"\0" * 1000])
 def test_what_is_no_zip_is_refused(data: bytes) -> None:
     refused(data, "is not a wheel")
@@ -83,7 +89,7 @@ def test_a_file_that_would_leave_its_folder_is_refused(path: str) -> None:
 def test_a_file_that_no_disk_would_take_is_refused(path: str) -> None:
     check(wheel(files={"demo/" + "n" * 255: b"", "a/" * 500 + "b": b""}))
 
-    refused(wheel(files={path: b""}), "longer than disks take")
+    refused(wheel(files={path: b""}), "too long for file systems")
 
 
 def test_a_link_is_refused() -> None:
@@ -125,7 +131,7 @@ def test_a_bomb_whose_files_share_their_bytes_is_refused() -> None:
         entries[at + 42 : at + 46] = bytes(4)
         at += 1
 
-    refused(data[:start] + bytes(entries), "lie in each other")
+    refused(data[:start] + bytes(entries), "overlap")
 
 
 @pytest.mark.parametrize("place", [10_000, 2**63 - 1, 2**64 - 1])

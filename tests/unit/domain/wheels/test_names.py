@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from pyoco_server.domain.wheels.names import MAX_TAGS, parse_tags, parse_wheel_name
+from pyoco_server.domain.wheels.wheel import MAX_TAGS, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest
 
 

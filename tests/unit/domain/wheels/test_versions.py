@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.domain.wheels.names import parse_wheel_name
-from pyoco_server.domain.wheels.versions import check_newer, latest
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, check_newer, latest, parse_wheel_name
 from pyoco_server.errors import WheelVersionConflict
 
 

@@ -9,9 +9,8 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.ids import MAX_LABEL_CHARS
-from pyoco_server.domain.queries import job_tokens
-from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
-from pyoco_server.domain.queries.page_token import MAX_SEALED_CHARS
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, decode_token
+from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
 from pyoco_server.errors import InvalidListQuery
 from pyoco_server.http_api.api.jobs.schemas import JobStatus
 from pyoco_server.http_api.api.jobs.translate import RUN_STATUSES
@@ -40,7 +39,7 @@ class JobsQuery(_Query):
     next_token: str | None = Field(
         default=None,
         alias="nextToken",
-        max_length=MAX_SEALED_CHARS,
+        max_length=MAX_TOKEN_CHARS,
         description="The `nextToken` of the page before, with the same filters.",
     )
 
@@ -52,7 +51,7 @@ class JobsQuery(_Query):
             tenant_id=tenant_id,
             labels=tuple(self.tag or ()),
         )
-        return query if self.next_token is None else replace(query, before=job_tokens.decode(self.next_token, query))
+        return query if self.next_token is None else replace(query, before=decode_token(self.next_token, query))
 
 
 class TagsQuery(_Query):
@@ -63,14 +62,14 @@ class TagsQuery(_Query):
     next_token: str | None = Field(
         default=None,
         alias="nextToken",
-        max_length=MAX_SEALED_CHARS,
+        max_length=MAX_TOKEN_CHARS,
         description="The `nextToken` of the page before, with the same prefix.",
     )
 
     def of(self, tenant_id: str | None) -> LabelQuery:
         """What is asked of the index; one label more than is shown, because it tells whether there is another page."""
         query = LabelQuery(prefix=self.prefix, tenant_id=tenant_id, limit=self.limit + 1)
-        return query if self.next_token is None else replace(query, after=job_tokens.decode(self.next_token, query))
+        return query if self.next_token is None else replace(query, after=decode_token(self.next_token, query))
 
 
 JobsQueryDep = Annotated[JobsQuery, Query()]

@@ -10,8 +10,7 @@ import orjson
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.state import Request
-from pyoco_server.domain.queries import job_tokens
-from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, encode_token
 from pyoco_server.domain.queries.json_values import integer, number, text
 from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest, TagRequest
 from pyoco_server.http_api.protocol import request_parsing
@@ -95,4 +94,4 @@ def tags_out(found: Sequence[LabelCount], query: LabelQuery, limit: int) -> dict
 
 
 def _following(place: str | None, query: JobQuery | LabelQuery) -> dict[str, str]:
-    return {} if place is None else {"nextToken": job_tokens.encode(place, query)}
+    return {} if place is None else {"nextToken": encode_token(place, query)}

@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.idempotency.forms import FormPart
+from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api.api.runs import schemas, translate, yaml_translate
 from pyoco_server.http_api.dependencies import RawRoute, gateway_of

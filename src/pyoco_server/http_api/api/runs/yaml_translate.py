@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC, Request
-from pyoco_server.domain.flow_yaml.callables import patterns_of
-from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
 from pyoco_server.http_api.protocol.multipart import MAX_FRAME_BYTES, Limit
