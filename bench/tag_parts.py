@@ -1,4 +1,4 @@
-"""The part of a round that is about the index of tags, which only this product has; as in `parts.py`."""
+"""The part of a benchmark round for the label index, which only this product has; as in `parts.py`."""
 
 import tempfile
 from contextlib import closing

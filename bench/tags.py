@@ -1,4 +1,4 @@
-"""Jobs with twenty tags each in an index of their own: how fast it takes them in, how large it is, how fast it answers.
+"""The run index with twenty tags per job: write rate, file size and time per page.
 
 Without HTTP and without a broker, which cost the same whatever is asked for; the data is made up, the same every time.
 """
@@ -38,7 +38,7 @@ QUERIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """How many rows per second were taken in, of processor time: other programs are not to blame for an index."""
+    """Rows per second of processor time, which other programs do not affect, and the size of the file."""
 
     per_sec: float
     file_bytes: int
@@ -49,13 +49,13 @@ def opened(folder: Path, name: str) -> SqliteRunIndex:
 
 
 def tagged(number: int) -> tuple[str, ...]:
-    """The tags of a job: those of its number, each time the same ones."""
+    """The tags of a job: the same for a number each time."""
     drawn = Random(number).choices(_TAGS, cum_weights=_WEIGHTS, k=3 * TAGS_EACH)
     return (f"half:{number % 2}", *list(dict.fromkeys(drawn))[: TAGS_EACH - 1])
 
 
 def plainly(_: int) -> tuple[str, ...]:
-    """What a run has that nobody gave labels to."""
+    """The labels of a run that was submitted without any."""
     return ("default",)
 
 
@@ -71,12 +71,12 @@ def go_on(index: SqliteRunIndex, count: int, labels: Callable[[int], tuple[str, 
 
 
 def beside_no_filter(index: SqliteRunIndex, query: JobQuery, *, count: int) -> float:
-    """How many times as long as without a filter."""
+    """The time of a page relative to one without a filter."""
     return _beside_a_page(index, lambda: index.jobs(query), count)
 
 
 def labels_beside_no_filter(index: SqliteRunIndex, *, count: int) -> float:
-    """The same of a hundred tags with a prefix."""
+    """The same for a hundred tags with a prefix."""
     return _beside_a_page(index, lambda: index.labels(LabelQuery(prefix="tag-1")), count)
 
 
@@ -107,7 +107,7 @@ def _take_in(
     version: int,
     status: str | None = None,
 ) -> float:
-    """The seconds of processor time that it took."""
+    """Returns seconds of processor time."""
     spent = 0.0
     known = index.position()
     sequence = known.sequence if known else 0

@@ -20,10 +20,10 @@ from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, 
 from chaos.fleet import Fleet
 from chaos.plan import TAGS, WHEELS_TAG
 from chaos.polling import comes_true
-from pyoco_server.adapters.jetstream.bucket import is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.key_value import is_marker
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
-from pyoco_server.adapters.jetstream.subjects import Subjects, last_token
+from pyoco_server.adapters.jetstream.subjects import bucket_key, bucket_stream, last_token, work_subject
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.events import StoredCommit
@@ -52,19 +52,22 @@ async def settled(fleet: Fleet, within_sec: float) -> bool:
 
 async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[str], folder: Path) -> Evidence:
     """Read everything."""
-    config, names = fleet.config, Subjects(fleet.config)
+    config = fleet.config
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0, limits=SHORT_LIVED) as http:
         logs: dict[str, list[StoredCommit]] = {}
         stored_at: dict[int, float] = {}
-        for message in await StreamReader(connection, config.events_stream, direct=True).after(names.event("*"), 0):
+        for message in await StreamReader(connection, config.events_stream, direct=True).after(
+            f"{config.events_subject_prefix}.*", 0
+        ):
             commit = StoredCommit(sequence=message.sequence, commit=codec.decode(message.data))
             logs.setdefault(last_token(message.subject), []).append(commit)
             stored_at[message.sequence] = _stored_at(message)
-        kept = await StreamReader(connection, names.runs_stream, direct=True).after(names.run_key(">"), 0)
+        runs = config.runs_kv_bucket
+        kept = await StreamReader(connection, bucket_stream(runs), direct=True).after(bucket_key(runs, ">"), 0)
         return Evidence(
             logs=logs,
             stored_at=stored_at,
-            snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m)},
+            snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m.headers)},
             jobs=await _jobs(connection, config),
             shown=await _show(fleet, http, [*accepted, *executions]),
             executions=await _told(fleet, http, executions),
@@ -98,7 +101,7 @@ async def _unfinished(fleet: Fleet, http: httpx.AsyncClient) -> bool:
 
 async def _jobs(connection: Connection, config: NatsBackendConfig) -> list[Plain]:
     reader = StreamReader(connection, config.work_stream, direct=True)
-    return [orjson.loads(message.data) for message in await reader.after(Subjects(config).work(">"), 0)]
+    return [orjson.loads(message.data) for message in await reader.after(work_subject(config, ">"), 0)]
 
 
 async def _show(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Shown]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from pyoco_server.errors import BrokerUnavailable, Unanswered
-from pyoco_server.ports import LogSeen, SnapshotSeen
-from pyoco_server.testing.feed import MemoryFeed
+from pyoco_server.ports import SnapshotSeen
+from pyoco_server.stores import Feed, LogSeen
 from simulation.loop import SeededLoop
 
 
@@ -90,10 +90,10 @@ class _Guarded:
         return self._port.last_revision  # type: ignore[attr-defined]
 
 
-class FeedOnTheWay:
+class FeedOnTheWay(Feed):
     """The feed as one gateway gets it: late, and cut now and then."""
 
-    def __init__(self, feed: MemoryFeed, way: Way) -> None:
+    def __init__(self, feed: Feed, way: Way) -> None:
         self._feed = feed
         self._way = way
 
@@ -105,8 +105,8 @@ class FeedOnTheWay:
         await self._way.there()
         return await self._feed.snapshot_key_at(sequence)
 
-    async def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
-        async with aclosing(self._feed.snapshots(after=after)) as batches:  # type: ignore[type-var]
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
+        async with aclosing(self._feed.snapshots(after=after)) as batches:
             async for batch in batches:
                 await self._way.there()
                 yield batch
@@ -115,8 +115,8 @@ class FeedOnTheWay:
         await self._way.there()
         return await self._feed.last_commit()
 
-    async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
-        async with aclosing(self._feed.commits(after=after)) as batches:  # type: ignore[type-var]
+    async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
+        async with aclosing(self._feed.commits(after=after)) as batches:
             async for batch in batches:
                 await self._way.there()
                 yield batch

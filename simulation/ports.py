@@ -6,7 +6,7 @@ read again, because that would be most of an interleaving's price.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import count
@@ -16,24 +16,27 @@ import orjson
 
 from pyoco_server.domain.auth.api_keys import KeyId
 from pyoco_server.domain.execution import codec
-from pyoco_server.domain.execution.events import StoredCommit
-from pyoco_server.domain.execution.snapshot import encode_snapshot
+from pyoco_server.domain.execution.events import Commit, StoredCommit
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import CommitId, InstanceId, RunId
-from pyoco_server.ports import LoadedSnapshot, SnapshotSeen
+from pyoco_server.ports import Conflict, Entry, SnapshotSeen, Stored
 from pyoco_server.services.context import Stores
-from pyoco_server.testing.dead_letters import MemoryDeadLetters
-from pyoco_server.testing.event_log import MemoryEventLog
-from pyoco_server.testing.feed import MemoryFeed
-from pyoco_server.testing.graph_store import MemoryGraphStore
-from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.stores import (
+    DeadLetters,
+    EventLog,
+    Feed,
+    GraphStore,
+    IdempotencyStore,
+    LoadedSnapshot,
+    LogStore,
+    SnapshotStore,
+    TicketStore,
+    WheelHistory,
+    WorkerRegistry,
+)
+from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
-from pyoco_server.testing.log_store import MemoryLogStore
-from pyoco_server.testing.registry import MemoryRegistry
 from pyoco_server.testing.signals import MemorySignals
-from pyoco_server.testing.snapshots import MemorySnapshots
-from pyoco_server.testing.tickets import MemoryTickets
-from pyoco_server.testing.wheel_history import MemoryWheelHistory
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 from simulation.faulty_ports import Faults, Way
 from simulation.loop import SeededLoop
@@ -42,53 +45,47 @@ from simulation.loop import SeededLoop
 _CALLS = {
     "events": ("append", "read"),
     "snapshots": ("load", "advance"),
-    "idempotency": ("create", "get", "replace", "remove"),
+    "idempotency": ("create", "get", "replace"),
     "graphs": ("get",),
     "signals": ("tell",),
     "queue": ("publish",),
 }
 
 
-class SeededLog(MemoryEventLog):
-    """The memory log; commits that were read are kept beside their bytes."""
+class SeededLog(EventLog):
+    """The event log in memory; commits that were read are kept beside their bytes."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, log: MemorySubjectLog) -> None:
+        super().__init__(log)
         self.commits: dict[RunId, list[StoredCommit]] = {}
-        self.on_stored.append(self._keep)
+
+    async def append(self, run_id: RunId, commit: Commit, *, after: int) -> Stored | Conflict:
+        stored = await super().append(run_id, commit, after=after)
+        if isinstance(stored, Stored) and not stored.found:
+            decoded = codec.decode(codec.encode(run_id, commit))
+            self.commits.setdefault(run_id, []).append(StoredCommit(sequence=stored.version, commit=decoded))
+        return stored
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
         commits = self.commits.get(run_id, [])
         return [stored for stored in commits if stored.sequence > after][:limit]
 
-    def _keep(self, run_id: RunId, sequence: int, payload: bytes) -> None:
-        stored = StoredCommit(sequence=sequence, commit=codec.decode(payload))
-        self.commits.setdefault(run_id, []).append(stored)
 
+class SeededSnapshots(SnapshotStore):
+    """The snapshots in memory; stored bytes are parsed once."""
 
-class SeededSnapshots(MemorySnapshots):
-    """The memory snapshots. As on JetStream, whoever stores one knows what is in it; whoever loads one reads it."""
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bucket: MemoryKeyValue) -> None:
+        super().__init__(bucket)
         self._written: dict[RunId, LoadedSnapshot] = {}
         self._read: dict[RunId, LoadedSnapshot] = {}
 
     async def advance(
         self, execution: Execution, *, known: LoadedSnapshot | None = None, create: bool = False
     ) -> LoadedSnapshot | None:
-        run_id = execution.execution_id
-        stored = self._written.get(run_id)
-        if stored is None and not create:
-            return None
-        if stored is not None and stored.execution.version >= execution.version:
-            return stored
-        value = encode_snapshot(execution, self._max_bytes, heartbeat_at=stored.heartbeat_at if stored else None)
-        self._write(run_id, value)
-        self._written[run_id] = LoadedSnapshot(
-            execution=execution, revision=self._revisions[run_id], heartbeat_at=execution.updated_at, value=value
-        )
-        return self._written[run_id]
+        stored = await super().advance(execution, known=known, create=create)
+        if stored is not None:
+            self._written[execution.execution_id] = stored
+        return stored
 
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
         return self.shown(run_id)
@@ -98,7 +95,7 @@ class SeededSnapshots(MemorySnapshots):
         return 0 if written is None else written.execution.version
 
     def shown(self, run_id: RunId) -> LoadedSnapshot | None:
-        """What is stored, read from its bytes, for those who look on."""
+        """The stored snapshot, read from its bytes, without waiting."""
         written, read = self._written.get(run_id), self._read.get(run_id)
         if written is None or (read is not None and read.revision == written.revision):
             return read
@@ -106,23 +103,24 @@ class SeededSnapshots(MemorySnapshots):
         return read
 
 
-class SeededFeed(MemoryFeed):
-    """The memory feed; a snapshot that one gateway has read is not parsed again for the next."""
+class SeededFeed(Feed):
+    """The feed in memory; a snapshot that one gateway has read is not parsed again for the next."""
 
-    def __init__(self, log: SeededLog, snapshots: SeededSnapshots) -> None:
-        super().__init__(log, snapshots)
+    def __init__(self, snapshots: MemoryKeyValue, events: MemorySubjectLog) -> None:
+        super().__init__(snapshots, events)
         self._parsed: dict[int, SnapshotSeen] = {}
 
-    async def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
-        async with aclosing(self._snapshots.follow(after)) as batches:
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
+        async with aclosing(self._snapshots.follow(after=after)) as batches:
             async for batch in batches:
-                yield [self._seen(sequence, change.run_id, change.value) for sequence, change in batch]
+                yield [self._seen(entry) for entry in batch]
 
-    def _seen(self, sequence: int, run_id: RunId, value: bytes | None) -> SnapshotSeen:
-        seen = self._parsed.get(sequence)
+    def _seen(self, entry: Entry) -> SnapshotSeen:
+        seen = self._parsed.get(entry.revision)
         if seen is None:
-            plain = None if value is None else orjson.loads(value)
-            seen = self._parsed[sequence] = SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain)
+            plain = None if entry.value is None else orjson.loads(entry.value)
+            seen = SnapshotSeen(sequence=entry.revision, run_id=RunId(entry.key), plain=plain)
+            self._parsed[entry.revision] = seen
         return seen
 
 
@@ -166,23 +164,24 @@ class SharedStores:
     """What all gateways share and no crash takes away."""
 
     def __init__(self, loop: SeededLoop) -> None:
-        self.log, self.snapshots = SeededLog(), SeededSnapshots()
-        self.feed = SeededFeed(self.log, self.snapshots)
+        events, runs = MemorySubjectLog(), MemoryKeyValue(loop.time)
+        self.log, self.snapshots = SeededLog(events), SeededSnapshots(runs)
+        self.feed = SeededFeed(runs, events)
         clock = LoopClock(loop)
         self.truth = Stores(
             broker=Way(loop, Random(0), Faults(0.0)),
             events=self.log,
-            run_logs=MemoryLogStore(),
+            run_logs=LogStore(MemorySubjectLog()),
             snapshots=self.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=30.0, max_deliver=20),
-            dead_letters=MemoryDeadLetters(),
-            registry=MemoryRegistry(),
+            dead_letters=DeadLetters(MemorySubjectLog()),
+            registry=WorkerRegistry(MemoryKeyValue(loop.time)),
             signals=MemorySignals(),
             wheels=MemoryWheelStore(clock),
-            wheel_history=MemoryWheelHistory(),
-            graphs=MemoryGraphStore(),
-            idempotency=MemoryIdempotency(),
-            tickets=MemoryTickets(),
+            wheel_history=WheelHistory(MemoryKeyValue(loop.time)),
+            graphs=GraphStore(MemoryKeyValue(loop.time)),
+            idempotency=IdempotencyStore(MemoryKeyValue(loop.time)),
+            tickets=TicketStore(MemoryKeyValue(loop.time)),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

@@ -11,21 +11,11 @@ from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
-from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
-from pyoco_server.adapters.jetstream.feed import JetStreamFeed
-from pyoco_server.adapters.jetstream.graph_store import JetStreamGraphStore
-from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
-from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
-from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
-from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
-from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
+from pyoco_server.adapters.jetstream.key_value import JetStreamKeyValue
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
-from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
-from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
+from pyoco_server.adapters.jetstream.subject_log import JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
-from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt.keys import TokenKeys
 from pyoco_server.adapters.jwt.verifier import TokenVerifier, rules_of
@@ -33,6 +23,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
+from pyoco_server.errors import InvalidUsage
 from pyoco_server.ports import Clock
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
@@ -49,6 +40,19 @@ from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import FIRST_FILL_WAIT_SEC
 from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.stores import (
+    DeadLetters,
+    EventLog,
+    Feed,
+    GraphStore,
+    IdempotencyStore,
+    KeyStore,
+    LogStore,
+    SnapshotStore,
+    TicketStore,
+    WheelHistory,
+    WorkerRegistry,
+)
 
 INDEX_NAME = "runs.sqlite"
 
@@ -63,23 +67,22 @@ def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
 async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[Stores]:
     """Everything that gateways and workers share, connected, with its streams and buckets in place."""
     async with _connected(config, name) as (connection, facts):
-        yield _stores(connection, facts, config)
+        yield stores_on(connection, facts, config)
 
 
 @asynccontextmanager
 async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
     """The services of a gateway: the stores, its own index, and the unasked work."""
     async with _connected(config, "pyoco-gateway") as (connection, facts):
-        stores = _stores(connection, facts, config)
-        feed = JetStreamFeed(connection, config, facts)
+        stores = stores_on(connection, facts, config)
+        feed = feed_on(connection, facts, config)
         door = _door(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             follower = Indexer(feed, index, stores.clock)
             connection.on_reconnect(follower.hurry)
             caretaker = Maintenance(stores, index, feed, config)
             fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
-            live = JetStreamLiveCommits(connection, config)
-            watches = WatchHub(stores, live, config)
+            watches = WatchHub(stores, stores.events, config)
             desk, claims = ExecutionCache(stores, on_ready=follower.look_now), ClaimQueue(index, follower, stores.clock)
             async with asyncio.TaskGroup() as group:
                 unasked = [
@@ -110,7 +113,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
                         fleet=fleet,
                         watches=watches,
                         log_feed=LogStreamHub(stores, watches, config),
-                        live=live,
+                        live=stores.events,
                         desk=desk,
                         claims=claims,
                         config=config,
@@ -128,7 +131,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
 async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
     """The API keys, for an administrator."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
-        store = JetStreamKeyStore(connection, config, facts)
+        store = api_keys_on(connection, facts, config)
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
 
 
@@ -136,7 +139,7 @@ def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock
     """Whoever lets callers in; None where everybody may come."""
     keyring, tokens = None, None
     if "api_key" in config.auth_ways:
-        keyring = ApiKeyCache(JetStreamKeyStore(connection, config, facts), clock, Pepper(config.auth_pepper))
+        keyring = ApiKeyCache(api_keys_on(connection, facts, config), clock, Pepper(config.auth_pepper))
     if "jwt" in config.auth_ways:
         tokens = TokenVerifier(TokenKeys.of(config, clock), rules_of(config), clock).caller_of
     return Authenticator(keyring=keyring, read_token=tokens) if config.auth_ways else None
@@ -153,7 +156,19 @@ async def _look_after(follower: Indexer, *carers: Maintenance | LostWorkerRescue
 @asynccontextmanager
 async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tuple[Connection, Facts]]:
     async with await Connection.open(config, name=name) as connection:
+        _check_message_limits(config, connection.max_payload)
         yield connection, await ensure_resources(connection, config, fsynced=_fsyncs(config))
+
+
+def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
+    """Refuse settings that allow what the broker cannot store in one message."""
+    for name in ("workflow_yaml_max_bytes", "max_run_snapshot_bytes"):
+        limit = getattr(config, name)
+        if limit > max_payload:
+            raise InvalidUsage(
+                f"PYOCO_{name.upper()} is {limit}, but the broker accepts messages of at most {max_payload} bytes: "
+                "lower the setting or raise max_payload of nats-server"
+            )
 
 
 def _fsyncs(config: NatsBackendConfig) -> bool:
@@ -162,26 +177,54 @@ def _fsyncs(config: NatsBackendConfig) -> bool:
     return running is not None and running.url == config.nats_url and running.fsyncs
 
 
-def _stores(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+    """The stores on one connection to JetStream."""
     clock = SystemClock()
+
+    def bucket(name: str) -> JetStreamKeyValue:
+        return JetStreamKeyValue(connection, name, facts)
+
+    snapshots = SnapshotStore(bucket(config.runs_kv_bucket), max_run_snapshot_bytes=config.max_run_snapshot_bytes)
+    dlq = JetStreamSubjectLog(connection, config.dlq_stream, facts, prefix=config.dlq_subject_prefix)
     return Stores(
         broker=connection,
-        events=JetStreamEventLog(connection, config, facts),
-        run_logs=JetStreamLogStore(connection, config, facts),
-        snapshots=JetStreamSnapshots(connection, config, facts),
+        events=EventLog(_events_log(connection, facts, config)),
+        run_logs=LogStore(_run_logs_log(connection, facts, config)),
+        snapshots=snapshots,
         queue=JetStreamJobQueue(connection, config),
-        dead_letters=JetStreamDeadLetters(connection, config),
-        registry=JetStreamRegistry(connection, config, facts),
+        dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
+        registry=WorkerRegistry(bucket(config.workers_kv_bucket)),
         signals=JetStreamSignals(connection),
         wheels=JetStreamWheelStore(connection, config, facts, clock),
-        wheel_history=JetStreamWheelHistory(connection, config, facts),
-        graphs=JetStreamGraphStore(connection, config, facts),
-        idempotency=JetStreamIdempotency(connection, config, facts),
-        tickets=JetStreamTickets(connection, config, facts),
+        wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
+        graphs=GraphStore(bucket(config.graphs_kv_bucket)),
+        idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
+        tickets=TicketStore(bucket(config.tickets_kv_bucket)),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,
     )
+
+
+def api_keys_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> KeyStore:
+    """The API keys on one connection to JetStream."""
+    return KeyStore(JetStreamKeyValue(connection, config.auth_kv_bucket, facts))
+
+
+def feed_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Feed:
+    """The changes of snapshots and events on one connection to JetStream."""
+    snapshots = JetStreamKeyValue(connection, config.runs_kv_bucket, facts)
+    return Feed(snapshots, _events_log(connection, facts, config))
+
+
+def _events_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> JetStreamSubjectLog:
+    prefix, stored_prefix = config.events_subject_prefix, config.stored_subject_prefix
+    return JetStreamSubjectLog(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
+
+
+def _run_logs_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> JetStreamSubjectLog:
+    prefix, stored_prefix = config.logs_subject_prefix, f"{config.stored_subject_prefix}.log"
+    return JetStreamSubjectLog(connection, config.logs_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from pyoco_server.bootstrap import locate_broker, open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.ports import DeadLetter
+from pyoco_server.stores import DeadLetter
 from support.programs import Program, address_of, until, up_with_worker
 
 PATIENCE_SEC = 30.0

@@ -165,7 +165,7 @@ async def test_a_snapshot_that_no_bound_makes_small_enough_ends_with_its_own_id(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Broker(tmp_path, max_payload=8_192) as broker:
-        config = gateway_settings(broker.url, tmp_path)
+        config = gateway_settings(broker.url, tmp_path, workflow_yaml_max_bytes=8_192, max_run_snapshot_bytes=8_192)
         async with system(config) as (client, _, worker):
             await submit(client)
             runner = await worker.executor.begun()

@@ -16,8 +16,8 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.context import Stores
+from pyoco_server.stores import DeadLetter
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
 from support.callers import hand_out, showing

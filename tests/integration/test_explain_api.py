@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.context import Stores
 from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.stores import DeadLetter
 from support.broker import Broker
 from support.gateways import gateway_settings, seen, serving, submit
 from support.runners import began, declared

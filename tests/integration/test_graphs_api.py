@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.subjects import Subjects, bucket_key
+from pyoco_server.adapters.jetstream.subjects import bucket_key
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.stores.graphs import graph_key
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.executions import code_of
@@ -300,7 +301,7 @@ async def test_what_somebody_else_wrote_into_the_bucket_is_in_nobodys_way(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     await put(client, "good")
-    key = Subjects(config).graph_key(None, "odd")
+    key = bucket_key(config.graphs_kv_bucket, graph_key(None, "odd"))
     async with await Connection.open(config, name="stranger") as stranger:
         strange = [key, *(bucket_key(config.graphs_kv_bucket, f"-.{token}") for token in ("x", "_w", "Z29vZA-", "gg"))]
         for subject in strange:

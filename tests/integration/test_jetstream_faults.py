@@ -10,7 +10,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from contract.test_idempotency_store import DONE, FIRST, KEY
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.ports import Conflict, SnapshotSeen, Stored
@@ -117,25 +116,32 @@ async def test_a_removal_whose_ack_was_lost_counts_as_done(broker: Broker) -> No
         assert await ports.snapshots.load(run_id) is None
 
 
-async def test_a_record_of_a_request_is_its_writers_own_although_the_ack_was_lost(broker: Broker) -> None:
+async def test_a_put_whose_ack_was_lost_is_found(broker: Broker) -> None:
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
-        proxy.hold_replies()
-        creating = asyncio.create_task(ports.idempotency.create(KEY, FIRST))
-        await proxy.reply_held()
-        proxy.cut()
-        created_record = await creating
+        bucket, revision = ports.idempotency._bucket, 0
+        for value in (b"first", b"second"):
+            proxy.hold_replies()
+            putting = asyncio.create_task(bucket.put("k", value, revision=revision))
+            await proxy.reply_held()
 
-        assert created_record is not None
-        assert await ports.idempotency.get(KEY) == created_record
+            proxy.cut()
 
-        proxy.hold_replies()
-        replacing = asyncio.create_task(ports.idempotency.replace(KEY, DONE, revision=created_record.revision))
-        await proxy.reply_held()
-        proxy.cut()
-        replaced = await replacing
+            stored, entry = await putting, await bucket.get("k")
+            assert entry is not None
+            assert stored == Stored(version=entry.revision, found=True)
+            assert entry.value == value
+            revision = entry.revision
 
-        assert replaced is not None
-        assert await ports.idempotency.get(KEY) == replaced
+
+async def test_of_all_claims_of_a_snapshot_one_succeeds(broker: Broker) -> None:
+    run_id = new_run_id()
+    async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
+        known = await one.snapshots.advance(execution_at(run_id, 1), create=True)
+        assert known is not None
+
+        claims = await asyncio.gather(*(ports.snapshots.claim(known) for ports in (one, other) for _ in range(4)))
+
+        assert sum(claims) == 1
 
 
 async def test_of_two_processes_that_append_at_once_exactly_one_wins_each_time(broker: Broker) -> None:
@@ -219,7 +225,7 @@ async def test_a_follower_misses_and_doubles_nothing_while_the_broker_is_killed(
     all_seen = asyncio.Event()
 
     async def follow(ports: Ports) -> None:
-        async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+        async with aclosing(ports.feed.snapshots(after=0)) as batches:
             async for batch in batches:
                 seen.extend(batch)
                 if len(seen) >= len(ids):

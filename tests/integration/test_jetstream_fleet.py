@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import WorkerId
-from pyoco_server.ports import WorkerRegistry
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.stores import WorkerRegistry
 from support.broker import Broker
 from support.samples import worker
 from support.stores import jetstream_ports, settings
@@ -63,6 +64,37 @@ async def test_what_is_no_workers_word_is_nobody_and_keeps_nobody_else_out(
 
     async with watching(registry, connection, config) as view:
         assert {seen.record.worker_id for seen in view.sightings()} == {"few", "w1"}
+
+
+async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    ports = await jetstream_ports(connection, config)
+    await ports.registry.put(worker(last_seen_at=0.0))
+
+    async def breathe() -> None:
+        for _ in range(3):  # without it nobody else would ever get a word in
+            await ports.registry.get(WorkerId("w1"))
+
+    async def beat() -> None:
+        for nth in range(1, 301):
+            await ports.registry.put(worker(last_seen_at=float(nth)))
+            await breathe()
+
+    async def wish() -> None:
+        for nth in range(1, 52):
+            seen = await ports.registry.set_hidden(WorkerId("w1"), nth % 2 == 1, at=float(nth))
+            assert seen is not None
+            assert seen.record is not None
+            assert seen.record.hidden == (nth % 2 == 1)
+            await breathe()
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as both:
+        both.create_task(beat())
+        both.create_task(wish())
+
+    stored = await ports.registry.get(WorkerId("w1"))
+    assert stored == replace(worker(last_seen_at=300.0), hidden=True)
 
 
 @asynccontextmanager

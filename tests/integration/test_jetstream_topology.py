@@ -13,14 +13,12 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from pyoco_server.adapters.jetstream import bucket
+from pyoco_server.adapters.jetstream import key_value
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
 from pyoco_server.adapters.jetstream.failures import StreamReplaced
 from pyoco_server.adapters.jetstream.messages import Message, headers
-from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
-from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
 from pyoco_server.adapters.jetstream.topology import NS, ensure_resources, streams
+from pyoco_server.bootstrap import stores_on
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.idempotency.keys import RecordKey
 from pyoco_server.domain.ids import WorkerId
@@ -153,9 +151,8 @@ async def test_only_stored_events_are_republished(connection: Connection, config
 
 async def test_without_direct_gets_the_leader_is_asked(connection: Connection, config: NatsBackendConfig) -> None:
     facts = replace(await ensure_resources(connection, config), direct=frozenset())
-    log = JetStreamEventLog(connection, config, facts)
-    snapshots = JetStreamSnapshots(connection, config, facts)
-    registry = JetStreamRegistry(connection, config, facts)
+    stores = stores_on(connection, facts, config)
+    log, snapshots, registry = stores.events, stores.snapshots, stores.registry
     run_id, commits, version = new_run_id(), [created(), tagged("a"), tagged("b")], 0
     for commit in commits:
         stored = await log.append(run_id, commit, after=version)
@@ -176,7 +173,7 @@ async def test_without_direct_gets_the_leader_is_asked(connection: Connection, c
 async def test_the_marker_of_a_removed_run_vanishes_by_itself(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "MARKER_TTL_SEC", 1)
+    monkeypatch.setattr(key_value, "MARKER_TTL_SEC", 1)
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     await ports.snapshots.advance(execution_at(run_id, 1), create=True)
@@ -390,8 +387,8 @@ async def test_a_recreated_bucket_is_not_taken_for_the_old_one(
     for _ in range(3):
         await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
-        await anext(batches)
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
+        assert [len(await anext(batches)) for _ in range(2)] == [3, 0]
         await connection.api("$JS.API.STREAM.DELETE.KV_pyoco_runs")
         await ensure_resources(connection, config)
         for _ in range(5):
@@ -407,7 +404,7 @@ async def test_a_stream_shorter_than_the_position_is_not_followed(
 ) -> None:
     ports = await jetstream_ports(connection, config)
 
-    async with aclosing(ports.feed.snapshots(after=10)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=10)) as batches:
         with pytest.raises(StreamReplaced):
             await anext(batches)
 
@@ -421,7 +418,7 @@ async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(
     await ports.snapshots.advance(execution_at(ids[1], 1), create=True)
     seen = []
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches, asyncio.timeout(10):  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches, asyncio.timeout(10):
         seen += [change.run_id for change in await anext(batches)]
         listed = await connection.api("$JS.API.CONSUMER.NAMES.KV_pyoco_runs")
         for name in listed["consumers"]:
@@ -438,7 +435,7 @@ async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connect
     ports = await jetstream_ports(connection, config)
     await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
 
-    async with aclosing(ports.feed.snapshots(after=0)) as batches:  # type: ignore[type-var]
+    async with aclosing(ports.feed.snapshots(after=0)) as batches:
         await anext(batches)
 
     listed = await connection.api("$JS.API.CONSUMER.NAMES.KV_pyoco_runs")
@@ -449,7 +446,7 @@ async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     facts = await ensure_resources(connection, config)
-    workers, operators = (JetStreamRegistry(connection, config, facts) for _ in range(2))
+    workers, operators = (stores_on(connection, facts, config).registry for _ in range(2))
     await workers.put(worker())
     stored = orjson.loads((await connection.request("$JS.API.DIRECT.GET.KV_pyoco_workers.$KV.pyoco_workers.w1")).data)
     await connection.request("$KV.pyoco_workers.w1", orjson.dumps(stored | {"hidden": True}))

@@ -212,17 +212,6 @@ async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worke
     assert (await client.get(path, headers=twice)).status_code == 304
 
 
-async def test_what_depends_on_another_tag_is_not_answered(client: httpx.AsyncClient, worker: Working) -> None:
-    job_id = await finished(client, worker, "one")
-    tag = (await text(client, job_id)).headers["etag"]
-
-    refused = [await text(client, job_id, If_Match=said) for said in ('"x"', f"W/{tag}", "x")]
-    taken = [await text(client, job_id, If_Match=said) for said in (tag, f'"x", {tag}', "*")]
-
-    assert [(one.status_code, one.json()["code"]) for one in refused] == [(412, "PRECONDITION_FAILED")] * 3
-    assert [one.content for one in taken] == [b"one\n"] * 3
-
-
 async def test_a_tag_changes_with_every_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     path = f"/jobs/{job_id}/logs"

@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from fastapi import Response
 
-from pyoco_server.adapters.jetstream.log_store import MOST_READS
 from pyoco_server.adapters.jetstream.reads import StreamReader
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api.api.jobs import log_routes
+from pyoco_server.stores.run_logs import MAX_READS_IN_FLIGHT
 from support.broker import Broker
 from support.gateways import gateway_settings, serving, submit
 from support.written import Writer, numbered
@@ -64,11 +64,13 @@ async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
 
     monkeypatch.setattr(StreamReader, "next", counted)
 
-    asked = (client.get(f"/jobs/{run_id}/logs", headers={"Accept": "text/plain"}) for _ in range(4 * MOST_READS))
+    asked = (
+        client.get(f"/jobs/{run_id}/logs", headers={"Accept": "text/plain"}) for _ in range(4 * MAX_READS_IN_FLIGHT)
+    )
     answers = await asyncio.gather(*asked)
 
     assert {answer.text for answer in answers} == {"".join(f"{number}\n" for number in range(1, 2001))}
-    assert 1 < most <= MOST_READS
+    assert 1 < most <= MAX_READS_IN_FLIGHT
 
 
 @pytest.mark.parametrize(("limit", "aside"), [(log_routes.QUICK_LINES, False), (log_routes.QUICK_LINES + 1, True)])

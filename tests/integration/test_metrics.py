@@ -15,7 +15,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.http_api.api.metrics import METRICS
-from pyoco_server.ports import DeadLetter
+from pyoco_server.stores import DeadLetter
 from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, seen, serving, submit

@@ -35,7 +35,7 @@ def _models() -> dict[tuple[str, str, int], Any]:
     for route in create_app(NatsBackendConfig()).router.routes:
         if not isinstance(route, APIRoute):
             continue
-        for method in route.methods:
+        for method in route.methods or ():
             for status, answer in route.responses.items():
                 found[method, route.path_format, int(status)] = answer.get("model")
             if route.response_model is not None:

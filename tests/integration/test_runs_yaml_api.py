@@ -15,6 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.events import ExecutionCreated
 from pyoco_server.domain.ids import parse_run_id
+from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.broker import Broker
@@ -159,11 +160,21 @@ async def test_defaults_above_the_limit_of_params_are_too_large(client: httpx.As
 
 async def test_what_does_not_fit_into_a_message_is_too_large_and_not_an_absent_broker(tmp_path: Path) -> None:
     with Broker(tmp_path, max_payload=65_536) as broker:
-        async with serving(gateway_settings(broker.url, tmp_path)) as client:
-            answer = await send(client, TWO_TASKS + "# " + "x" * 80_000)
+        limits = {"workflow_yaml_max_bytes": 65_536, "max_run_snapshot_bytes": 65_536}
+        async with serving(gateway_settings(broker.url, tmp_path, **limits)) as client:
+            answer = await send(client, (TWO_TASKS + "# ").ljust(65_500, "x"))
 
             await refused(answer, 413, "ERR-PYOCO-0002")
             assert (await client.get("/runs")).json() == []
+
+
+@pytest.mark.parametrize("setting", ["workflow_yaml_max_bytes", "max_run_snapshot_bytes"])
+async def test_a_limit_above_the_largest_message_of_the_broker_refuses_the_start(tmp_path: Path, setting: str) -> None:
+    limits = {"workflow_yaml_max_bytes": 65_536, "max_run_snapshot_bytes": 65_536} | {setting: 65_537}
+
+    with Broker(tmp_path, max_payload=65_536) as broker, pytest.raises(InvalidUsage, match=f"PYOCO_{setting.upper()}"):
+        async with serving(gateway_settings(broker.url, tmp_path, **limits)):
+            pass
 
 
 async def test_callables_outside_of_the_allowed_ones_are_refused_by_name(nats_url: str, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from pyoco_server.domain.execution.events import Commit, StoredCommit
 from pyoco_server.domain.execution.snapshot import encode_snapshot
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import CommitId, RunId
-from pyoco_server.ports import Conflict, LoadedSnapshot, Stored
+from pyoco_server.ports import Conflict, Stored
+from pyoco_server.stores import EventLog, LoadedSnapshot, SnapshotStore
 
 
 class Fault(Enum):
@@ -43,8 +44,8 @@ class Turns:
             await asyncio.sleep(0)
 
 
-class FaultyLog:
-    """See `application.ports.EventLog`. `slip_in` makes the commit of the writer that comes in between."""
+class FaultyLog(EventLog):
+    """`slip_in` makes the commit of the writer that comes in between."""
 
     def __init__(self, turns: Turns, faults: Iterable[Fault], slip_in: Callable[[], Commit | None]) -> None:
         self._turns = turns
@@ -102,8 +103,8 @@ class _Kept:
     revision: int
 
 
-class FaultySnapshots:
-    """See `application.ports.SnapshotStore`. An advance may find that its writer has died."""
+class FaultySnapshots(SnapshotStore):
+    """An advance may find that its writer has died."""
 
     def __init__(self, turns: Turns, faults: Iterable[Fault] = (), max_public_bytes: int = 1_000_000) -> None:
         self._turns = turns
@@ -139,7 +140,7 @@ class FaultySnapshots:
             if current is not None and current.execution.version >= execution.version:
                 return current
             await self._turns.give_way()
-            if self._put(run_id, execution, current.revision if current else 0):
+            if self._replace(run_id, execution, current.revision if current else 0):
                 return self.shown(run_id)
             known = None
 
@@ -153,7 +154,7 @@ class FaultySnapshots:
 
     async def claim(self, known: LoadedSnapshot) -> bool:
         await self._turns.give_way()
-        return self._put(known.execution.execution_id, known.execution, known.revision)
+        return self._replace(known.execution.execution_id, known.execution, known.revision)
 
     async def remove(self, run_id: RunId, revision: int | None = None) -> bool:
         kept = self._kept.get(run_id)
@@ -162,7 +163,7 @@ class FaultySnapshots:
         del self._kept[run_id]
         return True
 
-    def _put(self, run_id: RunId, execution: Execution, revision: int) -> bool:
+    def _replace(self, run_id: RunId, execution: Execution, revision: int) -> bool:
         kept = self._kept.get(run_id)
         if (kept.revision if kept else 0) != revision:
             return False

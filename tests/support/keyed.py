@@ -8,10 +8,10 @@ from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import StoredRecord
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.submit import submit
 from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
+from pyoco_server.stores import StoredRecord
 from support.faults import Action
 from support.world import HELLO, USER, World
 

@@ -9,10 +9,22 @@ from pyoco_server.domain.execution.events import Actor, Commit, ExecutionComplet
 from pyoco_server.domain.execution.evolve import fold
 from pyoco_server.domain.execution.state import Execution, Request, empty_execution
 from pyoco_server.domain.fleet.records import WorkerRecord
-from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.domain.idempotency.keys import RecordKey
+from pyoco_server.domain.idempotency.record import Record
+from pyoco_server.domain.ids import CommitId, InstanceId, RunId, WorkerId
 from pyoco_server.ports import Job
 
 IDS = SystemIds()
+IDEMPOTENCY_KEY = RecordKey("0" * 64)
+IDEMPOTENCY_RECORD = Record(
+    idempotency_key="k-1",
+    endpoint="POST /runs",
+    request_hash="sha256:00",
+    holder="h-1",
+    lease_until=5.0,
+    commit_id=CommitId("c-1"),
+    resource_id="r-1",
+)
 CREATED = ExecutionCreated(at=1.0, request=Request(flow_name="main", tag="default", input={"x": 1}))
 
 

@@ -1,4 +1,4 @@
-"""Every port at once, in memory or on a real JetStream; fakes nothing."""
+"""Every store at once, in memory or on a real JetStream; fakes nothing."""
 
 from __future__ import annotations
 
@@ -7,55 +7,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.dead_letters import JetStreamDeadLetters
-from pyoco_server.adapters.jetstream.event_log import JetStreamEventLog
-from pyoco_server.adapters.jetstream.feed import JetStreamFeed
-from pyoco_server.adapters.jetstream.graph_store import JetStreamGraphStore
-from pyoco_server.adapters.jetstream.idempotency import JetStreamIdempotency
-from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
-from pyoco_server.adapters.jetstream.key_store import JetStreamKeyStore
-from pyoco_server.adapters.jetstream.live_commits import JetStreamLiveCommits
-from pyoco_server.adapters.jetstream.log_store import JetStreamLogStore
-from pyoco_server.adapters.jetstream.registry import JetStreamRegistry
-from pyoco_server.adapters.jetstream.signals import JetStreamSignals
-from pyoco_server.adapters.jetstream.snapshots import JetStreamSnapshots
-from pyoco_server.adapters.jetstream.tickets import JetStreamTickets
 from pyoco_server.adapters.jetstream.topology import ensure_resources
-from pyoco_server.adapters.jetstream.wheel_history import JetStreamWheelHistory
-from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.system import SystemClock
+from pyoco_server.bootstrap import api_keys_on, feed_on, stores_on
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.ports import (
+from pyoco_server.ports import JobQueue, Signals, WheelStore
+from pyoco_server.stores import (
     DeadLetters,
     EventLog,
     Feed,
     GraphStore,
     IdempotencyStore,
-    JobQueue,
     KeyStore,
-    LiveCommits,
     LogStore,
-    Signals,
     SnapshotStore,
     TicketStore,
     WheelHistory,
-    WheelStore,
     WorkerRegistry,
 )
-from pyoco_server.testing.dead_letters import MemoryDeadLetters
-from pyoco_server.testing.event_log import MemoryEventLog
-from pyoco_server.testing.feed import MemoryFeed
-from pyoco_server.testing.graph_store import MemoryGraphStore
-from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
-from pyoco_server.testing.key_store import MemoryKeyStore
-from pyoco_server.testing.live_commits import MemoryLiveCommits
-from pyoco_server.testing.log_store import MemoryLogStore
-from pyoco_server.testing.registry import MemoryRegistry
 from pyoco_server.testing.signals import MemorySignals
-from pyoco_server.testing.snapshots import MemorySnapshots
-from pyoco_server.testing.tickets import MemoryTickets
-from pyoco_server.testing.wheel_history import MemoryWheelHistory
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 
 # Short, so that a redelivery can be waited for.
@@ -65,7 +37,7 @@ MAX_DELIVER = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """One of each, on the same store."""
+    """One of each, on the same broker."""
 
     log: EventLog
     logs: LogStore
@@ -74,7 +46,6 @@ class Ports:
     dead_letters: DeadLetters
     registry: WorkerRegistry
     signals: Signals
-    live: LiveCommits
     feed: Feed
     keys: KeyStore
     wheels: WheelStore
@@ -84,24 +55,23 @@ class Ports:
     tickets: TicketStore
 
 
-def memory_ports() -> Ports:
-    log, snapshots = MemoryEventLog(), MemorySnapshots()
+def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
+    events, runs = events or MemorySubjectLog(), MemoryKeyValue()
     return Ports(
-        log=log,
-        logs=MemoryLogStore(),
-        snapshots=snapshots,
+        log=EventLog(events),
+        logs=LogStore(MemorySubjectLog()),
+        snapshots=SnapshotStore(runs),
         queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC, max_deliver=MAX_DELIVER),
-        dead_letters=MemoryDeadLetters(),
-        registry=MemoryRegistry(),
+        dead_letters=DeadLetters(MemorySubjectLog()),
+        registry=WorkerRegistry(MemoryKeyValue()),
         signals=MemorySignals(),
-        live=MemoryLiveCommits(log),
-        feed=MemoryFeed(log, snapshots),
-        keys=MemoryKeyStore(),
+        feed=Feed(runs, events),
+        keys=KeyStore(MemoryKeyValue()),
         wheels=MemoryWheelStore(SystemClock()),
-        wheel_history=MemoryWheelHistory(),
-        graphs=MemoryGraphStore(),
-        idempotency=MemoryIdempotency(),
-        tickets=MemoryTickets(),
+        wheel_history=WheelHistory(MemoryKeyValue()),
+        graphs=GraphStore(MemoryKeyValue()),
+        idempotency=IdempotencyStore(MemoryKeyValue()),
+        tickets=TicketStore(MemoryKeyValue()),
     )
 
 
@@ -117,22 +87,22 @@ def settings(url: str, **changed: object) -> NatsBackendConfig:
 
 async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> Ports:
     facts = await ensure_resources(connection, config)
+    stores = stores_on(connection, facts, config)
     return Ports(
-        log=JetStreamEventLog(connection, config, facts),
-        logs=JetStreamLogStore(connection, config, facts),
-        snapshots=JetStreamSnapshots(connection, config, facts),
-        queue=JetStreamJobQueue(connection, config),
-        dead_letters=JetStreamDeadLetters(connection, config),
-        registry=JetStreamRegistry(connection, config, facts),
-        signals=JetStreamSignals(connection),
-        live=JetStreamLiveCommits(connection, config),
-        feed=JetStreamFeed(connection, config, facts),
-        keys=JetStreamKeyStore(connection, config, facts),
-        wheels=JetStreamWheelStore(connection, config, facts, SystemClock()),
-        wheel_history=JetStreamWheelHistory(connection, config, facts),
-        graphs=JetStreamGraphStore(connection, config, facts),
-        idempotency=JetStreamIdempotency(connection, config, facts),
-        tickets=JetStreamTickets(connection, config, facts),
+        log=stores.events,
+        logs=stores.run_logs,
+        snapshots=stores.snapshots,
+        queue=stores.queue,
+        dead_letters=stores.dead_letters,
+        registry=stores.registry,
+        signals=stores.signals,
+        feed=feed_on(connection, facts, config),
+        keys=api_keys_on(connection, facts, config),
+        wheels=stores.wheels,
+        wheel_history=stores.wheel_history,
+        graphs=stores.graphs,
+        idempotency=stores.idempotency,
+        tickets=stores.tickets,
     )
 
 

@@ -16,9 +16,9 @@ import uvicorn
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp, BoundedSocket
-from pyoco_server.ports import IdempotencyStore
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.stores import IdempotencyStore
 
 PATIENCE_SEC = 20.0
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.config import NatsBackendConfig
@@ -15,15 +15,16 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Request, empty_execution
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.domain.queries.query import IndexPosition
-from pyoco_server.ports import Clock, Feed, LoadedSnapshot, LogSeen, SnapshotSeen
+from pyoco_server.ports import Clock, SnapshotSeen
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from pyoco_server.services.executions.submit import submit
 from pyoco_server.services.executions.workflow import Workflow
 from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.stores import EventLog, Feed, LoadedSnapshot, LogSeen
+from pyoco_server.testing.broker import MemorySubjectLog
 from pyoco_server.testing.index import MemoryRunIndex
 from pyoco_server.testing.job_queue import MemoryJobQueue
-from pyoco_server.testing.live_commits import MemoryLiveCommits
 from support.clocks import ManualClock
 from support.faults import Faults, behind
 from support.stores import memory_ports
@@ -33,15 +34,8 @@ HELLO = Request(flow_name="hello", tag="default", input={"name": "world"})
 OURS, THEIRS = InstanceId("instance-1"), InstanceId("instance-2")
 WORKER = WorkerId("w-1")
 
-T = TypeVar("T")
 
-
-def _generator(batches: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    assert isinstance(batches, AsyncGenerator)
-    return batches
-
-
-class PresentFeed:
+class PresentFeed(Feed):
     """Feed of what is stored now: it ends where the real one would wait for more."""
 
     def __init__(self, feed: Feed) -> None:
@@ -53,7 +47,7 @@ class PresentFeed:
     async def snapshot_key_at(self, sequence: int) -> str | None:
         return await self._feed.snapshot_key_at(sequence)
 
-    async def snapshots(self, *, after: int) -> AsyncIterator[Sequence[SnapshotSeen]]:
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
         _, last = await self.snapshot_stream()
         if last > after:
             yield await anext(aiter(self._feed.snapshots(after=after)))
@@ -61,9 +55,24 @@ class PresentFeed:
     async def last_commit(self) -> int:
         return await self._feed.last_commit()
 
-    async def commits(self, *, after: int) -> AsyncIterator[Sequence[LogSeen]]:
+    async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
         if await self.last_commit() > after:
             yield await anext(aiter(self._feed.commits(after=after)))
+
+
+class ListenedEvents(EventLog):
+    """The event log, with its listeners in view. `interrupt` does what a lost connection does."""
+
+    def __init__(self, log: MemorySubjectLog) -> None:
+        super().__init__(log)
+        self._memory = log
+
+    @property
+    def listened_to(self) -> set[str]:
+        return self._memory.listened_to
+
+    def interrupt(self) -> None:
+        self._memory.interrupt()
 
 
 class World:
@@ -73,10 +82,10 @@ class World:
         self.clock = ManualClock()
         self.faults = Faults()
         self.config = NatsBackendConfig(**settings)
-        ports = memory_ports()
+        events = MemorySubjectLog()
+        self.live = ListenedEvents(events)
+        ports = memory_ports(events)
         self.live_feed = ports.feed
-        assert isinstance(ports.live, MemoryLiveCommits)
-        self.live = ports.live
         self.feed = PresentFeed(ports.feed)
         self.truth = Stores(
             broker=self.faults,
@@ -141,7 +150,7 @@ class World:
         progress: Mapping[str, float] | None = None,
     ) -> Mapping[str, Any]:
         """Wait until the snapshot of the run has one of these statuses (and these tasks, this progress); return it."""
-        async with aclosing(_generator(self.live_feed.snapshots(after=0))) as batches:
+        async with aclosing(self.live_feed.snapshots(after=0)) as batches:
             async for batch in batches:
                 for seen in batch:
                     if seen.run_id != run_id or seen.plain is None or seen.plain["status"] not in statuses:

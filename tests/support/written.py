@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import Level, LogChunk, LogLine, chunk_of
-from pyoco_server.ports import LogStore, Stored
+from pyoco_server.ports import Stored
+from pyoco_server.stores import LogStore
 
 AT = 1_700_000_000.25
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import typer
 from typer.exceptions import TyperException
@@ -70,21 +70,16 @@ def _exit_code(app: typer.Typer, name: str, arguments: list[str]) -> int:
         return FAILED
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except PyocoError as error:
-        _print_errors([error], example_of(command, arguments, if_given=True))
-        return FAILED
-    except ExceptionGroup as group:
+    except (PyocoError, ExceptionGroup) as error:
+        group = error if isinstance(error, ExceptionGroup) else ExceptionGroup("", [error])
         ours, others = group.split(PyocoError)
         if ours is None or others is not None:
             raise
-        _print_errors(_leaves(ours), example_of(command, arguments, if_given=True))
+        example = example_of(command, arguments, if_given=True)
+        for one in _leaves(ours):
+            print_error(one, example if isinstance(one, InvalidUsage) else None)
         return FAILED
     return returned if isinstance(returned, int) else OK
-
-
-def _print_errors(errors: Iterable[PyocoError], example: str | None) -> None:
-    for error in errors:
-        print_error(error, example if isinstance(error, InvalidUsage) else None)
 
 
 def _leaves(group: ExceptionGroup[PyocoError]) -> Iterator[PyocoError]:

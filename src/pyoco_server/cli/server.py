@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -10,9 +10,6 @@ from typer import Option
 from pyoco_server.cli import output
 from pyoco_server.cli.worker import parse_tags, parse_worker_name
 from pyoco_server.errors import InvalidUsage
-
-if TYPE_CHECKING:
-    from pyoco_server.cli.up import Up
 
 PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
@@ -52,16 +49,14 @@ def up(
 ) -> int:
     """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
     if nats_url is not None and with_nats_bootstrap:
-        raise InvalidUsage(
-            "--nats-url and --with-nats-bootstrap exclude each other",
-            example=f"{PROGRAM} up --with-nats-bootstrap",
-        )
+        example = f"{PROGRAM} up --with-nats-bootstrap"
+        raise InvalidUsage("--nats-url and --with-nats-bootstrap exclude each other", example=example)
     if worker_tags is not None:
         parse_tags("--worker-tags", worker_tags, PROGRAM)
     if worker_id is not None:
         parse_worker_name(worker_id, PROGRAM)
 
-    from pyoco_server.cli.process import run_event_loop
+    from pyoco_server.cli.process import run_until_stopped
     from pyoco_server.cli.up import Up
     from pyoco_server.config import NatsBackendConfig, names_a_broker
     from pyoco_server.logs import configure_logging
@@ -81,16 +76,7 @@ def up(
         nats_http_port=nats_http_port,
         worker_arguments=given if with_worker else None,
     )
-    return run_event_loop(_run(program))
-
-
-async def _run(program: Up) -> int:
-    from pyoco_server.cli.process import StopRequest
-
-    stop = StopRequest()
-    stop.listen()
-    await program.run(stop)
-    return stop.exit_code
+    return run_until_stopped(program.run)
 
 
 def main() -> None:

@@ -79,14 +79,11 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, force_terminal=terminal)
 
 
-def draw(drawn: RenderableType) -> None:
-    """Write something of rich's to the terminal; long lines are not broken."""
-    _print(console(), drawn, soft_wrap=True)
-
-
-def _print(board: Console, drawn: RenderableType, **options: Any) -> None:
+def draw(drawn: RenderableType, width: int | None = None) -> None:
+    """Write something of rich's: a table in its width, anything else without breaking lines."""
+    board = console(width=width)
     with board.capture() as captured:
-        board.print(drawn, crop=False, **options)
+        board.print(drawn, crop=False, soft_wrap=width is None)
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -105,8 +102,7 @@ def show(form: str, data: Any, table: Table, items: Iterable[Json] | None = None
 
 def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, str] = STYLES) -> None:
     """A table: in colour and cut to the width of a terminal, plain and complete elsewhere."""
-    drawn, width = layout(head, rows, styles, console().width if is_terminal() else None)
-    _print(console(width=width), drawn)
+    draw(*layout(head, rows, styles, console().width if is_terminal() else None))
 
 
 def show_facts(form: str, item: Any, table: Table) -> None:

@@ -109,17 +109,14 @@ def _correct(error: Any, arguments: list[str], example: str | None) -> list[str]
     if kind == "BadOptionUsage" and arguments[-1:] == [error.option_name]:
         return [*arguments, _value_in(example, error.option_name)]
     if kind == "NoSuchOption":
-        free = [one for one in context.command.params if getattr(one, "multiple", False) or not _given(one, arguments)]
+        given = {word.partition("=")[0] for word in arguments}
+        free = [one for one in context.command.params if getattr(one, "multiple", False) or not given & set(one.opts)]
         return _rename(arguments, error.option_name, [name for one in free for name in one.opts if name[:1] == "-"])
     if kind == "UsageError" and hasattr(context.command, "commands"):
         known = list(context.command.commands)
         unknown = [word for word in arguments if word not in known and f"'{word}'" in error.message]
         return _rename(arguments, unknown[0], known) if unknown else None
     return None
-
-
-def _given(parameter: Any, arguments: list[str]) -> bool:
-    return any(word.partition("=")[0] in parameter.opts for word in arguments)
 
 
 def _unnamed_values(arguments: list[str], context: Any) -> list[int]:

@@ -51,17 +51,12 @@ class Table:
         self.styles = styles
 
     def row(self, item: Json) -> Row:
-        return tuple(_cell(column, item) for column in self._columns)
+        values = (item.get(field) if isinstance(field, str) else field(item) for _, field, *_ in self._columns)
+        return tuple((*column[2:], text)[0](value) for column, value in zip(self._columns, values, strict=True))
 
     def facts(self, item: Json) -> list[tuple[str, str]]:
         """Names and values; missing values are left out."""
         return [(name, value) for name, value in zip(self.head, self.row(item), strict=True) if value != "-"]
-
-
-def _cell(column: Column, item: Json) -> str:
-    field = column[1]
-    value = item.get(field) if isinstance(field, str) else field(item)
-    return column[2](value) if len(column) == 3 else text(value)
 
 
 def layout(

@@ -18,6 +18,7 @@ from pyoco_server.cli.suggestions import invalid
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 
 if TYPE_CHECKING:
+    from pyoco_server.cli.process import StopRequest
     from pyoco_server.config import NatsBackendConfig
     from pyoco_server.domain.ids import WorkerId
     from pyoco_server.domain.run_logs.lines import LogLine
@@ -50,7 +51,7 @@ def worker(
     wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
 ) -> int:
     """Take runs from the queue and run them."""
-    from pyoco_server.cli.process import find_broker, run_event_loop
+    from pyoco_server.cli.process import find_broker, run_until_stopped
     from pyoco_server.config import NatsBackendConfig
     from pyoco_server.logs import configure_logging
 
@@ -67,7 +68,8 @@ def worker(
     served = parse_tags("--tags", tags or config.default_tag, PROGRAM)
     config = find_broker(config, nats_url, data_dir)
     configure_logging(service="pyoco-server:worker", config=config)
-    return run_event_loop(_work(config, name, served, concurrency or os.cpu_count() or 1, flow_resolver))
+    slots = concurrency or os.cpu_count() or 1
+    return run_until_stopped(lambda stop: _work(stop, config, name, served, slots, flow_resolver))
 
 
 def parse_tags(option: str, text: str, program: str) -> list[str]:
@@ -99,17 +101,14 @@ def default_worker_id() -> WorkerId:
 
 
 async def _work(
-    config: NatsBackendConfig, worker_id: WorkerId, tags: list[str], slots: int, flow_resolver: str | None
-) -> int:
+    stop: StopRequest, config: NatsBackendConfig, worker_id: WorkerId, tags: list[str], slots: int, resolver: str | None
+) -> None:
     from pyoco_server.bootstrap import open_stores
-    from pyoco_server.cli.process import StopRequest
     from pyoco_server.worker.runner_pool.pool import RunnerPool
     from pyoco_server.worker.runner_process.flow_announcement import parse_names
     from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped
     from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
-    stop = StopRequest()
-    stop.listen()
     async with AsyncExitStack() as opened:
         opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
         try:
@@ -118,11 +117,10 @@ async def _work(
             logger.exception("cannot reach the broker", extra={"worker_id": worker_id, "tags": tags})
             raise
         if stores is not None:
-            pool = RunnerPool(flow_resolver or "", slots, _log_output, parse_names(config.worker_flows))
+            pool = RunnerPool(resolver or "", slots, _log_output, parse_names(config.worker_flows))
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)
-    return stop.exit_code
 
 
 def _log_output(run_id: str, lines: Sequence[LogLine]) -> None:

@@ -1,20 +1,11 @@
-"""The broker as a whole, time, and names for new things."""
+"""The sources of time and of new ids."""
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pyoco_server.domain.auth.api_keys import KeyId
 from pyoco_server.domain.ids import CommitId, InstanceId, RunId
-
-Durability = Literal["fsynced", "replicated", "buffered"]
-
-
-class Broker(Protocol):
-    """Whether the stores can be reached at all."""
-
-    @property
-    def connected(self) -> bool: ...
 
 
 class Clock(Protocol):

@@ -7,22 +7,16 @@ from typing import Protocol
 
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
-from pyoco_server.ports import (
-    Broker,
-    Clock,
+from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
+from pyoco_server.stores import (
     DeadLetters,
-    Durability,
     EventLog,
     GraphStore,
     IdempotencyStore,
-    Ids,
-    JobQueue,
     LogStore,
-    Signals,
     SnapshotStore,
     TicketStore,
     WheelHistory,
-    WheelStore,
     WorkerRegistry,
 )
 

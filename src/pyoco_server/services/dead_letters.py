@@ -12,11 +12,11 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import DeadLetterNotFound, DeadLetterNotReplayable, RunNotFound
-from pyoco_server.ports import DeadLetter, StoredDeadLetter
 from pyoco_server.services.executions.submit import submit_command
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB
+from pyoco_server.stores import DeadLetter, StoredDeadLetter
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from pyoco_server.domain.fleet.records import WorkerRecord, state_of
 from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced, is_alive, run_facts
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
-from pyoco_server.ports import Broker, Clock, WorkerRegistry, WorkerSeen
+from pyoco_server.ports import Broker, Clock
+from pyoco_server.stores import WorkerRegistry, WorkerSeen
 
 logger = logging.getLogger(__name__)
 

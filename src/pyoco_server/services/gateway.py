@@ -13,7 +13,7 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus, filter_workers
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
-from pyoco_server.ports import LiveCommits, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.auth.authenticator import Authenticator
 from pyoco_server.services.auth.tickets import Tickets
 from pyoco_server.services.claims.claim_queue import ClaimQueue
@@ -35,6 +35,7 @@ from pyoco_server.services.projections.metrics import Metrics, figures
 from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
 from pyoco_server.services.streaming.watch_hub import WatchHub
 from pyoco_server.services.wheels import UPLOADS, Wheels
+from pyoco_server.stores import EventLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Gateway:
     fleet: FleetView
     watches: WatchHub
     log_feed: LogStreamHub
-    live: LiveCommits
+    live: EventLog
     desk: ExecutionCache
     claims: ClaimQueue
     config: NatsBackendConfig

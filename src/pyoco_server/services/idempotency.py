@@ -25,8 +25,8 @@ from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import ENDED, Answer, Record
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.errors import AppendConflict, IdempotencyConflict, PyocoError
-from pyoco_server.ports import StoredRecord
 from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.stores import StoredRecord
 
 logger = logging.getLogger(__name__)
 

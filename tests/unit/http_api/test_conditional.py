@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.protocol.conditional import MAX_LIST_CHARS, is_expected, is_known, may_be_partial, strong_tag
+from pyoco_server.http_api.protocol.conditional import MAX_LIST_CHARS, is_known, may_be_partial, strong_tag
 
 opaque = st.text(st.sampled_from("ab,* W/!~\x80ÿ".replace(" ", "")), max_size=4)
 tags = st.builds(lambda weak, text: f'{"W/" if weak else ""}"{text}"', st.booleans(), opaque)
@@ -31,25 +31,23 @@ def test_a_list_names_what_it_has_weakly_or_strongly(written: tuple[str, list[st
     said, found = written
 
     assert is_known(said, f'"{text}"') == (f'"{text}"' in found or f'W/"{text}"' in found)
-    assert is_expected(said, f'"{text}"') == (f'"{text}"' in found)
     assert may_be_partial(said, f'"{text}"') == (said.strip(" \t") == f'"{text}"')
 
 
 def test_a_star_is_whatever_there_is_and_nothing_at_all_is_no_condition() -> None:
     for said in ("*", " * "):
-        assert (is_known(said, '"a"'), is_expected(said, '"a"'), may_be_partial(said, '"a"')) == (True, True, False)
-    assert (is_known(None, '"a"'), is_expected(None, '"a"'), may_be_partial(None, '"a"')) == (False, True, True)
+        assert (is_known(said, '"a"'), may_be_partial(said, '"a"')) == (True, False)
+    assert (is_known(None, '"a"'), may_be_partial(None, '"a"')) == (False, True)
 
 
 @pytest.mark.parametrize("said", ["", "a", '"a', 'a"', '"a" "a"', '"a"x', '*, "a"', '"a", *', "'a'", 'w/"a"', ","])
 def test_what_is_no_list_names_nothing(said: str) -> None:
-    assert (is_known(said, '"a"'), is_expected(said, '"a"'), may_be_partial(said, '"a"')) == (False, False, False)
+    assert (is_known(said, '"a"'), may_be_partial(said, '"a"')) == (False, False)
 
 
 @pytest.mark.parametrize("said", ['W/"a"', "Wed, 18 Feb 2026 12:00:00 GMT", '"a", "b"'])
 def test_a_part_is_given_of_one_strong_tag_only(said: str) -> None:
     assert not may_be_partial(said, '"a"')
-    assert not may_be_partial('W/"a"', 'W/"a"')
 
 
 def test_a_list_names_a_few_hundred_tags_and_an_endless_one_nothing() -> None:
@@ -59,7 +57,6 @@ def test_a_list_names_a_few_hundred_tags_and_an_endless_one_nothing() -> None:
     assert is_known(said, '"999"')
     assert not is_known(said + "x", '"999"')
     assert not is_known(endless, '"999"')
-    assert not is_expected(endless, '"999"')
 
 
 facts = st.one_of(st.text(max_size=3), st.integers(-5, 5), st.booleans(), st.none())

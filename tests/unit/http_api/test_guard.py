@@ -32,7 +32,7 @@ def test_every_route_of_the_app_has_a_decision() -> None:
         assert [path for path, scopes in decided.items() if scopes is None] == ["/health"]
         # Pages without a scope are for everybody who is known.
         without = [path for path, scopes in decided.items() if scopes == frozenset()]
-        assert sorted(without) == ["/docs", "/openapi.json"]
+        assert sorted(without) == ["/docs", "/docs/assets", "/openapi.json"]
 
 
 def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:

@@ -20,7 +20,8 @@ from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.streams import EventStream
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
-from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.stores import KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.callers import KEY, KEY_ID, key_record
 from support.clocks import ManualClock
 
@@ -50,12 +51,12 @@ class Request:
 
 
 @pytest.fixture
-def store() -> MemoryKeyStore:
-    return MemoryKeyStore()
+def store() -> KeyStore:
+    return KeyStore(MemoryKeyValue())
 
 
 @pytest_asyncio.fixture
-async def request_(store: MemoryKeyStore) -> AsyncIterator[Request]:
+async def request_(store: KeyStore) -> AsyncIterator[Request]:
     await store.create(key_record())
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
     task = asyncio.create_task(keyring.run())
@@ -114,7 +115,7 @@ async def test_a_route_behind_the_guard_sees_whether_its_client_has_disconnected
 
 
 async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
-    request_: Request, store: MemoryKeyStore
+    request_: Request, store: KeyStore
 ) -> None:
     answer = answering(request_)
     await request_.silent.wait()
@@ -126,7 +127,7 @@ async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: MemoryKeyStore) -> None:
+async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: KeyStore) -> None:
     answer = answering(request_)
     await request_.silent.wait()
     door = request_.scope["app"].state.gateway.door  # type: ignore[attr-defined]

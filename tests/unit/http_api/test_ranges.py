@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import RangeNotSatisfiable
-from pyoco_server.http_api.protocol.ranges import MAX_CHARS, Span, chosen, is_asked
+from pyoco_server.http_api.protocol.conditional import MAX_RANGE_CHARS, Span, choose_range, is_range
 
 sizes = st.integers(0, 12)
 numbers = st.integers(0, 15)
@@ -36,17 +36,17 @@ def test_one_range_is_the_bytes_that_are_in_it(unit: str, text: str, before: str
     expected = asked_bytes(text, size)
     said = f"{unit}={before}{text}{behind}"
 
-    assert is_asked(said)
+    assert is_range(said)
     if expected:
-        span = chosen(said, size)
+        span = choose_range(said, size)
         assert span is not None
         assert list(range(*span)) == expected
         assert span.content_range(size) == f"bytes {expected[0]}-{expected[-1]}/{size}"
     elif size == 0 and text.startswith("-") and text != "-0":
-        assert chosen(said, size) is None  # satisfiable, but nothing could be told of it
+        assert choose_range(said, size) is None  # satisfiable, but nothing could be told of it
     else:
         with pytest.raises(RangeNotSatisfiable) as refused:
-            chosen(said, size)
+            choose_range(said, size)
         assert refused.value.facts == {"size_bytes": size}
 
 
@@ -59,11 +59,11 @@ def test_of_several_ranges_one_that_is_there_is_given_and_for_more_the_whole(
 
     if not there:
         with pytest.raises(RangeNotSatisfiable):
-            chosen(said, size)
+            choose_range(said, size)
     elif len(there) == 1:
-        assert chosen(said, size) == chosen(f"bytes={there[0]}", size)
+        assert choose_range(said, size) == choose_range(f"bytes={there[0]}", size)
     else:
-        assert chosen(said, size) is None
+        assert choose_range(said, size) is None
 
 
 IGNORED = [
@@ -90,22 +90,22 @@ IGNORED = [
     "0-1",
     "bytes: 0-1",
     "bytes=0-1, bytes=2-3",
-    "bytes=" + "0" * (MAX_CHARS + 1) + "-",
+    "bytes=" + "0" * (MAX_RANGE_CHARS + 1) + "-",
 ]
 
 
 @pytest.mark.parametrize("said", IGNORED, ids=lambda said: str(said)[:20])
 def test_what_is_no_range_of_bytes_is_ignored(said: str | None) -> None:
-    assert not is_asked(said)
-    assert chosen(said, 10) is None
-    assert chosen(said, 0) is None
+    assert not is_range(said)
+    assert choose_range(said, 10) is None
+    assert choose_range(said, 0) is None
 
 
 @given(st.text(max_size=20), sizes)
 def test_whatever_is_sent_is_a_part_the_whole_or_refused(said: str, size: int) -> None:
     for field in (said, f"bytes={said}"):
         try:
-            span = chosen(field, size)
+            span = choose_range(field, size)
         except RangeNotSatisfiable:
             continue
         assert span is None or 0 <= span.start < span.stop <= size
@@ -114,8 +114,8 @@ def test_whatever_is_sent_is_a_part_the_whole_or_refused(said: str, size: int) -
 def test_numbers_of_any_length_are_numbers() -> None:
     many = "9" * 900
 
-    assert chosen(f"bytes=3-{many}", 10) == Span(3, 10)
-    assert chosen(f"bytes=-{many}", 10) == Span(0, 10)
-    assert chosen("bytes=" + "0" * 900 + "2-3", 10) == Span(2, 4)
+    assert choose_range(f"bytes=3-{many}", 10) == Span(3, 10)
+    assert choose_range(f"bytes=-{many}", 10) == Span(0, 10)
+    assert choose_range("bytes=" + "0" * 900 + "2-3", 10) == Span(2, 4)
     with pytest.raises(RangeNotSatisfiable):
-        chosen(f"bytes={many}-", 10)
+        choose_range(f"bytes={many}-", 10)

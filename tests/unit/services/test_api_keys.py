@@ -11,7 +11,8 @@ from pyoco_server.domain.auth.api_keys import KeyId, Pepper, check
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.services.auth.api_keys import ApiKeys
-from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.stores import KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.clocks import ManualClock
 
 PEPPER = Pepper("a pepper for tests")
@@ -24,7 +25,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def keys(clock: ManualClock) -> ApiKeys:
-    return ApiKeys(store=MemoryKeyStore(), clock=clock, ids=SystemIds(), pepper=PEPPER)
+    return ApiKeys(store=KeyStore(MemoryKeyValue()), clock=clock, ids=SystemIds(), pepper=PEPPER)
 
 
 async def test_a_key_that_is_handed_out_opens(keys: ApiKeys) -> None:

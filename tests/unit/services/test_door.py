@@ -13,7 +13,8 @@ from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidTicket, InvalidToken
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
-from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.stores import KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.callers import KEY, KEY_ID, SECRET, key_record
 from support.clocks import ManualClock
 
@@ -22,7 +23,7 @@ BOB = Caller(name="bob", tenant_id="team-b", scopes=frozenset())
 
 @pytest_asyncio.fixture
 async def keyring() -> AsyncIterator[ApiKeyCache]:
-    store = MemoryKeyStore()
+    store = KeyStore(MemoryKeyValue())
     await store.create(key_record())
     made = ApiKeyCache(store, ManualClock(), Pepper(""))
     task = asyncio.create_task(made.run())
@@ -56,7 +57,7 @@ def test_credentials_do_not_show_themselves() -> None:
 
 
 async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_stay_in() -> None:
-    store = MemoryKeyStore()
+    store = KeyStore(MemoryKeyValue())
     await store.create(key_record(revoked_at=1.0))
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
     task = asyncio.create_task(keyring.run())
@@ -71,7 +72,7 @@ async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_sta
 
 
 async def test_who_came_with_a_ticket_is_out_when_the_key_behind_it_is_revoked() -> None:
-    store = MemoryKeyStore()
+    store = KeyStore(MemoryKeyValue())
     await store.create(key_record())
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
     looking = asyncio.create_task(keyring.run())

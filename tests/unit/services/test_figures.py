@@ -9,10 +9,10 @@ import pytest
 from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics, figures
+from pyoco_server.stores import DeadLetter
 from support.world import HELLO, USER, World
 
 

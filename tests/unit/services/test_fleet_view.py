@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -14,9 +14,9 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerState
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, WorkerNotFound
-from pyoco_server.ports import WorkerSeen
 from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.testing.registry import MemoryRegistry
+from pyoco_server.stores import WorkerRegistry, WorkerSeen
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.clocks import ManualClock
 from support.faults import Faults
 from support.samples import worker
@@ -31,7 +31,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.faults = Faults()
-        self.registry = MemoryRegistry(self.clock.monotonic)
+        self.registry = WorkerRegistry(MemoryKeyValue(self.clock.monotonic))
 
     def view(self) -> FleetView:
         return FleetView(self.registry, self.faults, self.clock, NatsBackendConfig())
@@ -188,14 +188,14 @@ async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its
 
 
 async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
-    class Late(MemoryRegistry):
+    class Late(WorkerRegistry):
         """A registry whose words are long on their way."""
 
         def __init__(self) -> None:
-            super().__init__(scene.clock.monotonic)
+            super().__init__(MemoryKeyValue(scene.clock.monotonic))
             self.arrives = asyncio.Event()
 
-        async def follow(self) -> AsyncIterator[Sequence[WorkerSeen]]:
+        async def follow(self) -> AsyncGenerator[Sequence[WorkerSeen], None]:
             word = WorkerSeen(sequence=1, worker_id=W1, record=worker("w1"))
             yield [word]
             yield []
@@ -245,7 +245,7 @@ async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
         yield await anext(aiter(follow()))
         yield []
         await replaced.wait()
-        scene.registry = MemoryRegistry(scene.clock.monotonic)
+        scene.registry = WorkerRegistry(MemoryKeyValue(scene.clock.monotonic))
         await scene.beat("new")
         monkeypatch.setattr(view, "_registry", scene.registry)
         raise BrokerUnavailable("the bucket is another one")

@@ -24,9 +24,9 @@ from pyoco_server.domain.execution.events import Actor, Commit, StoredCommit
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, Request, Status, empty_execution
 from pyoco_server.domain.ids import CommitId, InstanceId, RunId
-from pyoco_server.ports import EventLog, SnapshotStore
 from pyoco_server.services.context import CommandContext, Counters, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
+from pyoco_server.stores import EventLog, SnapshotStore
 from support.faulty_log import Fault, FaultyLog, FaultySnapshots, Turns, WriterDied
 from unit.domain.execution.strategies import NODE_IDS, RUN_ID, commands, creates, helpful, thorough
 

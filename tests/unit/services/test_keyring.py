@@ -10,26 +10,27 @@ import pytest
 
 from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, write_key
 from pyoco_server.errors import BrokerUnavailable, InvalidApiKey
-from pyoco_server.ports import KeysPosition
+from pyoco_server.ports import StreamState
 from pyoco_server.services.auth.api_key_cache import TRUST_SEC, ApiKeyCache
-from pyoco_server.testing.key_store import MemoryKeyStore
+from pyoco_server.stores import KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.callers import KEY, KEY_ID, SECRET, key_record
 from support.clocks import ManualClock
 
 UNKNOWN = write_key(KeyId("f" * 16), SECRET)
 
 
-class Store(MemoryKeyStore):
+class Store(KeyStore):
     """A store that can go away, and counts what it is asked."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryKeyValue())
         self.away = False
         self.looks = 0
         self.reads = 0
         self.looked = asyncio.Event()
 
-    async def position(self) -> KeysPosition:
+    async def position(self) -> StreamState:
         self.looks += 1
         self.looked.set()
         if self.away:
@@ -160,7 +161,7 @@ async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_
 
 async def test_the_second_runs_from_the_question_however_late_the_answer_comes(clock: ManualClock) -> None:
     class Slow(Store):
-        async def position(self) -> KeysPosition:
+        async def position(self) -> StreamState:
             found = await super().position()
             clock.pass_time(TRUST_SEC * 0.6)
             return found

@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of, text_of
 from pyoco_server.errors import RunNotFound
-from pyoco_server.ports import Stored, StoredChunk
+from pyoco_server.ports import Stored
 from pyoco_server.services.run_logs.search import chunk_with, in_bytes, in_lines
 from pyoco_server.services.run_logs.text import text_between
-from pyoco_server.testing.log_store import MemoryLogStore
+from pyoco_server.stores import LogStore, StoredChunk
+from pyoco_server.testing.broker import MemorySubjectLog
 from support.samples import new_run_id
 
 RUN, OTHER = new_run_id(), new_run_id()
 texts = st.lists(st.text(st.sampled_from("a ü漢😀"), max_size=4), max_size=4)
 
 
-class CountingStore(MemoryLogStore):
+class CountingStore(LogStore):
     """Counts how often somebody asks for the next chunk."""
 
     reads = 0
@@ -37,7 +38,7 @@ class Written:
     """A log in the making, with chunks of another run between its own."""
 
     def __init__(self) -> None:
-        self.logs = CountingStore()
+        self.logs = CountingStore(MemorySubjectLog())
         self.text = b""
         self._behind: dict[RunId, tuple[LogChunk, int]] = {}
 

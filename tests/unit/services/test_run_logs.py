@@ -13,7 +13,8 @@ from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.ports import Stored
 from pyoco_server.services.run_logs import read as run_log_reader
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, NumberedLine, last_lines, lines_from
-from pyoco_server.testing.log_store import MemoryLogStore
+from pyoco_server.stores import LogStore
+from pyoco_server.testing.broker import MemorySubjectLog
 from support.samples import new_run_id
 
 RUN = new_run_id()
@@ -21,9 +22,9 @@ RUN = new_run_id()
 chunk_sizes = st.lists(st.integers(0, 7), max_size=10)
 
 
-async def stored(sizes: list[int], *, others_before: int = 0) -> MemoryLogStore:
+async def stored(sizes: list[int], *, others_before: int = 0) -> LogStore:
     """A log of chunks of these sizes, whose lines are their own numbers."""
-    logs, behind, sequence = MemoryLogStore(), None, 0
+    logs, behind, sequence = LogStore(MemorySubjectLog()), None, 0
     for _ in range(others_before):
         await logs.append(new_run_id(), chunk_of((), attempt=1, behind=None, sequence=0), after=0)
     number = 0
@@ -106,8 +107,8 @@ filters = st.builds(
 )
 
 
-async def stored_kinds(chunks: list[list[tuple[str | None, Level]]]) -> MemoryLogStore:
-    logs, behind, sequence, number = MemoryLogStore(), None, 0, 0
+async def stored_kinds(chunks: list[list[tuple[str | None, Level]]]) -> LogStore:
+    logs, behind, sequence, number = LogStore(MemorySubjectLog()), None, 0, 0
     for kinds_of in chunks:
         lines = [LogLine(1.0, task, "stdout", level, str(number + n + 1)) for n, (task, level) in enumerate(kinds_of)]
         number += len(lines)

@@ -11,7 +11,8 @@ from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import InvalidTicket
 from pyoco_server.services.auth.tickets import TICKET_SEC, Tickets
-from pyoco_server.testing.tickets import MemoryTickets
+from pyoco_server.stores import TicketStore
+from pyoco_server.testing.broker import MemoryKeyValue
 from support.clocks import ManualClock
 
 CALLER = Caller(name="ann", tenant_id="team-a", api_key_id="0" * 16, scopes=frozenset({Scope.RUNS_READ}))
@@ -24,7 +25,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def tickets(clock: ManualClock) -> Tickets:
-    return Tickets(store=MemoryTickets(), clock=clock, ids=SystemIds())
+    return Tickets(store=TicketStore(MemoryKeyValue()), clock=clock, ids=SystemIds())
 
 
 async def test_a_ticket_lets_its_holder_in_once_as_whoever_asked_for_it(tickets: Tickets, clock: ManualClock) -> None:

@@ -15,7 +15,7 @@ from pyoco_server.domain.execution.state import Execution
 from pyoco_server.services.claims import claim_node
 from pyoco_server.services.executions import cancel, execution_cache
 from pyoco_server.services.maintenance import periodic
-from pyoco_server.testing.idempotency import MemoryIdempotency
+from pyoco_server.stores import IdempotencyStore
 from pyoco_server.testing.index import MemoryRunIndex
 
 # Each is found by one of the first few dozen; where it takes so many, something has become blind.
@@ -64,13 +64,13 @@ def cancels_not_seen_through(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def records_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    create = MemoryIdempotency.create
+    create = IdempotencyStore.create
 
-    async def create_anew(store: MemoryIdempotency, key: Any, record: Any) -> Any:
-        store._kept.pop(key, None)
+    async def create_anew(store: IdempotencyStore, key: Any, record: Any) -> Any:
+        await store._bucket.purge(key)
         return await create(store, key, record)
 
-    monkeypatch.setattr(MemoryIdempotency, "create", create_anew)
+    monkeypatch.setattr(IdempotencyStore, "create", create_anew)
 
 
 def leases_of_the_dead_kept(monkeypatch: pytest.MonkeyPatch) -> None:

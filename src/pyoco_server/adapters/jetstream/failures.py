@@ -39,6 +39,10 @@ class NoAnswer(Unanswered):
     """We are connected, but no reply came in time."""
 
 
+class ReadInterrupted(BrokerUnavailable):
+    """A read of a range has a gap, or the broker fell silent; it can be repeated."""
+
+
 class StreamReplaced(BrokerUnavailable):
     """The stream that was followed is not the one that is there now: positions in it mean nothing any more."""
 

@@ -11,19 +11,20 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
-from pyoco_server.adapters.jetstream.consumers import NS, ConsumerConfig, ensure_worker_consumer
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
 from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers, reply_for
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
-from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
-from pyoco_server.adapters.jetstream.subjects import Subjects
+from pyoco_server.adapters.jetstream.reads import NS, StoredMessage, StreamReader
+from pyoco_server.adapters.jetstream.subjects import work_subject
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import is_tag
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.ports import Job, QueueState, StoredJob
 from pyoco_server.stores.job_codec import encode_job
 
 logger = logging.getLogger(__name__)
+
+ConsumerConfig = dict[str, Any]
 
 
 class JetStreamJobQueue:
@@ -32,20 +33,21 @@ class JetStreamJobQueue:
     def __init__(self, connection: Connection, config: NatsBackendConfig) -> None:
         self._connection = connection
         self._config = config
-        self._subjects = Subjects(config)
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
         # The broker swallows a repeated id for two minutes: a try again after a lost ack makes no second job.
         header_block = headers((subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence))
         payload = encode_job(job)
-        acknowledged(await self._connection.request_again(self._subjects.work(job.tag), payload, headers=header_block))
+        acknowledged(
+            await self._connection.request_again(work_subject(self._config, job.tag), payload, headers=header_block)
+        )
 
     async def open(self, tag: str) -> JetStreamTagQueue:
-        consumer = await ensure_worker_consumer(self._connection, self._config, tag)
+        consumer = await _ensure_consumer(self._connection, self._config, tag)
         return JetStreamTagQueue(self._connection, self._config, tag, consumer)
 
     async def depth(self, tag: str) -> int:
-        subject = self._subjects.work(tag)
+        subject = work_subject(self._config, tag)
         info = await self._connection.api(
             subjects.stream_info(self._config.work_stream), {"subjects_filter": subject}, timeout_sec=REQUEST_SEC
         )
@@ -86,9 +88,9 @@ class JetStreamJobQueue:
                 await self.give_back(reply_for(job.sequence, like))
 
     async def tags(self) -> Sequence[str]:
-        every = self._subjects.work(">")
+        every = work_subject(self._config, ">")
         info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": every})
-        prefix = self._subjects.work("")
+        prefix = work_subject(self._config, "")
         found = (subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {})
         # A foreign producer may publish where no worker could ever listen; there is no consumer to ask about that.
         return [tag for tag in found if is_tag(tag)]
@@ -99,7 +101,7 @@ class JetStreamJobQueue:
         found: list[StoredJob] = []
         # Of the leader: a replica that is behind would show jobs that are gone.
         reader = StreamReader(self._connection, self._config.work_stream, direct=False)
-        while len(found) < limit and (message := await reader.next(self._subjects.work(tag), after)) is not None:
+        while len(found) < limit and (message := await reader.next(work_subject(self._config, tag), after)) is not None:
             if upto is not None and message.sequence > upto:
                 break
             found.append(_stored(message, tag))
@@ -116,7 +118,7 @@ class JetStreamJobQueue:
                 raise
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:
-        await self._connection.subscribe(subjects.given_up(self._config.work_stream), lambda _: heard())
+        await self._connection.subscribe(subjects.max_deliveries_advisory(self._config.work_stream), lambda _: heard())
 
 
 def _given_up_through(consumer: dict[str, Any]) -> int:
@@ -237,6 +239,48 @@ class JetStreamTagQueue:
 
     async def _look_after_consumer(self) -> None:
         if not self._checked:
-            self._consumer = await ensure_worker_consumer(self._connection, self._config, self._tag)
+            self._consumer = await _ensure_consumer(self._connection, self._config, self._tag)
         await self._pull.renew()
         self._checked = False
+
+
+async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, tag: str) -> ConsumerConfig:
+    """The real settings of the tag's durable consumer; one that is there stays as it is."""
+    stream, name = config.work_stream, subjects.worker_consumer(tag)
+    try:
+        return await _look(connection, stream, name)
+    except Refused as refused:
+        if refused.number != failures.CONSUMER_NOT_FOUND:
+            raise
+    wanted = {
+        "name": name,
+        "durable_name": name,
+        "filter_subject": work_subject(config, tag),
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(config.consumer_ack_wait_sec * NS),
+        "max_deliver": config.consumer_max_deliver,
+        "max_ack_pending": config.consumer_max_ack_pending,
+        "replay_policy": "instant",
+    }
+    try:
+        return await _create(connection, stream, wanted)
+    except Refused as refused:
+        if refused.number == failures.CONSUMER_NOT_UNIQUE:
+            raise InvalidUsage(
+                f"another consumer of {stream} already takes the jobs of tag {tag!r}; remove it, or use another tag"
+            ) from refused
+        if refused.number not in failures.CONSUMER_EXISTS:
+            raise
+        return await _look(connection, stream, name)  # another worker was faster, with other settings
+
+
+async def _look(connection: Connection, stream: str, name: str) -> ConsumerConfig:
+    found: ConsumerConfig = (await connection.api(subjects.consumer_info(stream, name)))["config"]
+    return found
+
+
+async def _create(connection: Connection, stream: str, wanted: ConsumerConfig) -> ConsumerConfig:
+    body = {"stream_name": stream, "config": wanted, "action": "create"}
+    created: ConsumerConfig = (await connection.api(subjects.consumer_create(stream, wanted["name"]), body))["config"]
+    return created

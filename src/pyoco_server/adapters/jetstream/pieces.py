@@ -10,15 +10,14 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
-from pyoco_server.adapters.jetstream.consumers import create_reader, delete_reader
-from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
-from pyoco_server.adapters.jetstream.messages import delivered_at
-from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, Refused, acknowledged
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
+from pyoco_server.adapters.jetstream.reads import read_range, unix_time
 from pyoco_server.errors import BrokerUnavailable
 
 logger = logging.getLogger(__name__)
@@ -77,16 +76,29 @@ class Pieces:
         done, after, restarts = 0, 0, 0
         while done < count:
             before = done
-            async with _Reading(self._connection, self._stream, self._piece(nuid), after) as reading:
-                while done < count and await reading.wait():
-                    for after, piece in reading.take():  # noqa: B007 - where a restart goes on
-                        done += 1
-                        yield piece
-            if done < count and await self.count(nuid) < count:
+            pieces = read_range(
+                self._connection,
+                self._stream,
+                after=after,
+                filter_subject=self._piece(nuid),
+                credit=IN_FLIGHT,
+                low=IN_FLIGHT // 2,
+            )
+            with suppress(ReadInterrupted):
+                async with aclosing(pieces) as batches:
+                    async for batch in batches:
+                        if not batch:
+                            break  # nothing arrives: perhaps the rest was removed
+                        for after, message in batch:  # noqa: B007 - where a restart continues
+                            done += 1
+                            yield message.data
+                            if done == count:
+                                return
+            if await self.count(nuid) < count:
                 raise PiecesMissing
             restarts = restarts + 1 if done == before else 0
             if restarts > MOST_RESTARTS:
-                raise BrokerUnavailable(f"reading {self._stream} does not get on")
+                raise BrokerUnavailable(f"reading {self._stream} makes no progress")
             if restarts:
                 await asyncio.sleep(PAUSE_SEC)
 
@@ -120,7 +132,7 @@ class Pieces:
                 return 0.0
             raise
         info = await self._connection.api(subjects.stream_info(self._stream))
-        return _unix(info["ts"]) - _unix(last["message"]["time"])
+        return unix_time(info["ts"]) - unix_time(last["message"]["time"])
 
     async def _send(self, nuid: str, piece: bytes) -> None:
         acknowledged(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))
@@ -133,50 +145,6 @@ class Pieces:
         return subjects.object_piece(self._bucket, nuid)
 
 
-class _Reading:
-    """One consumer that brings pieces, a few ahead of whoever takes them."""
-
-    def __init__(self, connection: Connection, stream: str, subject: str, after: int) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._subject = subject
-        self._after = after
-        self._consumer = ""
-        self._place = 0
-        self._pending = 0
-
-    async def __aenter__(self) -> _Reading:
-        self._consumer, self._pending = await create_reader(
-            self._connection, self._stream, after=self._after, filter_subject=self._subject
-        )
-        self._pull = Pull(self._connection, self._stream, self._consumer)
-        await self._pull.renew()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pull.close()
-        await delete_reader(self._connection, self._stream, self._consumer)
-
-    async def wait(self) -> bool:
-        """Whether there is something to take; False: nothing more comes from this consumer."""
-        if not self._pending or self._pull.stale:
-            return False
-        await self._pull.wait(min(IN_FLIGHT, self._pending), low=IN_FLIGHT // 2)
-        return not self._pull.empty
-
-    def take(self) -> list[tuple[int, bytes]]:
-        """What has arrived, with its sequences; what does not follow on what was taken is left."""
-        taken = []
-        for message in self._pull.take():
-            at = delivered_at(message.reply)
-            if at.place != self._place + 1:
-                self._pull.stale = True
-                break
-            self._place, self._pending = at.place, at.pending
-            taken.append((at.sequence, message.data))
-        return taken
-
-
 async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
     """The same bytes in pieces of one size, but for the last."""
     rest = bytearray()
@@ -187,7 +155,3 @@ async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
             del rest[:size]
     if rest:
         yield bytes(rest)
-
-
-def _unix(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()

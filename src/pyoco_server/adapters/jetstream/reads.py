@@ -1,27 +1,44 @@
-"""Single messages read from a stream by sequence or subject; chooses between leader and direct gets, caches nothing."""
+"""Reads of a stream: single messages by sequence or subject, ranges, and followers; caches nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import logging
+import secrets
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
-from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import Refused, answer
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
+from pyoco_server.adapters.jetstream.connect import API_SEC, REQUEST_SEC, Connection
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, Refused, StreamReplaced, answer
+from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message, delivered_at
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.ports import StreamState
 
+logger = logging.getLogger(__name__)
+
+NS = 1_000_000_000
 NOT_FOUND = 404
-BATCH = 1000
-# What a broker has to send to one connection beyond 64 MiB makes it cut that connection, with everybody's requests.
-BATCH_BYTES = 2 * 1024 * 1024
-BATCHES_AT_ONCE = 16
-FEW = 16
+DIRECT_BATCH = 1000
+# A broker that has more than 64 MiB pending for one connection closes it, and fails all requests on it.
+DIRECT_BATCH_BYTES = 2 * 1024 * 1024
+DIRECT_BATCHES_IN_FLIGHT = 16
+SINGLE_READS = 16
+
+# The consumer of a reader that was killed is removed by the broker after this time.
+INACTIVE_SEC = 30
+BATCH = 500
+# Requested at a time; bounds the memory of a slow reader.
+BURST = 3 * BATCH
+MAX_INTERRUPTIONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +61,7 @@ class StreamReader:
         self._connection = connection
         self._stream = stream
         self._direct = direct
-        self._batches = asyncio.Semaphore(BATCHES_AT_ONCE)
+        self._batches = asyncio.Semaphore(DIRECT_BATCHES_IN_FLIGHT)
 
     async def last(self, subject: str) -> StoredMessage | None:
         """The last message of a subject."""
@@ -64,7 +81,7 @@ class StreamReader:
         most = sys.maxsize if limit is None else limit
         # Before a batch the broker counts how many there are. From the start of the stream it knows; from the middle it
         # scans, and 64 readers at once then wait for a second. One message at a time costs 0.15 ms anywhere.
-        while not self._direct or (sequence > 0 and len(found) < FEW):
+        while not self._direct or (sequence > 0 and len(found) < SINGLE_READS):
             one = await self._get({"seq": sequence + 1, "next_by_subj": subject})
             if one is None:
                 return found
@@ -74,13 +91,13 @@ class StreamReader:
                 return found
         more = True
         while more and len(found) < most:
-            part, more = await self._batch_after(subject, sequence, min(BATCH, most - len(found)))
+            part, more = await self._batch_after(subject, sequence, min(DIRECT_BATCH, most - len(found)))
             found += part
             sequence = found[-1].sequence if found else sequence
         return found
 
     async def _batch_after(self, subject: str, sequence: int, batch: int) -> tuple[list[StoredMessage], bool]:
-        wanted = {"seq": sequence + 1, "next_by_subj": subject, "batch": batch, "max_bytes": BATCH_BYTES}
+        wanted = {"seq": sequence + 1, "next_by_subj": subject, "batch": batch, "max_bytes": DIRECT_BATCH_BYTES}
         async with self._batches:
             *messages, end = await self._connection.request_many(
                 subjects.direct_get(self._stream), orjson.dumps(wanted)
@@ -132,3 +149,219 @@ def _check_answered(message: Message) -> None:
         raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
     if message.status >= 400:
         raise BrokerUnavailable(f"nats answered {message.status} {message.status_text}")
+
+
+class Followed(NamedTuple):
+    """One message and its sequence in the stream."""
+
+    sequence: int
+    message: Message
+
+
+async def stream_state(connection: Connection, stream: str) -> StreamState:
+    """The extent of a stream, from its leader."""
+    info = await connection.api(subjects.stream_info(stream), timeout_sec=REQUEST_SEC)
+    state = info["state"]
+    return StreamState(
+        created=info["created"],
+        first_sequence=state["first_seq"],
+        last_sequence=state["last_seq"],
+        messages=state["messages"],
+    )
+
+
+def unix_time(text: str) -> float:
+    """A time of the broker's API in unix seconds."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+async def read_range(
+    connection: Connection,
+    stream: str,
+    *,
+    after: int | None = None,
+    upto: int | None = None,
+    filter_subject: str = "",
+    credit: int = BATCH,
+    low: int | None = None,
+) -> AsyncGenerator[list[Followed], None]:
+    """Batches of what is in the stream now behind a sequence (and up to another), or (None) the last message of each
+    subject. No more than `credit` messages are in flight; more are requested when `low` are left.
+
+    An empty batch says that nothing arrived for a while. A gap or silence raises `ReadInterrupted`.
+    """
+    consumer, pending = await _create_reader(connection, stream, after=after, filter_subject=filter_subject)
+    pull = Pull(connection, stream, consumer)
+    place = 0
+    try:
+        await pull.renew()
+        while pending:
+            await pull.wait(min(pending, credit), low=low)
+            if pull.stale:
+                raise ReadInterrupted(f"reading {stream} was interrupted")
+            batch: list[Followed] = []
+            for message in pull.take():
+                at = delivered_at(message.reply)
+                if at.place != place + 1:
+                    pull.stale = True
+                    break
+                place, pending = at.place, at.pending
+                if upto is not None and at.sequence >= upto:
+                    pending = 0
+                    if at.sequence > upto:
+                        break
+                batch.append(Followed(at.sequence, message))
+            yield batch
+    finally:
+        pull.close()
+        await _delete_reader(connection, stream, consumer)
+
+
+async def read_present(
+    connection: Connection,
+    stream: str,
+    *,
+    after: int | None = None,
+    upto: int | None = None,
+    filter_subject: str = "",
+) -> list[Followed]:
+    """All of `read_range` as one list, in bounded time."""
+    interruptions = 0
+    while True:
+        found: list[Followed] = []
+        part = read_range(connection, stream, after=after, upto=upto, filter_subject=filter_subject)
+        try:
+            async with asyncio.timeout(API_SEC), aclosing(part) as batches:
+                async for batch in batches:
+                    found += batch
+                return found
+        except TimeoutError as error:
+            raise BrokerUnavailable(f"reading {stream} took more than {API_SEC} s") from error
+        except ReadInterrupted:
+            # In a cluster a consumer may be asked before its own server knows of it; it is there in a moment.
+            interruptions += 1
+            if interruptions > MAX_INTERRUPTIONS or not connection.connected:
+                raise
+            await asyncio.sleep(PAUSE_SEC)
+
+
+class Follower:
+    """Reads a stream behind `after` in order and without gaps, then live, across reconnects and broker restarts.
+
+    The reader sets the pace: while it is busy or lets changes gather, nothing is in flight; then all pending messages
+    come in one burst. Single messages would wake two processes each.
+
+    It keeps only the last sequence it has returned. After silence, a reconnect or a gap in the consumer's count it
+    creates a new consumer behind that sequence. When the stream was recreated or is shorter than what was read, it
+    raises `StreamReplaced`: its positions are void there, and a partial list would look complete.
+    """
+
+    def __init__(self, connection: Connection, stream: str, *, after: int, headers_only: bool = False) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._last = after
+        self._headers_only = headers_only
+        self._created: str | None = None
+        self._consumer = ""
+        self._place = 0
+
+    async def batches(self) -> AsyncGenerator[list[Followed], None]:
+        """At most `BATCH` messages at a time; an empty batch says that nothing is pending at a (new) start."""
+        pull = Pull(self._connection, self._stream, "")
+        try:
+            while True:
+                try:
+                    if pull.stale and await self._begin(pull) == 0:
+                        yield []
+                    if pull.idle:
+                        await pull.burst(BURST)
+                    if pull.empty and not pull.stale:
+                        await pull.wait(1)
+                except StreamReplaced:
+                    raise
+                except BrokerUnavailable as error:
+                    logger.debug("follower waits", extra={"stream": self._stream, "error": error.detail})
+                    pull.stale = True
+                    await asyncio.sleep(PAUSE_SEC)
+                    continue
+                batch = self._in_order(pull)
+                if batch:
+                    yield batch
+        finally:
+            pull.close()
+            await self._leave()
+
+    async def _begin(self, pull: Pull) -> int:
+        """Start to read behind the last sequence; how many messages are pending there."""
+        info = await self._connection.api(subjects.stream_info(self._stream))
+        created, last = info["created"], info["state"]["last_seq"]
+        if self._created not in (None, created) or last < self._last:
+            raise StreamReplaced(f"the stream {self._stream} is not the one that was read", stream=self._stream)
+        self._created = created
+        await self._leave()
+        pull.take()
+        self._consumer, pending = await _create_reader(
+            self._connection, self._stream, after=self._last, headers_only=self._headers_only
+        )
+        self._place = 0
+        await pull.renew(subjects.consumer_next(self._stream, self._consumer))
+        return pending
+
+    def _in_order(self, pull: Pull) -> list[Followed]:
+        batch = []
+        consumer = self._consumer.encode()
+        for message in pull.take(BATCH):
+            at = delivered_at(message.reply)
+            if at.consumer != consumer:
+                continue  # from the previous consumer; the new one delivers it again
+            if at.place != self._place + 1:
+                pull.stale = True
+                break
+            self._place = at.place
+            self._last = at.sequence
+            batch.append(Followed(at.sequence, message))
+        return batch
+
+    async def _leave(self) -> None:
+        if self._consumer:
+            await _delete_reader(self._connection, self._stream, self._consumer)
+            self._consumer = ""
+
+
+async def _create_reader(
+    connection: Connection,
+    stream: str,
+    *,
+    after: int | None = None,
+    filter_subject: str = "",
+    headers_only: bool = False,
+) -> tuple[str, int]:
+    """A short-lived consumer behind a sequence (None: the last message of each subject); name and pending messages."""
+    wanted: dict[str, Any] = {
+        "name": f"pyoco-reader-{secrets.token_hex(8)}",
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": INACTIVE_SEC * NS,
+        "headers_only": headers_only,
+    }
+    if filter_subject:
+        wanted["filter_subject"] = filter_subject
+    if after is None:
+        wanted["deliver_policy"] = "last_per_subject"
+    else:
+        wanted |= {"deliver_policy": "by_start_sequence", "opt_start_seq": after + 1}
+    body = {"stream_name": stream, "config": wanted, "action": "create"}
+    info = await connection.api(subjects.consumer_create(stream, wanted["name"]), body)
+    return wanted["name"], info["num_pending"]
+
+
+async def _delete_reader(connection: Connection, stream: str, name: str) -> None:
+    """Remove the consumer now instead of after its inactivity; best effort."""
+    if not connection.connected:
+        return
+    try:
+        await connection.request(subjects.consumer_delete(stream, name))
+    except BrokerUnavailable as error:
+        logger.debug("reader left behind", extra={"stream": stream, "error": error.detail})

@@ -1,4 +1,4 @@
-"""Taps on the shoulder of a worker instance, by plain publish: lost when nobody listens, and never stored."""
+"""Best-effort signals to worker instances by plain publish; never stored."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import NoAnswer
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
-from pyoco_server.adapters.jetstream.subjects import told
+from pyoco_server.adapters.jetstream.subjects import signal_subject
 from pyoco_server.domain.ids import InstanceId, RunId
 
 _YES, _NO = b"+", b"-"
 
 
 class JetStreamSignals:
-    """Signals. A message that wants an answer is a question: is anybody there, and does it work on this run?"""
+    """Signals. A message with a reply subject asks whether the instance is there and works on the run."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
-        await self._connection.publish(told(instance_id), run_id.encode())
+        await self._connection.publish(signal_subject(instance_id), run_id.encode())
 
     async def answers(self, instance_id: InstanceId) -> bool:
         return await self._ask(instance_id, b"") is not None
@@ -38,11 +38,11 @@ class JetStreamSignals:
             else:
                 heard(run_id)
 
-        await self._connection.subscribe(told(instance_id), on_message)
+        await self._connection.subscribe(signal_subject(instance_id), on_message)
 
     async def _ask(self, instance_id: InstanceId, question: bytes) -> bytes | None:
         try:
-            answer = await self._connection.request(told(instance_id), question, strict=True)
+            answer = await self._connection.request(signal_subject(instance_id), question, strict=True)
         except NoAnswer:
             return None
         return None if answer.status == NO_RESPONDERS else answer.data

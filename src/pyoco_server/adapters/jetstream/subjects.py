@@ -1,15 +1,11 @@
-"""The only place where a subject, a stream, a consumer or a header of NATS is spelled; decides nothing."""
+"""Names of subjects, streams, consumers and headers that are not settings."""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.api_keys import KeyId
-from pyoco_server.domain.auth.tickets import TicketKey
-from pyoco_server.domain.idempotency.keys import RecordKey
-from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.domain.ids import InstanceId
 
 API = "$JS.API"
 
@@ -29,7 +25,7 @@ LAST_SEQUENCE = "Nats-Last-Sequence"
 PENDING_MESSAGES = "Nats-Pending-Messages"
 MARKER_REASON = "Nats-Marker-Reason"
 
-# Our own: the sequence of EXECUTION_CREATED, so that a worker can tell a run that was removed from a foreign job.
+# Our own: the sequence of EXECUTION_CREATED. It distinguishes the job of a removed run from a foreign producer's.
 CREATED = "Pyoco-Created"
 
 
@@ -49,8 +45,8 @@ def message_delete(stream: str) -> str:
     return f"{API}.STREAM.MSG.DELETE.{stream}"
 
 
-def given_up(stream: str) -> str:
-    """Where the broker says that it gave up a message, for every consumer of the stream."""
+def max_deliveries_advisory(stream: str) -> str:
+    """Where the broker reports that a message of the stream has used up its deliveries."""
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.>"
 
 
@@ -101,7 +97,7 @@ def object_piece(bucket: str, nuid: str) -> str:
 
 
 def object_meta(bucket: str, name: str) -> str:
-    """The subject that says what is stored under a name, which may have any signs."""
+    """The subject of the metadata of a name, which may contain any characters."""
     return f"$O.{bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
 
@@ -114,112 +110,16 @@ def worker_consumer(tag: str) -> str:
     return f"pyoco-worker-{tag}"
 
 
-def told(instance_id: InstanceId) -> str:
-    """Where one worker instance listens for taps on its shoulder."""
+def signal_subject(instance_id: InstanceId) -> str:
+    """Where one worker instance listens for signals."""
     return f"pyoco.tell.{instance_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Subjects:
-    """The names that settings may change."""
-
-    config: NatsBackendConfig
-
-    def event(self, run_id: RunId | str) -> str:
-        return f"{self.config.events_subject_prefix}.{run_id}"
-
-    def stored(self, run_id: RunId | str) -> str:
-        return f"{self.config.stored_subject_prefix}.{run_id}"
-
-    def log(self, run_id: RunId | str) -> str:
-        return f"{self.config.logs_subject_prefix}.{run_id}"
-
-    def log_stored(self, run_id: RunId | str) -> str:
-        """Where the broker says that it has stored a chunk; one token more than what it says of commits."""
-        return f"{self.config.stored_subject_prefix}.log.{run_id}"
-
-    def work(self, tag: str) -> str:
-        return f"{self.config.work_subject_prefix}.{tag}"
-
-    def dead_letter(self, tag: str) -> str:
-        return f"{self.config.dlq_subject_prefix}.{tag}"
-
-    def run_key(self, run_id: RunId | str) -> str:
-        return bucket_key(self.config.runs_kv_bucket, run_id)
-
-    def worker_key(self, worker_id: WorkerId | str) -> str:
-        return bucket_key(self.config.workers_kv_bucket, worker_id)
-
-    def api_key(self, key_id: KeyId | str) -> str:
-        return bucket_key(self.config.auth_kv_bucket, key_id)
-
-    def wheel_event_key(self, key: str) -> str:
-        return bucket_key(self.config.wheel_history_kv_bucket, key)
-
-    def graph_key(self, tenant_id: str | None, graph_id: str) -> str:
-        """A graph's key; both names may have any signs. No encoded tenant is a lone dash."""
-        return bucket_key(self.config.graphs_kv_bucket, f"{_tenant_token(tenant_id)}.{_encoded(graph_id)}")
-
-    def graph_keys(self, tenant_id: str | None) -> str:
-        """The keys of all graphs of a tenant."""
-        return bucket_key(self.config.graphs_kv_bucket, f"{_tenant_token(tenant_id)}.*")
-
-    @property
-    def graphs_stream(self) -> str:
-        return bucket_stream(self.config.graphs_kv_bucket)
-
-    def idempotency_record(self, key: RecordKey | str) -> str:
-        return bucket_key(self.config.idempotency_kv_bucket, key)
-
-    @property
-    def idempotency_stream(self) -> str:
-        return bucket_stream(self.config.idempotency_kv_bucket)
-
-    def ticket(self, key: TicketKey | str) -> str:
-        return bucket_key(self.config.tickets_kv_bucket, key)
-
-    @property
-    def tickets_stream(self) -> str:
-        return bucket_stream(self.config.tickets_kv_bucket)
-
-    @property
-    def wheels_stream(self) -> str:
-        return object_stream(self.config.wheel_object_store_bucket)
-
-    @property
-    def wheel_history_stream(self) -> str:
-        return bucket_stream(self.config.wheel_history_kv_bucket)
-
-    @property
-    def runs_stream(self) -> str:
-        return bucket_stream(self.config.runs_kv_bucket)
-
-    @property
-    def workers_stream(self) -> str:
-        return bucket_stream(self.config.workers_kv_bucket)
-
-    @property
-    def api_keys_stream(self) -> str:
-        return bucket_stream(self.config.auth_kv_bucket)
+def work_subject(config: NatsBackendConfig, tag: str) -> str:
+    """The subject of a tag's jobs; the tag may be a wildcard."""
+    return f"{config.work_subject_prefix}.{tag}"
 
 
 def last_token(subject: str) -> str:
-    """What our subjects are about: a run id, a tag (neither has dots)."""
+    """The last part of a subject: a run id, a tag or an upload (none of them has dots)."""
     return subject.rpartition(".")[2]
-
-
-def graph_id_in(subject: str) -> str:
-    """The graph that a key is about; ValueError where nobody of us wrote it."""
-    token = last_token(subject)
-    graph_id = base64.b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True).decode()
-    if _encoded(graph_id) != token:
-        raise ValueError("not the one way to write it")
-    return graph_id
-
-
-def _tenant_token(tenant_id: str | None) -> str:
-    return "-" if tenant_id is None else _encoded(tenant_id)
-
-
-def _encoded(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()

@@ -14,10 +14,11 @@ from pyoco_server.adapters.jetstream import failures
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused
 from pyoco_server.adapters.jetstream.subjects import (
-    Subjects,
     bucket_key,
+    bucket_stream,
     every_object_meta,
     object_piece,
+    object_stream,
     stream_create,
     stream_info,
 )
@@ -32,9 +33,9 @@ DUPLICATE_WINDOW_SEC = 120
 # Batched direct gets and message TTLs came with it; an older server ignores the fields it does not know, silently.
 OLDEST_SERVER = (2, 11)
 REPLICATED_FROM = 3
-# Longer than a ticket is good for, by clocks that differ.
+# Longer than a ticket is valid, by clocks that differ.
 TICKETS_KEPT_SEC = 60
-MOST_TICKETS = 100_000
+MAX_TICKETS = 100_000
 
 StreamConfig = dict[str, Any]
 
@@ -51,62 +52,44 @@ class Facts:
 
 def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
     """Every stream of this version, buckets included, as the broker's API takes them."""
-    names = Subjects(config)
+    events, logs, stored = config.events_subject_prefix, config.logs_subject_prefix, config.stored_subject_prefix
     return (
-        # A full event store refuses; forgetting the oldest would make another story of a run.
+        # A full event store rejects; dropping the oldest event would change the history of a run.
         _stream(
             config,
             config.events_stream,
-            names.event("*"),
+            f"{events}.*",
             discard="new",
-            republish={"src": names.event("*"), "dest": names.stored("{{wildcard(1)}}")},
+            republish={"src": f"{events}.*", "dest": f"{stored}.{{{{wildcard(1)}}}}"},
         ),
-        # Told without the lines themselves: whoever follows a log reads what it has not read yet.
+        # Republished without the lines: followers of a log read them from the stream.
         _stream(
             config,
             config.logs_stream,
-            names.log("*"),
+            f"{logs}.*",
             discard="new",
-            republish={"src": names.log("*"), "dest": names.log_stored("{{wildcard(1)}}"), "headers_only": True},
+            republish={"src": f"{logs}.*", "dest": f"{stored}.log.{{{{wildcard(1)}}}}", "headers_only": True},
         ),
-        _stream(config, config.work_stream, names.work(">"), retention="workqueue", discard="new"),
+        _stream(config, config.work_stream, f"{config.work_subject_prefix}.>", retention="workqueue", discard="new"),
         _stream(
             config,
             config.dlq_stream,
-            names.dead_letter(">"),
+            f"{config.dlq_subject_prefix}.>",
             discard="old",
             max_age=int(config.dlq_max_age_sec * NS),
             max_msgs=config.dlq_max_msgs or -1,
             max_bytes=config.dlq_max_bytes or -1,
         ),
-        _bucket(config, names.runs_stream, names.run_key(">")),
-        _bucket(config, names.workers_stream, names.worker_key(">")),
-        _bucket(config, names.api_keys_stream, names.api_key(">")),
-        _bucket(config, names.graphs_stream, bucket_key(config.graphs_kv_bucket, ">")),
-        _bucket(
-            config,
-            names.wheel_history_stream,
-            names.wheel_event_key(">"),
-            max_age=int(config.wheel_history_ttl_sec * NS),
-            discard="old",
-        ),
-        # A full one refuses: to forget a request before its time would be to do it twice.
-        _bucket(
-            config,
-            names.idempotency_stream,
-            names.idempotency_record(">"),
-            max_age=int(config.idempotency_ttl_sec * NS),
-        ),
-        # Of too many the oldest go: they are lent for a moment, and who asked for a hundred thousand uses none of them.
-        _bucket(
-            config,
-            names.tickets_stream,
-            names.ticket(">"),
-            max_age=TICKETS_KEPT_SEC * NS,
-            max_msgs=MOST_TICKETS,
-            discard="old",
-        ),
-        _object_store(config, names.wheels_stream, config.wheel_object_store_bucket),
+        _bucket(config, config.runs_kv_bucket),
+        _bucket(config, config.workers_kv_bucket),
+        _bucket(config, config.auth_kv_bucket),
+        _bucket(config, config.graphs_kv_bucket),
+        _bucket(config, config.wheel_history_kv_bucket, max_age=int(config.wheel_history_ttl_sec * NS), discard="old"),
+        # A full bucket rejects: forgetting a request early would allow it to run twice.
+        _bucket(config, config.idempotency_kv_bucket, max_age=int(config.idempotency_ttl_sec * NS)),
+        # A full bucket drops its oldest tickets: they are valid for seconds only.
+        _bucket(config, config.tickets_kv_bucket, max_age=TICKETS_KEPT_SEC * NS, max_msgs=MAX_TICKETS, discard="old"),
+        _object_store(config, config.wheel_object_store_bucket),
     )
 
 
@@ -208,17 +191,18 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, *, max_age: int 
     } | settings
 
 
-def _bucket(config: NatsBackendConfig, name: str, subject: str, **settings: Any) -> StreamConfig:
+def _bucket(config: NatsBackendConfig, bucket: str, **settings: Any) -> StreamConfig:
     usual: StreamConfig = {
         "discard": "new",
         "max_msgs_per_subject": 1,
         "allow_rollup_hdrs": True,
         "allow_msg_ttl": True,
     }
-    return _stream(config, name, subject, **usual | settings)
+    return _stream(config, bucket_stream(bucket), bucket_key(bucket, ">"), **usual | settings)
 
 
-def _object_store(config: NatsBackendConfig, name: str, bucket: str) -> StreamConfig:
-    """As every client of NATS lays out an object store (ADR-20), so that its own tools can read ours."""
-    stream = _stream(config, name, object_piece(bucket, ">"), discard="new", allow_rollup_hdrs=True, allow_msg_ttl=True)
-    return stream | {"subjects": [object_piece(bucket, ">"), every_object_meta(bucket)]}
+def _object_store(config: NatsBackendConfig, bucket: str) -> StreamConfig:
+    """The layout of every NATS client (ADR-20), so that NATS tools can read our object store."""
+    subjects = [object_piece(bucket, ">"), every_object_meta(bucket)]
+    settings: StreamConfig = {"discard": "new", "allow_rollup_hdrs": True, "allow_msg_ttl": True}
+    return _stream(config, object_stream(bucket), "", **settings) | {"subjects": subjects}

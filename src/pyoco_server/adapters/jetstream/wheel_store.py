@@ -28,17 +28,16 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
-from pyoco_server.adapters.jetstream.bucket import MARKER_TTL_SEC
-from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
+from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
-from pyoco_server.adapters.jetstream.follower import Followed, read_present
+from pyoco_server.adapters.jetstream.key_value import MARKER_TTL_SEC
 from pyoco_server.adapters.jetstream.messages import headers, stored_at
 from pyoco_server.adapters.jetstream.pieces import PIECE_BYTES, Pieces, PiecesMissing, Written
-from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
+from pyoco_server.adapters.jetstream.reads import Followed, read_present, stream_state
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.wheels.wheel import Wheel
-from pyoco_server.errors import AppendConflict, BrokerUnavailable, Unanswered, WheelCorrupt, WheelNotFound
+from pyoco_server.errors import AppendConflict, BrokerUnavailable, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -48,7 +47,6 @@ TAGS_HEADER = "Pyoco-Wheel-Tags"
 QUIET_SEC = 600.0
 MAX_RACES = 50
 RACE_PAUSE_SEC = 0.01
-MOST_INTERRUPTIONS = 4
 _DIGEST = "SHA-256="
 _NUID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
@@ -232,18 +230,9 @@ class JetStreamWheelStore:
         return self._read_meta(found[-1]) if found else None
 
     async def _present(self, subject: str) -> list[Followed]:
-        # Asked first, because it is answered at once or not at all; and most registries are empty.
-        info = await self._connection.api(subjects.stream_info(self._stream), timeout_sec=REQUEST_SEC)
-        if not info["state"]["messages"]:
+        # Asked first, because it is answered at once or not at all, and most registries are empty.
+        if not (await stream_state(self._connection, self._stream)).messages:
             return []
-        for _ in range(MOST_INTERRUPTIONS):
-            try:
-                return await read_present(self._connection, self._stream, filter_subject=subject)
-            except BrokerUnavailable as interrupted:
-                # In a cluster a consumer may be asked before its own server knows of it; it is there in a moment.
-                if isinstance(interrupted, Refused | Unanswered) or not self._connection.connected:
-                    raise
-                await asyncio.sleep(PAUSE_SEC)
         return await read_present(self._connection, self._stream, filter_subject=subject)
 
     def _read_meta(self, item: Followed) -> _Meta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -20,34 +21,29 @@ OTHER_LINES = 4
 FRAMES_PER_SEC = 10
 
 
+@dataclass(slots=True)
 class LiveView:
     """The newest snapshot, and the server's clock as far as its events tell it."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.time,
-        styles: Mapping[str, str] = STYLES,
-        head: tuple[str, ...] = TASK_HEAD,
-    ) -> None:
-        self._clock = clock
-        self._styles = styles
-        self._head = head
-        self._ahead_sec = 0.0
-        self._run: Json = {}
+    clock: Callable[[], float] = time.time
+    styles: Mapping[str, str] = field(default_factory=lambda: STYLES)
+    head: tuple[str, ...] = TASK_HEAD
+    _ahead_sec: float = 0.0
+    _run: Json = field(default_factory=dict)
 
     def show(self, run: Json, ts: float | None) -> None:
         """Replace the snapshot; `ts` is its time by the server's clock."""
         self._run = run
         if ts is not None:
-            self._ahead_sec = ts - self._clock()
+            self._ahead_sec = ts - self.clock()
 
     def __rich_console__(self, board: Console, options: ConsoleOptions) -> RenderResult:
         # After the end nothing moves any more.
-        now = None if self._run.get("status") in TERMINAL else self._clock() + self._ahead_sec
+        now = None if self._run.get("status") in TERMINAL else self.clock() + self._ahead_sec
         yield self._headline(now)
         rows, left_out = fit_rows(task_rows(self._run, now), max(1, options.max_height - OTHER_LINES))
         if rows:
-            yield layout(self._head, rows, self._styles, options.max_width)[0]
+            yield layout(self.head, rows, self.styles, options.max_width)[0]
         if left_out:
             counts = ", ".join(f"{count} {text(status)}" for status, count in left_out.items())
             yield Text(f"… and {counts}", style="dim")
@@ -55,7 +51,7 @@ class LiveView:
     def _headline(self, now: float | None) -> Text:
         status = text(self._run.get("status"))
         line = Text(f"{text(self._run.get('flow_name'))} ")
-        line.append(status, style=self._styles.get(status, ""))
+        line.append(status, style=self.styles.get(status, ""))
         taken = took_sec(self._run, now)
         if taken is not None:
             line.append(f"  {duration(taken)}")

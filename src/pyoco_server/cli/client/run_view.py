@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pyoco_server.cli.tables import Json, Row, Table, duration, moment, stamp, text
 from pyoco_server.cli.terminal_escape import escape_line
@@ -33,10 +32,6 @@ def as_object(value: object) -> Json:
     return value if isinstance(value, Mapping) else {}
 
 
-def _wheel_names(run: Json) -> list[Any]:
-    return [one.get("name") for one in run.get("wheels") or () if isinstance(one, Mapping)]
-
-
 RUN_FACTS = Table(
     ("run", "run_id"),
     ("status", "status"),
@@ -45,7 +40,7 @@ RUN_FACTS = Table(
     ("labels", "tags"),
     ("worker", "worker_id"),
     ("attempt", "attempt"),
-    ("wheels", _wheel_names),
+    ("wheels", lambda run: [one.get("name") for one in run.get("wheels") or () if isinstance(one, Mapping)]),
     ("submitted", "submitted_at", moment),
     ("started", "start_time", moment),
     ("ended", "end_time", moment),

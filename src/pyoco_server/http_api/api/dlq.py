@@ -16,9 +16,9 @@ from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import of_json, run_once
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.ports import StoredDeadLetter
 from pyoco_server.services.dead_letters import DeadLetterPage, DeadLetterQuery, dead_letter_page, replay
 from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.stores import StoredDeadLetter
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
 

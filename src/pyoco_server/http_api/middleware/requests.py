@@ -30,6 +30,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+# Answers are data: in a browser they may load and run nothing. The docs page has a policy of its own.
+_CSP = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _IDS = (b"x-request-id", b"x-correlation-id")
 
 
@@ -81,7 +83,9 @@ class RequestMiddleware:
             if not is_answered and message["type"] == "http.response.start":
                 is_answered = True
                 self._observe(scope, message["status"], self._now() - began)
-                message["headers"] = [*message.get("headers", ()), *headers]
+                given = message.get("headers", ())
+                policy = () if any(name == _CSP[0] for name, _ in given) else (_CSP,)
+                message["headers"] = [*given, *headers, *policy]
             await send(message)
 
         try:

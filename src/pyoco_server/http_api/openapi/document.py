@@ -1,4 +1,4 @@
-"""The OpenAPI document with what the framework cannot know: the credentials, scopes and keys of each operation."""
+"""Adds credentials, scopes and idempotency keys of each operation to the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from fastapi.routing import APIRoute
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import required_scopes
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
-from pyoco_server.http_api.responses.problems import JobProblem, problem_content
+from pyoco_server.http_api.responses.problems import JobProblem, error_format
 
 _REFUSALS = {
-    "401": "No credentials, or a bearer token that is not accepted (where access is controlled)",
+    "401": "No credentials, or a bearer token that is not accepted (with authentication on)",
     "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
 }
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
-    "description": "`true`: the request was done before, and this is what was answered then.",
+    "description": "`true`: the stored answer of an earlier request with the same key.",
     "schema": {"type": "string", "enum": ["true"]},
 }
 
 
 class DocumentedApp(FastAPI):
-    """The app, whose document tells of access in every mode: a client is written once, for all of them."""
+    """The document describes access in every mode: a client is written once for all of them."""
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
@@ -47,7 +47,7 @@ class DocumentedApp(FastAPI):
 
 
 def _describe_keys(operation: dict[str, Any]) -> None:
-    """Whatever changes something can be sent again under a key."""
+    """Every changing request may carry an idempotency key."""
     known = operation.setdefault("parameters", [])
     named = {parameter["name"] for parameter in known}
     known += [parameter for parameter in parameters() if parameter["name"] not in named]
@@ -62,6 +62,6 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
         return
     words = scope_names(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
-    content = problem_content(path)
+    content = error_format(path).content
     for status, description in _REFUSALS.items():
         operation["responses"].setdefault(status, {"description": description, "content": content})

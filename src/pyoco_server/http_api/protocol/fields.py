@@ -1,4 +1,4 @@
-"""Fields that requests of several dialects have, with what they accept. Shapes, and nothing else."""
+"""Request fields shared by several APIs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TimeoutSec = Annotated[
         le=MAX_TIMEOUT_SEC,
         strict=True,
         allow_inf_nan=False,
-        description="How long an attempt at the run may take; then it is stopped and FAILED (ERR-PYOCO-0042).",
+        description="Time limit of an attempt; then the run is stopped and FAILED (ERR-PYOCO-0042).",
         examples=[3600],
     ),
 ]

@@ -1,4 +1,4 @@
-"""Bytes → JSON values that can be kept without loss: refuses what would be rounded, unbounded or not JSON at all."""
+"""Parses JSON bodies; rejects what would be rounded, is unbounded, or is not JSON."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import orjson
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 
 MAX_DEPTH = 64
-# What stands between values. However a body is written, each of them is still there when its value is stored.
+# Every value has one of these in front of it.
 _MARKS = (b",", b":", b"[", b"{")
-# For bodies with a few fields of their own and nothing that is the caller's.
+# For bodies without free-form values.
 FEW_MARKS = 16 * 1024
-# Beyond this an integer becomes a float on the way through JSON, and nobody would notice.
+# Beyond this JSON parsers silently turn integers into floats.
 _FIRST_UNSAFE = 2.0**63
 
 
 def parse(body: bytes, most_marks: int = FEW_MARKS) -> Any:
-    """The value in `body`; `InvalidRequest` says what is wrong with it.
+    """The value of `body`, or `InvalidRequest`.
 
-    With more than `most_marks` commas, colons and brackets it is refused unread: a megabyte of nothing but small values
-    takes a hundred times as long to read as a megabyte of text, and all others would wait for it.
+    More than `most_marks` commas, colons and brackets are rejected unparsed: a megabyte of tiny values takes a hundred
+    times as long to parse as a megabyte of text, and would block all other requests.
     """
     if len(body) > most_marks and sum(body.count(mark) for mark in _MARKS) > most_marks:
         raise RequestTooLarge("the body has more values than are accepted")
@@ -49,7 +49,7 @@ def _check(value: Any, body: bytes) -> None:
             elif isinstance(item, float | int) and abs(item) >= _FIRST_UNSAFE:
                 may_be_rounded = True
         level = below
-    # Only now: the other parser would not survive a depth that this one does.
+    # After the check of the depth, which the json module would not survive.
     if may_be_rounded:
         _refuse_rounded_integers(body)
 

@@ -1,4 +1,4 @@
-"""JSON bodies → requests in their shape, and what all dialects hold whatever is submitted to. Pure."""
+"""Parses request bodies into models, with the limits that all APIs share. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MAX_FIELDS = 32
 
 
 def read(schema: type[B], body: bytes, *, most_marks: int = json_body.FEW_MARKS) -> B:
-    """The body in its shape; `InvalidRequest` names what does not fit."""
+    """The body as a model; `InvalidRequest` names what is wrong."""
     plain = json_body.parse(body, most_marks)
     if isinstance(plain, dict) and len(plain) > MAX_FIELDS:
-        # Each of them would be told of, at a price.
+        # Describing each unknown field would be expensive.
         known = ", ".join(field.alias or name for name, field in schema.model_fields.items())
         raise InvalidRequest(f"the body has {len(plain)} fields; known are {known}")
     try:
@@ -35,7 +35,7 @@ def read(schema: type[B], body: bytes, *, most_marks: int = json_body.FEW_MARKS)
 
 
 def read_with_params(schema: type[B], body: bytes, config: NatsBackendConfig) -> B:
-    """The same for a body with as many values in it as params may have."""
+    """The same for a body that contains params."""
     return read(schema, body, most_marks=largest_params(config) + json_body.FEW_MARKS)
 
 
@@ -48,7 +48,7 @@ def request_of(
     tag: str | None,
     timeout_sec: float | None,
 ) -> Request:
-    """What was asked for and by whom; without a tag, at the workers of the default one."""
+    """The request of a caller; without a tag, for the default one."""
     return Request(
         flow_name=flow_name,
         tag=parse_tag(tag if tag is not None else config.default_tag),
@@ -64,7 +64,7 @@ def labels_of(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_params(params: Mapping[str, Any], config: NatsBackendConfig, name: str = "params") -> Mapping[str, Any]:
-    """The params, if they are not too large."""
+    """The params, or `RequestTooLarge`."""
     limit = largest_params(config)
     size = len(orjson.dumps(params))
     if size > limit:
@@ -73,5 +73,5 @@ def checked_params(params: Mapping[str, Any], config: NatsBackendConfig, name: s
 
 
 def largest_params(config: NatsBackendConfig) -> int:
-    """Half of what a snapshot may have, so that the run still has room to say what became of it."""
+    """Half of a snapshot, so that the results of the run still fit."""
     return config.max_run_snapshot_bytes // 2

@@ -1,7 +1,7 @@
-"""Hears when uvicorn is asked to stop, before it waits for open responses; takes no signal away from anybody.
+"""Runs a callback when a signal stops uvicorn, before it waits for open responses.
 
-The end of the lifespan comes too late for streams: uvicorn first waits until every response has ended by itself, and a
-stream ends with its run. Other servers, and `pyoco-server up`, have ways of their own.
+The end of the lifespan is too late for streams: uvicorn first waits for every response, and a stream ends with its run.
+Other servers, and `pyoco-server up`, signal the shutdown themselves.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import uvicorn
 
 @contextmanager
 def on_shutdown_signal(stopping: Callable[[], None]) -> Iterator[None]:
-    """Within the block, call `stopping` on the event loop when a signal tells uvicorn to stop."""
+    """Within the block, call `stopping` on the event loop when a signal stops uvicorn."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals, and their handlers, are the main thread's
+        yield  # only the main thread has signal handlers
         return
     loop = asyncio.get_running_loop()
-    # Others' handlers stay untouched: one that was not set from Python could not even be put back.
+    # Only uvicorn's handlers: one that was not set from Python could not be restored.
     uvicorns = {
         number: handler
         for number in (signal.SIGTERM, signal.SIGINT)

@@ -1,7 +1,7 @@
-"""WebSockets for any dialect: one connection, its frames sent one after the other, and the codes it is closed with.
+"""One WebSocket connection and its close codes.
 
-It keeps nothing for a slow reader: a frame is sent when the one before it was taken. A reader that takes none for long
-is put out. A page sees a close code only of a connection that was accepted, so whoever is refused is accepted first.
+Nothing is buffered for a slow reader: a frame is sent when the one before it was read, and a stalled reader is closed.
+Browsers see a close code only on an accepted connection, so a rejected connection is accepted first.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pyoco_server.errors import InvalidApiKey, Kind, PyocoError
 
 logger = logging.getLogger(__name__)
 
-# A reader that takes nothing for so long is not slow but gone; its connection would stay for ever.
+# A reader that takes nothing for this long is treated as disconnected.
 STALLED_SEC = 60.0
 CLOSE_SEC = 5.0
-# RFC 6455: what a close frame has room for.
+# RFC 6455: the size of a close frame.
 MAX_REASON_BYTES = 123
 
 
 class Code(IntEnum):
-    """Why a connection is closed; those from 4000 on are our own, with the status of HTTP behind them."""
+    """Close codes; those from 4000 on are ours: 4000 + the HTTP status."""
 
     NORMAL = 1000
     POLICY = 1008
@@ -50,12 +50,12 @@ _CODES = {
 
 
 def code_of(error: PyocoError) -> Code:
-    """The code that tells of an error; its kind decides."""
+    """The close code of an error, by its kind."""
     return Code.UNAUTHENTICATED if isinstance(error, InvalidApiKey) else _CODES.get(error.kind, Code.INTERNAL)
 
 
 class Socket:
-    """One connection. Nothing is raised because a peer is gone: it is only that nobody listens any more."""
+    """One connection. A disconnected peer raises nothing."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -63,15 +63,15 @@ class Socket:
         self._sending = asyncio.Lock()
         self._is_open = False
         self.stalled = asyncio.Event()
-        """Its reader takes nothing."""
+        """Set when the reader has stalled."""
 
     async def accept(self) -> None:
-        await self._receive()  # that somebody wants to connect
+        await self._receive()  # websocket.connect
         await self._put({"type": "websocket.accept"})
         self._is_open = True
 
     async def receive(self) -> str | bytes | None:
-        """The next message; None when the peer has gone."""
+        """The next message; None when the peer has disconnected."""
         message = await self._receive()
         if message["type"] != "websocket.receive":
             self._is_open = False
@@ -80,7 +80,7 @@ class Socket:
         return message["bytes"] if text is None else text
 
     async def send(self, text: str) -> bool:
-        """Send a frame as soon as those before it were taken; False when nobody takes it."""
+        """Send a frame once those before it were read; False when the peer does not read it."""
         async with self._sending:
             return (
                 self._is_open
@@ -89,7 +89,7 @@ class Socket:
             )
 
     async def close(self, code: Code, reason: str = "") -> None:
-        """Say why, and that this was all; may be called when the peer has gone."""
+        """Close with a code; does nothing when the peer has disconnected."""
         if not self._is_open:
             return
         self._is_open = False
@@ -97,9 +97,9 @@ class Socket:
         await self._put({"type": "websocket.close", "code": int(code), "reason": cut}, CLOSE_SEC)
 
     async def refuse(self, error: PyocoError) -> None:
-        """Close because of an error, of a connection that was not accepted yet too."""
+        """Close with an error, accepting the connection first where needed."""
         if code_of(error) is Code.INTERNAL:
-            logger.error("a connection failed", exc_info=error, extra={"err_id": error.err_id, "msg_id": error.msg_id})
+            logger.error("websocket failed", exc_info=error, extra={"err_id": error.err_id, "msg_id": error.msg_id})
         if not self._is_open:
             await self.accept()
         await self.close(code_of(error), f"{error.err_id} {error.message()}")
@@ -111,7 +111,7 @@ class Socket:
         except TimeoutError:
             self.stalled.set()
             return False
-        except OSError:  # by the rules of ASGI: the connection is closed
+        except OSError:  # ASGI: the connection is closed
             self._is_open = False
             return False
         return True

@@ -1,4 +1,4 @@
-"""What the dialects share about logs as plain text: who wants it, and what its headers say; reads no log."""
+"""Logs as plain text: content negotiation and headers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyoco_server.domain.run_logs import tokens
 
 NEXT_TOKEN, COMPLETE = "X-Next-Token", "X-Log-Complete"
 MEDIA_TYPE = "text/plain; charset=utf-8"
-# Many times what a browser sends; to look through whatever fits into a head would keep all others waiting.
+# Many times what a browser sends; parsing a whole head of it would block other requests.
 MAX_ACCEPT_CHARS = 2048
 
 # For the OpenAPI document.
@@ -23,23 +23,23 @@ DESCRIBED_HEADERS: dict[str, Any] = {
 
 
 def wants_text(accept: str) -> bool:
-    """Whether plain text is named and JSON is not wanted more; an endless list of wishes is none."""
+    """Whether Accept names text/plain and does not prefer JSON; an endless header counts as none."""
     if len(accept) > MAX_ACCEPT_CHARS:
         return False
-    wish = {"text/plain": 0.0, "application/json": 0.0}
+    quality = {"text/plain": 0.0, "application/json": 0.0}
     for part in accept.lower().split(","):
         media, _, parameters = "".join(part.split()).partition(";")
-        if media in wish:
-            wish[media] = _quality(parameters)
-    return wish["text/plain"] > wish["application/json"]
+        if media in quality:
+            quality[media] = _quality(parameters)
+    return quality["text/plain"] > quality["application/json"]
 
 
 def text_headers(run_id: RunId, following: tokens.LogPosition, *, complete: bool) -> dict[str, str]:
-    """Where to go on, which in JSON is said beside the lines."""
+    """The position behind the lines, which JSON has beside them."""
     return {
         NEXT_TOKEN: tokens.encode(following, run_id),
         COMPLETE: "true" if complete else "false",
-        # What a flow prints must not become a page because a browser thinks that it looks like one.
+        # A browser must not render the output of a flow as a page.
         "X-Content-Type-Options": "nosniff",
     }
 

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, check, key_id_in
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.errors import BrokerUnavailable, InvalidApiKey
-from pyoco_server.ports import Clock, KeysPosition, KeyStore
+from pyoco_server.ports import Clock, StreamState
+from pyoco_server.stores import KeyStore
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class ApiKeyCache:
         self._records: Mapping[KeyId, ApiKey] = {}
         # Keys that were shown and are good, at most one for each record: the next time they cost a look-up.
         self._good: dict[str, ApiKey] = {}
-        self._position: KeysPosition | None = None
+        self._position: StreamState | None = None
         self._fresh_until = float("-inf")
         self._begun = 0
         self._seen = 0

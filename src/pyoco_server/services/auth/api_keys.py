@@ -9,7 +9,8 @@ from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, parse_name,
 from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import AppendConflict, InvalidUsage
-from pyoco_server.ports import Clock, Ids, KeyStore
+from pyoco_server.ports import Clock, Ids
+from pyoco_server.stores import KeyStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

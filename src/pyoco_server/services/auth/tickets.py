@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.tickets import Ticket, key_of, looks_like_one
 from pyoco_server.errors import InvalidTicket
-from pyoco_server.ports import Clock, Ids, TicketStore
+from pyoco_server.ports import Clock, Ids
+from pyoco_server.stores import TicketStore
 
 # Long enough to open a connection with it at once, too short for anything else.
 TICKET_SEC = 30.0

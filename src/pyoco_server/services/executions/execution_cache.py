@@ -25,10 +25,10 @@ from pyoco_server.domain.execution.snapshot import TRUNCATED, run_status
 from pyoco_server.domain.execution.state import Execution, NodeStatus, empty_execution
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.errors import BrokerUnavailable, PyocoError
-from pyoco_server.ports import LoadedSnapshot
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, commit
 from pyoco_server.services.maintenance.error_handling import log_and_continue
+from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pyoco_server.domain.execution.events import Commit, ExecutionCreated
 from pyoco_server.domain.execution.state import Execution, Request
 from pyoco_server.domain.flow_yaml.document import FlowFile
 from pyoco_server.domain.ids import RunId
-from pyoco_server.ports import EventLog
+from pyoco_server.stores import EventLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import Execution, Failure, empty_execution
 from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.errors import ExecutionFailedError
-from pyoco_server.ports import DeadLetter, RunIndex, StoredJob
+from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.executions.holder import holder_is_alive
@@ -29,6 +29,7 @@ from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, MAX_DELIVER, publish_dead_letter
 from pyoco_server.services.maintenance.error_handling import log_and_continue
 from pyoco_server.services.maintenance.job_messages import plain_of, run_id_of
+from pyoco_server.stores import DeadLetter
 
 logger = logging.getLogger(__name__)
 

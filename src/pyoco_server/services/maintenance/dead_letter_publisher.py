@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from pyoco_server.errors import DeadLetterFailed, PyocoError
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.context import Stores
+from pyoco_server.stores import DeadLetter
 
 logger = logging.getLogger(__name__)
 

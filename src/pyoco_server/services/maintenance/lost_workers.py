@@ -22,10 +22,11 @@ from typing import NamedTuple
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import InstanceId, RunId
-from pyoco_server.ports import LoadedSnapshot, RunIndex
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.maintenance.error_handling import log_and_continue
 from pyoco_server.services.maintenance.job_messages import plain_of, run_id_of
+from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 

@@ -24,13 +24,14 @@ from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, state_o
 from pyoco_server.domain.fleet.worker_status import expired_workers
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, PyocoError
-from pyoco_server.ports import Feed, RunIndex, RunQuery
+from pyoco_server.ports import RunIndex, RunQuery
 from pyoco_server.services.context import GATEWAY, Stores
 from pyoco_server.services.executions.cancel import confirm_or_signal
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.executions.holder import holder_is_alive
 from pyoco_server.services.executions.submit import job_again, may_queue_again
 from pyoco_server.services.maintenance.error_handling import log_and_continue
+from pyoco_server.stores import Feed
 
 logger = logging.getLogger(__name__)
 

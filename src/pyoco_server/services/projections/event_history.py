@@ -16,7 +16,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.ports import CommitHeard, EventLog, LiveCommits
+from pyoco_server.stores import CommitHeard, EventLog
 
 _ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 # Commits read at a time by somebody who follows; they may hold a thousand events each.
@@ -75,7 +75,7 @@ class EventTail:
         self._ended = False
         self._stop: Callable[[], None] | None = None
 
-    async def open(self, live: LiveCommits, *, is_over: bool) -> None:
+    async def open(self, live: EventLog, *, is_over: bool) -> None:
         """Listen from now on; `is_over`: the execution has ended already, and what is stored is all."""
         self._over = is_over
         if not is_over:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk
-from pyoco_server.ports import LogStore, StoredChunk
+from pyoco_server.stores import LogStore, StoredChunk
 
 # What of the log a chunk has, counted in lines or in bytes: from the first up to the second, which is not in it.
 Extent: TypeAlias = Callable[[LogChunk], tuple[int, int]]

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import text_of
 from pyoco_server.errors import RunNotFound
-from pyoco_server.ports import LogStore, StoredChunk
 from pyoco_server.services.run_logs.search import chunk_with, in_bytes
+from pyoco_server.stores import LogStore, StoredChunk
 
 
 async def text_between(

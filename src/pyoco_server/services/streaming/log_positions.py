@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
-from pyoco_server.ports import LogStore
+from pyoco_server.stores import LogStore
 
 # The end of a log is looked for back over so many bytes of it, however many lines were asked for.
 TAIL_BYTES = 4 * 1024 * 1024

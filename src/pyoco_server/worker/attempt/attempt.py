@@ -38,11 +38,12 @@ from pyoco_server.errors import (
     RunTimedOut,
     SnapshotTooLarge,
 )
-from pyoco_server.ports import DeadLetter, Delivery, Job
+from pyoco_server.ports import Delivery, Job
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from pyoco_server.services.executions.holder import holder_is_alive
 from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.maintenance.dead_letter_publisher import MAX_DELIVER
+from pyoco_server.stores import DeadLetter
 from pyoco_server.trace import Step
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter

@@ -17,10 +17,11 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Failure, Request, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import BrokerUnavailable, InvalidJob, RunNotFound
-from pyoco_server.ports import DeadLetter, Delivery, Job
+from pyoco_server.ports import Delivery, Job
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, publish_dead_letter
+from pyoco_server.stores import DeadLetter
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.job_parser import MAX_FLOW_NAME_CHARS
 

@@ -11,8 +11,9 @@ from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC, Exe
 from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.domain.ids import RunId, parse_label, parse_run_id, parse_tag
 from pyoco_server.errors import InvalidJob, InvalidRequest, PyocoError, RunNotFound, WorkflowTooLarge
-from pyoco_server.ports import EventLog, Job
+from pyoco_server.ports import Job
 from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text
+from pyoco_server.stores import EventLog
 
 # The limit over HTTP: the name is repeated in every event, snapshot and dead letter of the run.
 MAX_FLOW_NAME_CHARS = 256

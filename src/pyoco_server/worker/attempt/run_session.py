@@ -15,9 +15,9 @@ from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, RunNotFound, SnapshotTooLarge, TerminalNotRecorded
-from pyoco_server.ports import LoadedSnapshot
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, commit
+from pyoco_server.stores import LoadedSnapshot
 from pyoco_server.worker.backoff import Backoff
 
 logger = logging.getLogger(__name__)

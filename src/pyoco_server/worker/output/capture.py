@@ -109,7 +109,7 @@ class OutputCapture:
             if getattr(sys, name).closed:
                 self.open(name)
         with suppress(OSError):
-            os.set_blocking(self._descriptor, True)  # for programs of the next run, see `_write`
+            os.set_blocking(self._descriptor, True)  # for programs of the next run, see `_write_blocking`
 
     def open(self, name: Literal["stdout", "stderr"]) -> None:
         stream = CapturedStream(self, {"stdout": 1, "stderr": 2}[name], name)
@@ -160,7 +160,10 @@ class OutputCapture:
         )
         with self._lock:  # the pieces of a line stay together
             for piece in split_writes(data):
-                self._write(piece)
+                try:
+                    os.write(self._descriptor, piece)
+                except BlockingIOError:
+                    self._write_blocking(piece)
         return len(data)
 
     def handle(self, handler: logging.Handler, record: logging.LogRecord, original: Any) -> Any:
@@ -172,14 +175,17 @@ class OutputCapture:
         finally:
             thread.level = before
 
-    def _write(self, piece: bytes) -> None:
-        try:
-            os.write(self._descriptor, piece)
-        except BlockingIOError:
-            # A program that a task started has set O_NONBLOCK on its stdout (as libuv does), which is shared by all
-            # descriptors of the pipe. Nothing was written: a piece has at most PIPE_BUF bytes.
+    def _write_blocking(self, piece: bytes) -> None:
+        """Writes although a program that a task started has set O_NONBLOCK on its stdout, as libuv does.
+
+        All descriptors of the pipe share that flag. A write that would block has written nothing: a piece has at most
+        PIPE_BUF bytes.
+        """
+        while True:
             os.set_blocking(self._descriptor, True)
-            self._write(piece)
+            with suppress(BlockingIOError):
+                os.write(self._descriptor, piece)
+                return
 
     def _new_lock(self) -> None:
         self._lock = threading.RLock()  # reentrant: a signal handler may print in the middle of a print
@@ -201,12 +207,12 @@ class OutputCapture:
                 return
             sole = self._running[0] if len(self._running) == 1 else b""
             if self._marked not in (None, sole):
-                self._write(sole_task_mark(sole))
+                self._write_blocking(sole_task_mark(sole))
             self._marked = sole
 
 
 class _BlockingFile(io.FileIO):
-    """A descriptor whose writes block even after O_NONBLOCK was set on it, see `OutputCapture._write`."""
+    """A descriptor whose writes block even after O_NONBLOCK was set on it, see `OutputCapture._write_blocking`."""
 
     def write(self, data: Any, /) -> int:
         while (written := super().write(data)) is None:

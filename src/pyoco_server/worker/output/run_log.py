@@ -17,7 +17,8 @@ from typing import Any
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 from pyoco_server.errors import BrokerUnavailable, InternalError, LogNotRecorded, RequestTooLarge
-from pyoco_server.ports import LogStore, Stored, StoredChunk
+from pyoco_server.ports import Stored
+from pyoco_server.stores import LogStore, StoredChunk
 from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.output.log_buffer import LogBuffer

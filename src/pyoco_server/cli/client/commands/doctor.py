@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
 
 Verdict = Literal["ok", "warning", "wrong", "skipped"]
-MARKS: Mapping[Verdict, tuple[str, str]] = {
-    "ok": ("✓", "green"),
-    "warning": ("!", "yellow"),
-    "wrong": ("✗", "bold red"),
-    "skipped": ("-", "dim"),
-}
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "bold red"), "skipped": ("-", "dim")}
 MAX_SKEW_SEC = 5.0
 PROBE_TIMEOUT_SEC = 5.0
 MAX_WORKERS = 500

@@ -27,7 +27,6 @@ from pyoco_server.errors import InvalidUsage
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
 
-REJECTED = "REJECTED"
 WAITS = Table(
     ("EXECUTION_ID", "executionId"),
     ("GRAPH", "graphId"),
@@ -216,7 +215,7 @@ def approve(
         chosen = _waiting_node(client.get_execution(wanted), node)
         node_id, attempt = chosen["nodeId"], chosen["attempt"]
         if reject:
-            write_json(client.fail_node(wanted, node_id, REJECTED, reason or "rejected", attempt))
+            write_json(client.fail_node(wanted, node_id, "REJECTED", reason or "rejected", attempt))
         else:
             write_json(client.resume_node(wanted, node_id, chosen["waitKey"], parsed, attempt))
 

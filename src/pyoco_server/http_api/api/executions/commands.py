@@ -1,10 +1,8 @@
-"""The commands that `/executions` takes, as a table: path, body, scope, and what is asked of the core by it. Pure."""
+"""The commands of `/executions` as a table: path, body, scope and the command of the core."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.commands import (
@@ -19,182 +17,123 @@ from pyoco_server.domain.execution.commands import (
     StartNode,
     SucceedNode,
 )
-from pyoco_server.domain.ids import NodeId, WorkerId, is_path_name
+from pyoco_server.domain.ids import NodeId, is_path_name
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas
 from pyoco_server.http_api.api.executions.translate import MAX_PROMPT_BYTES, MAX_VALUE_BYTES, bounded, failure
 
-Make = Callable[[Any, NodeId, float], Command]
+# Values of the caller that are stored with the execution.
+_LIMITS = {"prompt": MAX_PROMPT_BYTES, "answer": MAX_VALUE_BYTES, "output": MAX_VALUE_BYTES}
+# Durations in a body become times of the command.
+_TIMES = {"lease_sec": "lease_until", "timeout_sec": "deadline_at"}
+_NODE = "/{executionId}/nodes/{nodeId}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spec:
-    """One command: `make` gets the body in its shape, the node in the path, and the time."""
+    """One command; the fields of `body` are those of the command but for `_TIMES`."""
 
     path: str
     name: str
+    command: type[Command]
     body: type[schemas._Body]
-    scope: Scope
-    make: Make
     about: str
-    body_required: bool = False
+    scope: Scope = Scope.NODES_WORK
 
     @property
-    def is_about_a_node(self) -> bool:
-        return "{nodeId}" in self.path
+    def is_node_command(self) -> bool:
+        return self.path.startswith(_NODE)
+
+    @property
+    def is_body_required(self) -> bool:
+        return any(field.is_required() for field in self.body.model_fields.values())
+
+    def build(self, body: schemas._Body, node_id: NodeId, at: float) -> Command:
+        fields = {name: getattr(body, name) for name in self.body.model_fields}
+        for name, limit in _LIMITS.items():
+            if name in fields:
+                bounded(fields[name], limit, name)
+        for name, time in _TIMES.items():
+            if name in fields:
+                duration_sec = fields.pop(name)
+                fields[time] = None if duration_sec is None else at + duration_sec
+        if "error" in fields:
+            fields["error"] = failure(fields["error"])
+        if self.is_node_command:
+            fields["node_id"] = node_id
+        return self.command(at=at, from_outside=True, **fields)
 
 
 def node_id_in(text: str) -> NodeId:
-    """The id of a node as it stands in a path."""
+    """The node id of a path."""
     if not is_path_name(text):
         raise InvalidRequest("nodeId must be 1 to 128 printable characters without a slash")
     return NodeId(text)
 
 
-def _archive(body: schemas.EmptyBody, _: NodeId, at: float) -> Command:
-    return ArchiveExecution(at=at, from_outside=True)
-
-
-def _complete(body: schemas.EmptyBody, _: NodeId, at: float) -> Command:
-    return CompleteExecution(at=at, from_outside=True)
-
-
-def _fail(body: schemas.FailBody, _: NodeId, at: float) -> Command:
-    return FailExecution(at=at, error=failure(body.error), from_outside=True)
-
-
-def _start_node(body: schemas.StartNodeBody, node_id: NodeId, at: float) -> Command:
-    return StartNode(
-        at=at,
-        node_id=node_id,
-        attempt=body.attempt,
-        worker_id=None if body.worker_id is None else WorkerId(body.worker_id),
-        lease_until=None if body.lease_sec is None else at + body.lease_sec,
-        from_outside=True,
-    )
-
-
-def _progress(body: schemas.ProgressBody, node_id: NodeId, at: float) -> Command:
-    return ReportNodeProgress(
-        at=at,
-        node_id=node_id,
-        attempt=body.attempt,
-        progress=body.progress,
-        message=body.message,
-        lease_until=None if body.lease_sec is None else at + body.lease_sec,
-        from_outside=True,
-    )
-
-
-def _wait(body: schemas.WaitBody, node_id: NodeId, at: float) -> Command:
-    return PutNodeWaiting(
-        at=at,
-        node_id=node_id,
-        attempt=body.attempt,
-        wait_key=body.wait_key,
-        prompt=bounded(body.prompt, MAX_PROMPT_BYTES, "prompt"),
-        deadline_at=None if body.timeout_sec is None else at + body.timeout_sec,
-        from_outside=True,
-    )
-
-
-def _resume(body: schemas.ResumeBody, node_id: NodeId, at: float) -> Command:
-    return ResumeNode(
-        at=at,
-        node_id=node_id,
-        attempt=body.attempt,
-        resume_key=body.resume_key,
-        answer=bounded(body.answer, MAX_VALUE_BYTES, "answer"),
-        from_outside=True,
-    )
-
-
-def _succeed(body: schemas.SucceedBody, node_id: NodeId, at: float) -> Command:
-    output = bounded(body.output, MAX_VALUE_BYTES, "output")
-    return SucceedNode(at=at, node_id=node_id, attempt=body.attempt, output=output, from_outside=True)
-
-
-def _fail_node(body: schemas.FailNodeBody, node_id: NodeId, at: float) -> Command:
-    return FailNode(at=at, node_id=node_id, attempt=body.attempt, error=failure(body.error), from_outside=True)
-
-
-_NODE = "/{executionId}/nodes/{nodeId}"
-
 SPECS = (
     Spec(
-        path="/{executionId}/archive",
-        name="ArchiveExecution",
-        body=schemas.EmptyBody,
-        scope=Scope.RUNS_WRITE,
-        make=_archive,
-        about="Take a finished execution out of the default lists; it can still be read by its id.",
+        "/{executionId}/archive",
+        "ArchiveExecution",
+        ArchiveExecution,
+        schemas.EmptyBody,
+        "Take a finished execution out of the default lists; it can still be read by its id.",
+        Scope.RUNS_WRITE,
     ),
     Spec(
-        path="/{executionId}/complete",
-        name="CompleteExecution",
-        body=schemas.EmptyBody,
-        scope=Scope.NODES_WORK,
-        make=_complete,
-        about="End an open graph with success. A known graph is complete by itself.",
+        "/{executionId}/complete",
+        "CompleteExecution",
+        CompleteExecution,
+        schemas.EmptyBody,
+        "End an open graph with success. A known graph completes by itself.",
     ),
     Spec(
-        path="/{executionId}/fail",
-        name="FailExecution",
-        body=schemas.FailBody,
-        scope=Scope.NODES_WORK,
-        make=_fail,
-        about="End an execution, whose nodes are taken one by one, without success.",
-        body_required=True,
+        "/{executionId}/fail",
+        "FailExecution",
+        FailExecution,
+        schemas.FailBody,
+        "Fail an execution whose nodes are claimed one by one.",
     ),
     Spec(
-        path=f"{_NODE}/start",
-        name="StartNode",
-        body=schemas.StartNodeBody,
-        scope=Scope.NODES_WORK,
-        make=_start_node,
-        about="Take a node. In an open graph it need not have been heard of before.",
+        f"{_NODE}/start",
+        "StartNode",
+        StartNode,
+        schemas.StartNodeBody,
+        "Start a node. In an open graph it need not exist before.",
     ),
     Spec(
-        path=f"{_NODE}/progress",
-        name="ReportNodeProgress",
-        body=schemas.ProgressBody,
-        scope=Scope.NODES_WORK,
-        make=_progress,
-        about="Say how far the node is. Renews its lease.",
+        f"{_NODE}/progress",
+        "ReportNodeProgress",
+        ReportNodeProgress,
+        schemas.ProgressBody,
+        "Report the progress of a node. Renews its lease.",
     ),
     Spec(
-        path=f"{_NODE}/wait",
-        name="PutNodeWaiting",
-        body=schemas.WaitBody,
-        scope=Scope.NODES_WORK,
-        make=_wait,
-        about="Let the node wait for somebody: it is then among `GET /waits`.",
-        body_required=True,
+        f"{_NODE}/wait",
+        "PutNodeWaiting",
+        PutNodeWaiting,
+        schemas.WaitBody,
+        "Let the node wait for a decision: it is then listed by `GET /waits`.",
     ),
     Spec(
-        path=f"{_NODE}/resume",
-        name="ResumeNode",
-        body=schemas.ResumeBody,
-        scope=Scope.NODES_WORK,
-        make=_resume,
-        about="Show the key of a waiting node and let it go on. With a wait node that is its success.",
-        body_required=True,
+        f"{_NODE}/resume",
+        "ResumeNode",
+        ResumeNode,
+        schemas.ResumeBody,
+        "Resume a waiting node by its key. A wait node succeeds with it.",
     ),
     Spec(
-        path=f"{_NODE}/success",
-        name="SucceedNode",
-        body=schemas.SucceedBody,
-        scope=Scope.NODES_WORK,
-        make=_succeed,
-        about="End a node with success. In a known graph what follows is ready with the same event.",
+        f"{_NODE}/success",
+        "SucceedNode",
+        SucceedNode,
+        schemas.SucceedBody,
+        "Complete a node. In a known graph the following nodes become ready with the same event.",
     ),
     Spec(
-        path=f"{_NODE}/fail",
-        name="FailNode",
-        body=schemas.FailNodeBody,
-        scope=Scope.NODES_WORK,
-        make=_fail_node,
-        about="Give a node up; a waiting one too. A known graph fails with it.",
-        body_required=True,
+        f"{_NODE}/fail",
+        "FailNode",
+        FailNode,
+        schemas.FailNodeBody,
+        "Fail a node, also a waiting one. A known graph fails with it.",
     ),
 )

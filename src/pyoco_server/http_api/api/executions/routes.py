@@ -117,9 +117,9 @@ def _new_execution(body: bytes, config: NatsBackendConfig) -> schemas.CreateBody
 def _endpoint(spec: Spec) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         gateway, body = gateway_of(request), await request.body()
-        node_id = node_id_in(request.path_params["nodeId"]) if spec.is_about_a_node else NodeId("")
+        node_id = node_id_in(request.path_params["nodeId"]) if spec.is_node_command else NodeId("")
         asked = translate.read(spec.body, body)
-        command = spec.make(asked, node_id, gateway.stores.clock.now())
+        command = spec.build(asked, node_id, gateway.stores.clock.now())
         return await commanded(
             request, spec.name, body, lambda run_id, turn: gateway.executions.command(run_id, command, turn.origin)
         )
@@ -151,8 +151,8 @@ for _path, _does, _name, _body, _ids, _required in (
     _add(_path, _does, name=_name, about=_does.__doc__ or "", extra=describe(_body, *_ids, required=_required))
 
 for _spec in SPECS:
-    _node = ("nodeId",) if _spec.is_about_a_node else ()
-    _extra = describe(_spec.body, "executionId", *_node, required=_spec.body_required)
+    _node = ("nodeId",) if _spec.is_node_command else ()
+    _extra = describe(_spec.body, "executionId", *_node, required=_spec.is_body_required)
     _add(_spec.path, _endpoint(_spec), name=_spec.name, about=_spec.about, extra=_extra)
 
 

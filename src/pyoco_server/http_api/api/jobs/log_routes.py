@@ -15,12 +15,12 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import text_of
-from pyoco_server.errors import InvalidLogQuery, PreconditionFailed
+from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.jobs.log_schemas import ANSWERS, HEADERS, LogsQuery, entry_out
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol import conditional, ranges
+from pyoco_server.http_api.protocol import conditional
 from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.gateway import Gateway
@@ -42,7 +42,6 @@ class _Asked:
 
     is_head: bool
     as_text: bool
-    if_match: str | None
     if_none_match: str | None
     range: str | None
     if_range: str | None
@@ -57,16 +56,13 @@ class _Asked:
         return cls(
             is_head=is_head,
             as_text=wants_text(request.headers.get("accept", "")),
-            if_match=said("if-match"),
             if_none_match=said("if-none-match"),
             range=None if is_head else said("range"),
             if_range=said("if-range"),
         )
 
     def has(self, tag: str) -> bool:
-        """Whether the caller has this already; `PreconditionFailed` where something else is wanted."""
-        if not conditional.is_expected(self.if_match, tag):
-            raise PreconditionFailed("the log is not what If-Match names; it may have grown since")
+        """Whether the caller has this already."""
         return conditional.is_known(self.if_none_match, tag)
 
 
@@ -86,7 +82,7 @@ async def get_job_logs(
     run_id, asked = parse_run_id(job_id), _Asked.by(request)
     wanted = query.asked(run_id)
     is_whole = asked.as_text and not request.query_params
-    if asked.as_text and not is_whole and ranges.is_asked(asked.range):
+    if asked.as_text and not is_whole and conditional.is_range(asked.range):
         raise InvalidLogQuery("Range counts the bytes of the whole log: leave out the query, or the Range")
     end = await look_at_end(gateway, run_id, tenant_filter=caller.tenant_filter)
     if is_whole:
@@ -116,12 +112,12 @@ async def _whole(gateway: Gateway, run_id: RunId, end: LogEnd, asked: _Asked) ->
     if asked.has(tag):
         return _not_modified(tag)
     wished = asked.range if conditional.may_be_partial(asked.if_range, tag) else None
-    part = ranges.chosen(wished, size)
-    span = part or ranges.Span(0, size)
+    part = conditional.choose_range(wished, size)
+    span = part or conditional.Span(0, size)
     headers = text_headers(run_id, end.place, complete=end.is_over) | {
         "Content-Type": MEDIA_TYPE,
         "Content-Length": str(span.stop - span.start),
-        "Accept-Ranges": ranges.UNIT,
+        "Accept-Ranges": conditional.UNIT,
         **_cached(tag),
     }
     if part is not None:

@@ -131,7 +131,6 @@ HEADERS: list[dict[str, Any]] = [
     {"name": name, "in": "header", "required": False, **_text(description, example)}
     for name, description, example in (
         ("If-None-Match", "ETags of what the caller has, or `*`: 304 where it is one of them.", '"gT3qf0Zb1kXw9s2L"'),
-        ("If-Match", "ETags, or `*`: 412 where it is none of them.", "*"),
         ("Range", "With text/plain and without a query: which bytes. Several ranges get the whole.", "bytes=-500"),
         ("If-Range", "The ETag of which a part is wanted; the whole of any other.", '"gT3qf0Zb1kXw9s2L"'),
     )
@@ -155,6 +154,6 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         | {"Content-Range": _text("Which bytes, of how many.", "bytes 0-499/48213")},
     },
     304: {"description": "The caller has what there is.", "headers": _CACHED},
-    **job_failures(404, 412, 416, 422, 503),
+    **job_failures(404, 416, 422, 503),
 }
 ANSWERS[416]["headers"] = {"Content-Range": _text("How many bytes there are.", "bytes */48213")}

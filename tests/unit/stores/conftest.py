@@ -1,0 +1,12 @@
+"""The typed stores in memory: the ports below them have contract suites of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.stores import Ports, memory_ports
+
+
+@pytest.fixture
+def ports() -> Ports:
+    return memory_ports()

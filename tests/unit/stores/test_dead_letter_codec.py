@@ -1,0 +1,51 @@
+"""Dead letters as they are read: anybody may have published them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.stores.dead_letters import MAX_TEXT_CHARS, DeadLetter, decode_dead_letter, encode_dead_letter
+
+LETTER = DeadLetter(timestamp=1.5, reason="max_deliver", run_id="r", tag="gpu", tags=("a", "b"), num_delivered=5)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+)
+
+
+def changed(**said: Any) -> bytes:
+    return orjson.dumps({**orjson.loads(encode_dead_letter(LETTER)), **said})
+
+
+def test_a_letter_comes_back_as_it_was_written() -> None:
+    assert decode_dead_letter(changed(unknown=1)) == LETTER
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no json", b"[]", b"{}", changed(reason=5), changed(timestamp="now"), changed(timestamp=True)],
+)
+def test_what_is_no_letter_is_none(data: bytes) -> None:
+    assert decode_dead_letter(data) is None
+
+
+def test_what_a_letter_says_in_a_strange_way_is_not_said() -> None:
+    read = decode_dead_letter(changed(run_id={"a": 1}, tag=7, tags=[1], num_delivered=True, error="e" * 20_000))
+
+    assert read is not None
+    assert (read.run_id, read.tag, read.tags, read.num_delivered) == (None, None, None, None)
+    assert read.error == "e" * MAX_TEXT_CHARS
+
+
+@given(st.dictionaries(st.sampled_from([*LETTER.__slots__, "x"]), values))
+def test_whatever_is_read_has_the_types_of_a_letter(said: dict[str, Any]) -> None:
+    read = decode_dead_letter(changed(**said))
+
+    if read is not None:
+        assert decode_dead_letter(encode_dead_letter(read)) == read
+        assert {type(read.run_id), type(read.error), type(read.subject)} <= {str, type(None)}

@@ -1,0 +1,173 @@
+"""Snapshots: versions only rise, removed ones stay removed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.samples import execution_at, new_run_id
+from support.stores import Ports
+
+
+async def test_a_new_snapshot_is_loaded_as_it_was_stored(ports: Ports) -> None:
+    run_id = new_run_id()
+
+    stored = await ports.snapshots.advance(execution_at(run_id, 3), create=True)
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded == stored
+    assert loaded.execution == execution_at(run_id, 3)
+    assert loaded.plain["version"] == 3
+    assert ports.snapshots.last_revision == loaded.revision
+
+
+async def test_there_is_no_snapshot_of_an_unknown_run(ports: Ports) -> None:
+    assert await ports.snapshots.load(new_run_id()) is None
+
+
+async def test_a_missing_key_is_not_created_by_an_advance(ports: Ports) -> None:
+    run_id = new_run_id()
+
+    assert await ports.snapshots.advance(execution_at(run_id, 3)) is None
+
+    assert await ports.snapshots.load(run_id) is None
+
+
+async def test_a_newer_version_replaces_an_older_one(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    await ports.snapshots.advance(execution_at(run_id, 2), known=known)
+    await ports.snapshots.advance(execution_at(run_id, 4))
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded.execution.version == 4
+
+
+async def test_an_older_version_never_replaces_a_newer_one(ports: Ports) -> None:
+    run_id = new_run_id()
+    outdated = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    await ports.snapshots.advance(execution_at(run_id, 5))
+
+    answer = await ports.snapshots.advance(execution_at(run_id, 2), known=outdated)
+    again = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded.execution.version == 5
+    assert answer == again == loaded
+
+
+async def test_with_an_outdated_known_the_newer_version_still_arrives(ports: Ports) -> None:
+    run_id = new_run_id()
+    outdated = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    await ports.snapshots.advance(execution_at(run_id, 2))
+
+    await ports.snapshots.advance(execution_at(run_id, 3), known=outdated)
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded.execution.version == 3
+
+
+async def test_whatever_the_order_of_many_writers_the_newest_version_stays(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    await asyncio.gather(*(ports.snapshots.advance(execution_at(run_id, version)) for version in (7, 3, 9, 2, 8)))
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded.execution.version == 9
+
+
+async def test_a_touch_renews_the_heartbeat_and_nothing_else(ports: Ports) -> None:
+    run_id = new_run_id()
+    before = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert before is not None
+
+    touched = await ports.snapshots.touch(run_id, 50.0)
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded == touched
+    assert loaded.plain == {**before.plain, "heartbeat_at": 50.0}
+
+
+async def test_a_touch_never_turns_the_heartbeat_back(ports: Ports) -> None:
+    run_id = new_run_id()
+    await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    await ports.snapshots.touch(run_id, 50.0)
+
+    await ports.snapshots.touch(run_id, 40.0)
+    await ports.snapshots.advance(execution_at(run_id, 2))
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert loaded.plain["heartbeat_at"] == 50.0
+
+
+async def test_a_touch_of_a_missing_key_creates_nothing(ports: Ports) -> None:
+    run_id = new_run_id()
+
+    assert await ports.snapshots.touch(run_id, 50.0) is None
+
+    assert await ports.snapshots.load(run_id) is None
+
+
+async def test_a_removed_snapshot_is_gone_and_stays_gone(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+
+    assert await ports.snapshots.remove(run_id)
+
+    assert await ports.snapshots.load(run_id) is None
+    assert await ports.snapshots.advance(execution_at(run_id, 2), known=known) is None
+    assert await ports.snapshots.advance(execution_at(run_id, 2)) is None
+    assert await ports.snapshots.advance(execution_at(run_id, 2), create=True) is None
+    assert await ports.snapshots.load(run_id) is None
+
+
+async def test_a_snapshot_that_changed_meanwhile_is_not_removed(ports: Ports) -> None:
+    run_id = new_run_id()
+    seen = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert seen is not None
+    await ports.snapshots.advance(execution_at(run_id, 2))
+
+    assert not await ports.snapshots.remove(run_id, seen.revision)
+
+    assert await ports.snapshots.load(run_id) is not None
+
+
+async def test_removing_twice_is_no_error(ports: Ports) -> None:
+    run_id = new_run_id()
+    seen = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert seen is not None
+
+    assert await ports.snapshots.remove(run_id, seen.revision)
+    assert await ports.snapshots.remove(run_id, seen.revision)
+
+
+async def test_of_all_claims_of_one_revision_one_succeeds(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert known is not None
+
+    claims = await asyncio.gather(*(ports.snapshots.claim(known) for _ in range(5)))
+
+    loaded = await ports.snapshots.load(run_id)
+    assert loaded is not None
+    assert sorted(claims) == [False, False, False, False, True]
+    assert loaded.revision > known.revision
+    assert (loaded.execution, loaded.heartbeat_at) == (known.execution, known.heartbeat_at)
+
+
+async def test_a_removed_snapshot_cannot_be_claimed(ports: Ports) -> None:
+    run_id = new_run_id()
+    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert known is not None
+    await ports.snapshots.remove(run_id)
+
+    assert not await ports.snapshots.claim(known)
+    assert await ports.snapshots.load(run_id) is None
