@@ -66,7 +66,7 @@ class WorkersQuery(BaseModel):
 
     def asked(self) -> WorkerQuery:
         return WorkerQuery(
-            everybody=self.scope == "all",
+            include_inactive=self.scope == "all",
             state=WorkerState(self.state) if self.state else None,
             include_hidden=self.include_hidden,
         )
