@@ -1,7 +1,6 @@
-"""Flows to try the server with; `scripts/up` serves them.
+"""Example flows; `scripts/up` serves them.
 
-A resolver is given the name of a flow and returns the flow; KeyError means that it has no flow of that name.
-What is in `FLOWS` of its module the worker announces.
+A resolver maps the name of a flow to the flow; KeyError means that there is none. The worker announces `FLOWS`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def numbers(count: int = 5) -> list[int]:
     return list(range(1, count + 1))
 
 
-# A parameter named like an earlier task receives what that task returned.
+# A parameter named like an earlier task receives its result.
 @task
 def squares(numbers: list[int]) -> list[int]:
     return [number * number for number in numbers]
@@ -36,7 +35,7 @@ def total(squares: list[int]) -> int:
 
 @task
 def wait(ctx: Context, seconds: float = 30.0) -> str:
-    """Stops within a twentieth of a second when the run is cancelled, because it asks."""
+    """Checks for a cancel and stops within a twentieth of a second."""
     print(f"waiting for {seconds:g} s")
     end = time.monotonic() + seconds
     while time.monotonic() < end and not ctx.is_cancelled:
@@ -46,7 +45,7 @@ def wait(ctx: Context, seconds: float = 30.0) -> str:
 
 @task
 def count(ctx: Context, seconds: float = 10.0) -> int:
-    """Says how far it is. Plain pyoco has no `ctx.progress`; with `getattr` the flow runs there too, and prints."""
+    """Reports progress. Plain pyoco has no `ctx.progress`; with `getattr` the flow runs there too, and prints."""
     progress = getattr(ctx, "progress", print)
     for percent in range(100):
         if ctx.is_cancelled:
@@ -59,7 +58,7 @@ def count(ctx: Context, seconds: float = 10.0) -> int:
 
 @task
 def analyse(ctx: Context, input: str = "data.csv", mode: str = "fast", steps: int = 3) -> dict[str, object]:
-    """Does what a job is for: takes its parameters, and says line by line what it does with them."""
+    """A typical job: takes parameters and prints what it does."""
     print(f"Start analysis of {input}.")
     for step in range(1, steps + 1):
         if ctx.is_cancelled:
@@ -72,7 +71,7 @@ def analyse(ctx: Context, input: str = "data.csv", mode: str = "fast", steps: in
 
 @task
 def never_ask(seconds: float = 300.0) -> str:
-    """Does not care about a cancel: its runner is killed when the grace period is over."""
+    """Ignores a cancel: its runner is killed after the grace period."""
     time.sleep(seconds)
     return "done"
 
@@ -84,7 +83,7 @@ def fail(message: str = "this flow always fails") -> None:
 
 FLOWS = {
     "hello": Flow("hello") >> greet,
-    "main": Flow("main") >> analyse,  # what POST /jobs runs when it names no flow
+    "main": Flow("main") >> analyse,  # the default flow of POST /jobs
     "pipeline": Flow("pipeline") >> numbers >> squares >> total,
     "slow": Flow("slow") >> wait,
     "count": Flow("count") >> count,

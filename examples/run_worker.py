@@ -1,6 +1,6 @@
 """A worker inside your own program: it takes jobs from NATS and runs the flows of `flows.py` until you press Ctrl-C.
 
-For production there is `pyoco-worker`: it runs flows in processes of their own, and can end one that does not listen.
+In production use `pyoco-worker`: it runs flows in separate processes and can kill one that ignores a cancel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ async def main() -> None:
     )
     try:
         while True:
-            await worker.run_once(timeout=1.0)  # the id of the run it worked on, or None
+            await worker.run_once(timeout=1.0)  # the id of the run, or None
     finally:
         await worker.close()
 

@@ -1,4 +1,4 @@
-"""The tasks of flow.yaml: plain functions, one per step. What a function returns must be JSON to be kept."""
+"""The tasks of flow.yaml: plain functions, one per step. Results must be representable as JSON."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def average(readings: list[float]) -> float:
 
 
 def report(city: str, average: float) -> str:
-    """`city` is a param of the run, `average` is what the task of that name returned."""
+    """`city` is a param of the run, `average` is the result of that task."""
     return f"{city}: {average:.1f} °C"

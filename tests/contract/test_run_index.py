@@ -346,19 +346,21 @@ def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunInde
     assert index.run_ids(RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
 
 
-@pytest.mark.parametrize("families", [40, 300, 1500])
-def test_labels_in_however_many_combinations_are_found_in_order(index: RunIndex, families: int) -> None:
+@pytest.mark.parametrize("combinations", [40, 300, 1500])
+def test_labels_in_however_many_combinations_are_found_in_order(index: RunIndex, combinations: int) -> None:
     runs = [RunId(f"run-{n:04}") for n in range(1600)]
     for first in range(0, len(runs), 400):
         changes = [
-            seen(n + 1, runs[n], tags=["all", "even" if n % 2 else "odd", f"customer-{n % families}"])
+            seen(n + 1, runs[n], tags=["all", "even" if n % 2 else "odd", f"customer-{n % combinations}"])
             for n in range(first, first + 400)
         ]
         take_in(index, *changes)
 
     assert index.run_ids(RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
     assert index.run_ids(RunQuery(labels=("odd", "all"), limit=3)) == [runs[1598], runs[1596], runs[1594]]
-    assert index.run_ids(RunQuery(labels=("customer-7",), limit=1)) == [runs[7 + (1599 - 7) // families * families]]
+    assert index.run_ids(RunQuery(labels=("customer-7",), limit=1)) == [
+        runs[7 + (1599 - 7) // combinations * combinations]
+    ]
     assert index.run_ids(RunQuery(labels=("odd", "even"))) == []
     assert index.run_ids(RunQuery(labels=("all",), before=(111.0, runs[10]))) == runs[9::-1]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.adapters.sqlite import drawers_listing
+from pyoco_server.adapters.sqlite import listing
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.queries.jobs import JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.domain.queries.query import Listed, SnapshotSeen
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of
+from pyoco_server.domain.queries.query import Listed, RunQuery, SnapshotSeen
 from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
@@ -250,23 +250,22 @@ def fill(index: RunIndex, runs: list[RunId], tenants: tuple[str, ...]) -> None:
     take_in(index, *changes)
 
 
-@pytest.mark.parametrize("looks", [1, 7, 300])
+@pytest.mark.parametrize("max_read", [7, 60, 300])
 @pytest.mark.parametrize("tenants", [("",), ("", "a", "b", "c", "d", "e", "f")])
 @pytest.mark.parametrize(
     "query",
     [
-        JobQuery(labels=("all", "third"), limit=10),
+        JobQuery(labels=("all", "third"), limit=1),
         JobQuery(labels=("third", "never"), limit=10),
         JobQuery(labels=("fifth", "third", "all"), status=("PENDING",), limit=2),
         JobQuery(labels=("fifth",), status=("PENDING", "RUNNING"), limit=1000),
     ],
 )
 def test_short_pages_lead_to_the_same_list(
-    query: JobQuery, tenants: tuple[str, ...], looks: int, monkeypatch: pytest.MonkeyPatch
+    query: JobQuery, tenants: tuple[str, ...], max_read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawers_listing, "MAX_LOOKS", looks)
-    monkeypatch.setattr(drawers_listing, "MIN_LOOKS", 1)
-    monkeypatch.setattr(drawers_listing, "FIRST_STRETCH", 3)
+    monkeypatch.setattr(listing, "MAX_READ", max_read)
+    monkeypatch.setattr(listing, "FETCH_COST", 10_000)  # never fetch and sort, always read in order
     with opened("memory") as reference, opened("sqlite") as index:
         fill(reference, numbered(400), tenants)
         fill(index, numbered(400), tenants)
@@ -274,31 +273,44 @@ def test_short_pages_lead_to_the_same_list(
         assert ids(index, query) == ids(reference, query)
 
 
-def test_a_page_that_finds_nothing_says_where_to_go_on_and_the_work_for_it_is_bounded() -> None:
+def test_matches_far_down_are_reached_by_short_pages_of_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_READ", 1_000)
+    runs = numbered(3_000)
+    with opened("sqlite") as index:
+        changes = [seen(n + 1, run_id, tags=["early"] * (n < 1_000)) for n, run_id in enumerate(runs)]
+        index.apply(changes, at(len(changes)))
+
+        first, *others = pages(index, JobQuery(labels=("early",), limit=1_500))
+
+    assert [len(page) for page in [first, *others]] == [0, 0, 1_000, 0]
+
+
+def test_labels_of_another_time_are_found_without_reading_what_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_READ", 4_096)
     runs = numbered(20_000)
+    with opened("sqlite") as index:
+        changes = [seen(n + 1, run_id, tags=["early"] * (n < 5_000)) for n, run_id in enumerate(runs)]
+        index.apply(changes, at(len(changes)))
+
+        page = index.jobs(JobQuery(labels=("early",)))
+
+        assert [run.run_id for run in page.runs] == runs[4_999:4_949:-1]
+        assert index.run_ids(RunQuery(labels=("early",))) == runs[4_999:4_949:-1]
+
+
+@pytest.mark.parametrize("query", [RunQuery(labels=("even", "odd")), RunQuery(labels=("even", "odd"), flow="main")])
+def test_common_labels_that_never_meet_are_found_out_without_reading_a_run(
+    query: RunQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "runs_in_order", None)
+    monkeypatch.setattr(listing, "jobs_in_order", None)
+    runs = numbered(9_000)
     with opened("sqlite") as index:
         changes = [seen(n + 1, run_id, tags=["even" if n % 2 else "odd"]) for n, run_id in enumerate(runs)]
         index.apply(changes, at(len(changes)))
 
-        first, *others = pages(index, JobQuery(labels=("even", "odd")))
-
-    assert first == []
-    assert 1 <= len(others) <= len(runs) // drawers_listing.MAX_LOOKS
-    assert all(page == [] for page in others)
-
-
-def test_labels_of_another_time_are_leapt_over_in_one_page() -> None:
-    runs = numbered(20_000)
-    with opened("sqlite") as index:
-        changes = [
-            seen(n + 1, run_id, tags=["early"] * (n <= 9_000) + ["late"] * (n >= 9_000))
-            for n, run_id in enumerate(runs)
-        ]
-        index.apply(changes, at(len(changes)))
-
-        found = pages(index, JobQuery(labels=("early", "late")))
-
-    assert [[run.run_id for run in page] for page in found] == [[runs[9_000]]]
+        assert index.rows(query) == []
+        assert index.jobs(JobQuery(labels=query.labels)) == JobPage(runs=[], following=None)
 
 
 def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:

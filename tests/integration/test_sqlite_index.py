@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.adapters.sqlite.files import SCHEMA_VERSION
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.adapters.sqlite.migrate import SCHEMA_VERSION
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import IndexUnavailable
 
 SOURCES = Path(__file__).parents[2] / "src"
 A, B = RunId("run-a"), RunId("run-b")
@@ -110,9 +110,9 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
         file.write(os.urandom(middle))
 
     with closing(SqliteRunIndex.open(path)) as index:
-        with pytest.raises(BrokerUnavailable, match="malformed"):
+        with pytest.raises(IndexUnavailable, match="malformed"):
             index.run_ids(RunQuery(limit=200))
-        with pytest.raises(BrokerUnavailable):
+        with pytest.raises(IndexUnavailable):
             fill(index, 3000, A)
         assert index.position() is None
 
@@ -186,62 +186,59 @@ def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
     assert lengths == {100}
 
 
-def test_families_go_with_their_last_run(tmp_path: Path) -> None:
+def test_posting_lists_go_with_their_last_run_and_a_change_of_status_leaves_them_alone(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with closing(SqliteRunIndex.open(path)) as index:
         labelled = {"status": "PENDING", "tags": ["x", "y"]}
         first = [SnapshotSeen(sequence=n, run_id=run_id, plain=labelled) for n, run_id in ((1, A), (2, B))]
         index.apply(first, IndexPosition(stream_created="s", sequence=2, last_key=B))
-        kept = rows_of(path)
+        stored = lists_of(path)
 
-        moved = SnapshotSeen(sequence=3, run_id=A, plain=labelled | {"tags": ["z"]})
-        gone = SnapshotSeen(sequence=4, run_id=B, plain=None)
-        index.apply([moved, gone], IndexPosition(stream_created="s", sequence=4, last_key=B))
-
-        assert kept == {"families": 1, "cells": 1, "terms": 2}
-        assert rows_of(path) == {"families": 1, "cells": 1, "terms": 1}
-        assert index.run_ids(RunQuery(labels=("z",))) == [A]
-
-
-def test_drawers_go_with_their_last_run_and_a_change_of_status_leaves_them_alone(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    with closing(SqliteRunIndex.open(path)) as index:
-        labelled = {"status": "PENDING", "tags": ["x", "y"]}
-        first = [SnapshotSeen(sequence=n, run_id=run_id, plain=labelled) for n, run_id in ((1, A), (2, B))]
-        index.apply(first, IndexPosition(stream_created="s", sequence=2, last_key=B))
-        come = drawers_of(path)
-
+        asked: list[str] = []
+        index._writer.set_trace_callback(asked.append)
         moved = SnapshotSeen(sequence=3, run_id=A, plain=labelled | {"status": "RUNNING"})
         index.apply([moved], IndexPosition(stream_created="s", sequence=3, last_key=A))
-        went_on = drawers_of(path)
+        index._writer.set_trace_callback(None)
         changed = SnapshotSeen(sequence=4, run_id=A, plain=labelled | {"status": "RUNNING", "tags": ["z"]})
         gone = SnapshotSeen(sequence=5, run_id=B, plain=None)
         index.apply([changed, gone], IndexPosition(stream_created="s", sequence=5, last_key=B))
 
-        assert come == {"x": 2, "y": 2, "PENDING": 2}
-        assert went_on == {"x": 2, "y": 2, "PENDING": 1, "RUNNING": 1}
-        assert drawers_of(path) == {"z": 1, "RUNNING": 1}
+        assert stored == {"label:x": 2, "label:y": 2}
+        assert any("UPDATE runs" in sql for sql in asked)
+        assert not any("postings" in sql or "posting_lists" in sql for sql in asked)
+        assert lists_of(path) == {"label:z": 1}
 
 
-def drawers_of(path: Path) -> dict[str, int]:
-    """What is in the drawer of each label and of each status, as counted there and as found there."""
+def test_lists_of_any_length_keep_their_members(tmp_path: Path) -> None:
+    runs = [RunId(f"run-{n:05}") for n in range(9000)]
+    with closing(SqliteRunIndex.open(tmp_path / "runs.db")) as index:
+        for first in range(0, len(runs), 1000):
+            changes = [
+                SnapshotSeen(
+                    sequence=n + 1,
+                    run_id=runs[n],
+                    plain={
+                        "status": "PENDING",
+                        "tags": [f"every-{step}" for step in (2, 63, 64, 4096) if n % step == 0],
+                    },
+                )
+                for n in range(first, first + 1000)
+            ]
+            index.apply(changes, IndexPosition(stream_created="s", sequence=first + 1000, last_key=runs[first]))
+
+        for step in (2, 63, 64, 4096):
+            found = index.run_ids(RunQuery(labels=(f"every-{step}",), limit=9000))
+            assert found == runs[::step][::-1]
+        assert index.run_ids(RunQuery(labels=("every-63", "every-64"), limit=9000)) == runs[:: 63 * 64][::-1]
+
+
+def lists_of(path: Path) -> dict[str, int]:
+    """The length of each posting list, as counted."""
     with closing(sqlite3.connect(path)) as other:
-        found = other.execute(
-            "SELECT coalesce(label, status), count(*) FROM postings "
-            "LEFT JOIN drawers USING (drawer) LEFT JOIN shelves ON shelf = -drawer GROUP BY 1"
-        )
-        counted = other.execute(
-            "SELECT label, runs FROM drawers UNION ALL SELECT status, runs FROM shelves WHERE runs > 0"
-        )
-        in_drawers = dict(found)
-        assert in_drawers == dict(counted)
-        return in_drawers
-
-
-def rows_of(path: Path) -> dict[str, int]:
-    with closing(sqlite3.connect(path)) as other:
-        tables = ("families", "cells", "terms")
-        return {table: other.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+        lists = other.execute("SELECT list, term, runs FROM posting_lists").fetchall()
+        blocks = {found for (found,) in other.execute("SELECT DISTINCT list FROM postings")}
+        assert blocks == {found for found, _, _ in lists}
+        return {term: runs for _, term, runs in lists}
 
 
 WRITER = """

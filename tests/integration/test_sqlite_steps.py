@@ -52,16 +52,16 @@ def test_a_run_without_steps_writes_nothing_about_steps(index: SqliteRunIndex) -
     take_in(index, removed(5, A))
 
     assert any("INTO runs" in sql for sql in asked)
-    assert not any("FROM steps" in sql or "INTO steps" in sql or "trays" in sql for sql in asked)
+    assert not any("FROM steps" in sql or "INTO steps" in sql or "step_queues" in sql for sql in asked)
 
 
-def test_a_tray_goes_with_its_last_step(index: SqliteRunIndex) -> None:
+def test_a_step_queue_goes_with_its_last_step(index: SqliteRunIndex) -> None:
     take_in(index, shown(1, A, ready("a"), waiting("b")), shown(2, B, ready("a"), flow="f", tenant_id="acme"))
-    assert rows_of(index, "trays") == 3
+    assert rows_of(index, "step_queues") == 3
 
     take_in(index, shown(3, A, done("a"), waiting("b")), removed(4, B))
 
-    assert (rows_of(index, "trays"), rows_of(index, "steps")) == (1, 1)
+    assert (rows_of(index, "step_queues"), rows_of(index, "steps")) == (1, 1)
 
 
 def test_steps_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rows of all snapshots, for lists, counts and claims: a cache that can be deleted."""
+"""The run index: rows of all snapshots for lists, counts and claims. A cache that can be deleted and rebuilt."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, 
 
 
 class RunIndex(Protocol):
-    """Rows of all snapshots, for lists and counts: a cache that can be deleted and comes back. Synchronous, local."""
+    """A local, synchronous cache. Raises `IndexUnavailable` while it is damaged and waits for `reset`."""
 
-    def position(self) -> IndexPosition | None: ...
-    def reset(self, *, lived_after: int = 0) -> None:
-        """Forget everything. What the bucket held up to `lived_after` will be listed, but adds nothing to the tallies:
-        it happened before this index was there to see it.
+    def position(self) -> IndexPosition | None:
+        """How far it has read; None when it is empty or damaged."""
+
+    def reset(self, *, count_after: int = 0) -> None:
+        """Start empty. Revisions up to `count_after` are listed but not counted in the histograms: they are older than
+        the index.
         """
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
-        """Take in changes and the position behind them in one transaction; older positions of a run change nothing."""
+        """Store changes and the position behind them in one transaction; an older revision of a run changes nothing."""
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
-        """The runs asked for, newest `updated_at` first; of the same moment the greater id first."""
+        """The matching runs, last `updated_at` first; at the same time the greater id first."""
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
-        """The runs asked for that changed behind the sequence `since`, by id, of those behind `after` and up to `upto`.
+        """The matching runs with ids behind `after` and up to `upto` that changed behind the sequence `since`, by id.
 
-        A heartbeat is no change, but may be taken for one: after a rebuild nobody can tell them apart.
+        A heartbeat is no change, but counts as one after a rebuild, which cannot tell them apart.
         """
 
     def last_run_id(self) -> str:
-        """The greatest id of all runs; empty when there are none."""
+        """The greatest id of all runs; empty without runs."""
 
     def summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The JSON summaries of `rows`."""
@@ -43,38 +45,38 @@ class RunIndex(Protocol):
         """The ids of `rows`."""
 
     def jobs(self, query: JobQuery) -> JobPage:
-        """The unarchived runs asked for, the newest id first.
+        """The matching unarchived runs, newest id first.
 
-        The work for a page is bounded, whatever is stored: it may be short, even empty, and have another one behind it.
+        The work for a page is bounded: a page may be short, even empty, and still have a following one.
         """
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
-        """The labels of unarchived runs (of one tenant), by code points; no run is looked at for it."""
+        """The labels of unarchived runs (of one tenant), by code points; reads no runs."""
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
-        """Version and status that each of these runs has here; runs it does not know are left out."""
+        """Indexed version and status of each of these runs; unknown runs are left out."""
 
     def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
-        """Whose each of these runs is (empty: nobody's); runs it does not know are left out."""
+        """The tenant of each of these runs (empty without one); unknown runs are left out."""
 
     def mark(self, name: str) -> int:
-        """A number kept beside the rows (0 until it was set): how far another reader of the streams has come."""
+        """A number stored beside the rows (0 by default): the position of another reader of the streams."""
 
     def set_mark(self, name: str, value: int) -> None: ...
     def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
-        """How many runs per status (of one tenant)."""
+        """The number of runs per status (of one tenant)."""
 
     def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
-        """The tags with the most PENDING runs (of one tenant), the deepest queue first; no run is looked at for it."""
+        """The tags with the most PENDING runs (of one tenant), the longest queue first."""
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
-        """What has happened to runs (of one tenant) since the index was begun; removing a run takes nothing back."""
+        """Histograms of what has happened to runs (of one tenant) since the last reset; they never decrease."""
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
-        """Finished runs whose end is older, oldest first: what retention removes."""
+        """Finished runs that ended earlier, oldest first, for retention."""
 
     def at_work(self, limit: int) -> Mapping[RunId, int]:
-        """Runs that somebody may be working on, with the revision of their snapshot: every heartbeat raises it."""
+        """RUNNING and CANCELLING runs with the revision of their snapshot, which every heartbeat raises."""
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
@@ -85,22 +87,22 @@ class RunIndex(Protocol):
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:
-        """Nodes of these graphs (of one tenant) that can be taken: ready, or with a lease that has ended.
+        """Nodes of these graphs (of one tenant) that can be claimed: ready, or with an expired lease.
 
-        The oldest execution first (its id begins with its time), its nodes in their order. The cost is that of the
-        limit, however many are ready.
+        Oldest execution first, its nodes in their order. The cost grows with the limit, not with the number of ready
+        nodes.
         """
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
-        """When the first lease ends, or has ended, after which a node of these graphs (of one tenant) can be taken."""
+        """The earliest end, past or future, of a lease on a claimable node of these graphs (of one tenant)."""
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
-        """Nodes that wait for somebody, by (since, run id, place): the longest wait first."""
+        """Waiting nodes by (since, run id, place): the longest wait first."""
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
-        """Nodes whose wait, or whose last lease, is over at `before`, the earliest first."""
+        """Nodes whose wait or last lease is over at `before`, earliest first."""
 
     def steps_count(self) -> Mapping[StepKind, int]:
-        """How many steps of each kind there are; no step is looked at for it."""
+        """The number of steps of each kind."""
 
     def close(self) -> None: ...

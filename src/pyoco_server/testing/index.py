@@ -1,4 +1,4 @@
-"""The index of runs as a dictionary: what the contract suite compares SQLite with. It forgets everything on exit."""
+"""The run index as a dictionary: the reference model of the contract suite. It is not persistent."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, Step
 
 
 class MemoryRunIndex:
-    """See `application.ports.RunIndex`."""
+    """See `ports.RunIndex`."""
 
     def __init__(self) -> None:
         self._rows: dict[RunId, RunRow] = {}
         self._changed: dict[RunId, int] = {}
         self._position: IndexPosition | None = None
         self._marks: dict[str, int] = {}
-        self._told: list[tuple[str, str, str, int, float]] = []
-        self._lived_after = 0
+        self._counted: list[tuple[str, str, str, int, float]] = []
+        self._count_after = 0
 
     def position(self) -> IndexPosition | None:
         return self._position
 
-    def reset(self, *, lived_after: int = 0) -> None:
-        self._lived_after = lived_after
-        self._told.clear()
+    def reset(self, *, count_after: int = 0) -> None:
+        self._count_after = count_after
+        self._counted.clear()
         self._rows.clear()
         self._changed.clear()
         self._marks.clear()
@@ -44,7 +44,7 @@ class MemoryRunIndex:
             row, old = RunRow.of(seen), self._rows.get(seen.run_id)
             if old is None or row.position > old.position:
                 self._rows[seen.run_id] = row
-                self._tell(row, old.status if old else None)
+                self._count(row, old.status if old else None)
                 if old is None or _listed_by(row) != _listed_by(old):
                     self._changed[seen.run_id] = seen.sequence
         if known is None or position.sequence > known.sequence:
@@ -106,7 +106,7 @@ class MemoryRunIndex:
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         return gathered(
             (tally, label, bucket_of(seconds), runs, seconds)
-            for theirs, tally, label, runs, seconds in self._told
+            for theirs, tally, label, runs, seconds in self._counted
             if tenant_id in (None, theirs)
         )
 
@@ -185,10 +185,10 @@ class MemoryRunIndex:
     def _claimable(self, graph_ids: Collection[str], tenant_id: str | None) -> Iterator[tuple[RunRow, Step]]:
         return ((row, step) for row, step in self._steps(tenant_id) if step.claimable and row.flow in graph_ids)
 
-    def _tell(self, row: RunRow, before: str | None) -> None:
-        if row.revision > self._lived_after:
+    def _count(self, row: RunRow, before: str | None) -> None:
+        if row.revision > self._count_after:
             for tally, label, seconds in news(row.status, row.times, before=before):
-                self._told.append((row.tenant_id, tally.value, label, 1, seconds))
+                self._counted.append((row.tenant_id, tally.value, label, 1, seconds))
 
 
 def _wait(row: RunRow, step: Step) -> WaitingNode:

@@ -13,7 +13,7 @@ import pytest
 from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
-from pyoco_server.errors import BrokerUnavailable, InvalidListQuery, RunNotFound
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
 from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.executions.execution_cache import ExecutionCache
@@ -72,7 +72,7 @@ async def test_a_list_is_refused_while_the_index_is_being_built(world: World, mo
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
     gateway = gateway_of(world)
 
-    with pytest.raises(BrokerUnavailable, match="being built"):
+    with pytest.raises(IndexUnavailable, match="being built"):
         await gateway.lists.summaries(EVERYTHING)
 
 
@@ -83,7 +83,7 @@ async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
     gateway = gateway_of(world)
     gateway.follower.failing = Failing(since=1.0, error="the disk is full")
 
-    with pytest.raises(BrokerUnavailable, match="cannot be built at present"):
+    with pytest.raises(IndexUnavailable, match="cannot be built at present"):
         await gateway.lists.summaries(EVERYTHING)
 
 

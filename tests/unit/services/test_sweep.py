@@ -13,7 +13,6 @@ import pytest
 from pyoco_server.domain.execution.commands import CancelExecution
 from pyoco_server.domain.fleet.records import WorkerRecord
 from pyoco_server.domain.fleet.worker_status import QueueState
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.maintenance.dead_jobs import DeadJobSweeper
 from pyoco_server.stores import DeadLetter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.cli.process import StopRequest
 from pyoco_server.cli.worker import _work
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import WorkerId
@@ -18,7 +19,7 @@ async def test_a_worker_that_cannot_connect_at_its_start_logs_the_error_and_its_
     config = NatsBackendConfig(nats_url="nats://127.0.0.1:1")
 
     with pytest.raises(BrokerUnavailable):
-        await _work(config, WorkerId("w-1"), ["default"], 1, None)
+        await _work(StopRequest(), config, WorkerId("w-1"), ["default"], 1, None)
 
     (record,) = [record for record in caplog.records if record.getMessage() == "cannot reach the broker"]
     assert record.exc_info is not None

@@ -1,1 +1,1 @@
-"""The index of runs in a SQLite file: a cache of the snapshot bucket, never the only place where anything is kept."""
+"""The run index in a SQLite file: a cache of the snapshot bucket that can be deleted and rebuilt at any time."""

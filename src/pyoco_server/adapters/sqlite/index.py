@@ -1,24 +1,24 @@
-"""The index of runs in SQLite: one connection that writes, one that reads beside it, for any thread.
+"""The run index in SQLite: one connection that writes and one that reads beside it, for any thread.
 
-It answers lists with the stored bytes and never parses them. When the file turns out to be damaged it answers nothing
-any more (a half list would look true) until the follower starts again: `position` is then None, and `reset` makes a
-new file.
+Lists return the stored summaries without parsing them. When the file turns out to be damaged, every call raises
+`IndexUnavailable` (half a list would look complete) and `position` is None, so that the indexer rebuilds it.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.sqlite import drawers_listing, listing, steps_listing, sums
-from pyoco_server.adapters.sqlite.migrate import Claim, claim, open_reader, open_writer, start_empty
+from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
+from pyoco_server.adapters.sqlite.files import FileLock, lock_file, open_reader, open_writer, start_empty
+from pyoco_server.adapters.sqlite.statements import numbers
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
@@ -26,73 +26,76 @@ from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, Labe
 from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
 from pyoco_server.domain.queries.rows import fresh, newest
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import IndexUnavailable
 
-# A mark of our own: what the bucket held up to here was there before the file.
-_LIVED_AFTER = "lived after"
+# A mark for internal use: the argument of the last reset.
+_COUNT_AFTER = "count after"
+_BY_RUN_ID = "FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))"
+
+logger = logging.getLogger(__name__)
 
 
 class SqliteRunIndex:
-    """See `application.ports.RunIndex`."""
+    """See `ports.RunIndex`."""
 
-    def __init__(self, held: Claim, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
-        self._claim = held
+    def __init__(self, lock: FileLock, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+        self._lock = lock
         self._writer = writer
         self._reader = reader
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._damaged = False
         self._marks: dict[str, int] = {}
-        self._lived_after: int | None = None
+        self._count_after: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> SqliteRunIndex:
-        """The index in this file, or an empty one; never fails for what the file holds or who else has it."""
-        held = claim(path)
-        return cls(held, open_writer(held.path), open_reader(held.path))
+        """The index in this file, or an empty one; never fails because of the file's content or another user of it."""
+        lock = lock_file(path)
+        return cls(lock, open_writer(lock.path), open_reader(lock.path))
 
     @property
     def path(self) -> Path:
-        """The file in use: another one than was asked for when another process has that."""
-        return self._claim.path
+        """The file in use; not the requested one when another process has that."""
+        return self._lock.path
 
     def close(self) -> None:
-        with suppress(BrokerUnavailable), self._writing() as writer:
+        with suppress(IndexUnavailable), self._writing() as writer:
             self._store_marks(writer)
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
-            self._claim.release()
+            self._lock.release()
 
     def position(self) -> IndexPosition | None:
         try:
             with self._writing() as writer:
                 return _position(writer)
-        except BrokerUnavailable:
+        except IndexUnavailable:
             return None
 
-    def reset(self, *, lived_after: int = 0) -> None:
+    def reset(self, *, count_after: int = 0) -> None:
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
             self._writer = start_empty(self.path)
             self._reader = open_reader(self.path)
-            self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_LIVED_AFTER, lived_after))
-            self._lived_after = lived_after
+            self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_COUNT_AFTER, count_after))
+            self._count_after = count_after
             self._marks.clear()
             self._damaged = False
 
     def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
         with self._writing() as writer:
             known = _position(writer)
-            if self._lived_after is None:
-                self._lived_after = _marked(writer, _LIVED_AFTER)
+            if self._count_after is None:
+                self._count_after = _marked(writer, _COUNT_AFTER)
             news = fresh(changes, after=known.sequence if known else 0)
             for removed, group in groupby(news, key=lambda seen: seen.plain is None):
                 if removed:
                     remove_runs(writer, [seen.run_id for seen in group])
                 else:
-                    put_rows(writer, newest(group), lived_after=self._lived_after)
+                    put_rows(writer, newest(group), count_after=self._count_after)
             if known is None or position.sequence > known.sequence:
                 writer.execute(
                     "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
@@ -102,24 +105,15 @@ class SqliteRunIndex:
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
         with self._reading() as reader:
-            statements = _plan(reader, query)
-            found = _run(reader, statements)
-        if len(statements) > 1:
-            found.sort(key=lambda row: row[:2], reverse=True)
-        return [Listed(*row) for row in found[: query.limit]]
+            return listing.runs(reader, query)
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         with self._reading() as reader:
-            shelves = _shelves(reader, query)
-            if not shelves:
-                return []
-            few = reader.execute(listing.CHANGES, (since,)).fetchone()[0] <= listing.MAX_CHANGES_SORTED
-            found = _run(reader, listing.changed(query, shelves, since=since, after=after, upto=upto, sort=few))
-        return [Listed(*row) for row in found]
+            return listing.changed(reader, query, since=since, after=after, upto=upto)
 
     def last_run_id(self) -> str:
         with self._reading() as reader:
-            return str(reader.execute(listing.LAST_RUN_ID).fetchone()[0])
+            return str(reader.execute("SELECT coalesce(max(run_id), '') FROM runs").fetchone()[0])
 
     def summaries(self, query: RunQuery) -> Sequence[bytes]:
         return [row.summary for row in self.rows(query)]
@@ -129,20 +123,20 @@ class SqliteRunIndex:
 
     def jobs(self, query: JobQuery) -> JobPage:
         with self._reading() as reader:
-            return drawers_listing.jobs(reader, query)
+            return listing.jobs(reader, query)
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
         with self._reading() as reader:
-            return drawers_listing.labels(reader, query)
+            return posting_lists.labels(reader, query)
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
         with self._reading() as reader:
-            found = reader.execute(listing.KNOWN, (orjson.dumps(run_ids).decode(),))
+            found = reader.execute(f"SELECT run_id, version, status {_BY_RUN_ID}", (orjson.dumps(run_ids).decode(),))
             return {RunId(run_id): (version, status) for run_id, version, status in found}
 
     def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
         with self._reading() as reader:
-            found = reader.execute(listing.TENANTS, (orjson.dumps(run_ids).decode(),))
+            found = reader.execute(f"SELECT run_id, tenant_id {_BY_RUN_ID}", (orjson.dumps(run_ids).decode(),))
             return {RunId(run_id): tenant_id for run_id, tenant_id in found}
 
     def mark(self, name: str) -> int:
@@ -152,21 +146,21 @@ class SqliteRunIndex:
             return _marked(reader, name)
 
     def set_mark(self, name: str, value: int) -> None:
-        # Stored with the next batch: the event loop must not wait for the thread that writes one, and a mark that is
-        # lost only has its owner look at some commits twice.
+        # Stored with the next batch: the event loop must not wait for the writing thread, and after a lost mark its
+        # owner only reads some commits twice.
         self._marks[name] = value
 
     def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
         with self._reading() as reader:
-            return sums.counts(reader, tenant_id)
+            return counters.counts(reader, tenant_id)
 
     def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
         with self._reading() as reader:
-            return sums.waiting(reader, tenant_id, limit)
+            return counters.waiting(reader, tenant_id, limit)
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         with self._reading() as reader:
-            return sums.tallies(reader, tenant_id)
+            return counters.histograms(reader, tenant_id)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
@@ -177,44 +171,43 @@ class SqliteRunIndex:
 
     def at_work(self, limit: int) -> Mapping[RunId, int]:
         with self._reading() as reader:
-            found_shelves = [reader.execute(listing.UNFINISHED_SHELVES, (status,)).fetchall() for status in AT_WORK]
-            shelves = [shelf for rows in found_shelves for (shelf,) in rows]
-            found = reader.execute(listing.AT_WORK, (listing.numbers(shelves), limit))
+            partitions = [each for status in AT_WORK for each in listing.status_partitions(reader, status)]
+            found = reader.execute(
+                "SELECT run_id, revision FROM runs WHERE partition IN (SELECT value FROM json_each(?)) LIMIT ?",
+                (numbers(partitions), limit),
+            )
             return {RunId(run_id): revision for run_id, revision in found}
 
     def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
         with self._reading() as reader:
-            shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
-            found = _run(reader, listing.unfinished(shelves, tag, updated_before, limit))
-        return [RunId(run_id) for _, run_id in sorted(found)[:limit]]
+            found = listing.oldest(reader, status, tag=tag, updated_before=updated_before, limit=limit)
+        return [run.run_id for run in found]
 
     def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
         with self._reading() as reader:
-            shelves = [shelf for (shelf,) in reader.execute(listing.UNFINISHED_SHELVES, (status,))]
-            found = _run(reader, listing.oldest(shelves, after, limit))
-        return [Listed(*row) for row in sorted(found)[:limit]]
+            return listing.oldest(reader, status, after=after, limit=limit)
 
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:
         with self._reading() as reader:
-            return steps_listing.claimable(reader, graph_ids, tenant_id=tenant_id, now=now, limit=limit)
+            return steps.claimable(reader, graph_ids, tenant_id=tenant_id, now=now, limit=limit)
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
         with self._reading() as reader:
-            return steps_listing.next_lease_end(reader, graph_ids, tenant_id)
+            return steps.next_lease_end(reader, graph_ids, tenant_id)
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
         with self._reading() as reader:
-            return steps_listing.waits(reader, query)
+            return steps.waits(reader, query)
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         with self._reading() as reader:
-            return steps_listing.due(reader, before, limit)
+            return steps.due(reader, before, limit)
 
     def steps_count(self) -> Mapping[StepKind, int]:
         with self._reading() as reader:
-            return steps_listing.counts(reader)
+            return steps.counts(reader)
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
@@ -226,14 +219,14 @@ class SqliteRunIndex:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        # A transaction around reading too: the shelves and what lies on them must be of the same moment.
+        # A transaction around reading too: partitions, posting lists and runs must be of the same moment.
         with self._read_lock, self._transaction(self._reader, "BEGIN"):
             yield self._reader
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         if self._damaged:
-            raise BrokerUnavailable("the index of runs is being built again")
+            raise IndexUnavailable
         try:
             connection.execute(begin)
             try:
@@ -243,9 +236,10 @@ class SqliteRunIndex:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        except sqlite3.DatabaseError as broken:
+        except sqlite3.DatabaseError as error:
             self._damaged = True
-            raise BrokerUnavailable(f"the index of runs cannot be used ({broken}) and will be built again") from broken
+            logger.exception("index damaged, rebuilding it", extra={"path": str(self.path)})
+            raise IndexUnavailable(f"the run index is damaged ({error}) and is being rebuilt") from error
 
 
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:
@@ -256,35 +250,3 @@ def _position(connection: sqlite3.Connection) -> IndexPosition | None:
 def _marked(connection: sqlite3.Connection, name: str) -> int:
     found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
     return int(found[0]) if found else 0
-
-
-def _run(reader: sqlite3.Connection, statements: Sequence[listing.Statement]) -> list[tuple[Any, ...]]:
-    return [row for statement in statements for row in reader.execute(statement.sql, statement.params)]
-
-
-def _shelves(reader: sqlite3.Connection, query: RunQuery) -> list[int]:
-    return [shelf for (shelf,) in reader.execute(listing.SHELVES, listing.shelves(query))]
-
-
-def _rarest_first(reader: sqlite3.Connection, terms: Sequence[str]) -> Sequence[str]:
-    if len(terms) < 2:
-        return terms
-    return sorted(terms, key=lambda term: reader.execute(listing.TERM_FAMILIES, (term,)).fetchone()[0])
-
-
-def _plan(reader: sqlite3.Connection, query: RunQuery) -> list[listing.Statement]:
-    """The cheapest of the ways to read the page; all of them give the same one."""
-    shelves = _shelves(reader, query)
-    if not query.terms and (query.flow is None or query.tag is None):
-        return listing.in_order(query, shelves)
-    found = listing.families(query, _rarest_first(reader, query.terms))
-    families = [family for (family,) in reader.execute(found.sql, found.params)]
-    if len(families) > listing.MAX_FAMILIES:
-        return listing.in_order(query, shelves)
-    counted = reader.execute(listing.CELLS, (listing.numbers(families), listing.numbers(shelves))).fetchall()
-    cells = [(family, shelf) for family, shelf, _ in counted]
-    if len(cells) <= listing.MAX_MERGED:
-        return listing.by_cells(query, cells)
-    if sum(runs for _, _, runs in counted) <= listing.MAX_GATHERED:
-        return listing.gathered(query, families, shelves)
-    return listing.in_order(query, sorted({shelf for _, shelf in cells}))

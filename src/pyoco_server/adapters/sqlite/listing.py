@@ -1,180 +1,266 @@
-"""SQL for lists of runs: the shelves or cells of a query, each read in order by its index, merged. It runs nothing.
+"""Lists of runs (last update first) and jobs (newest id first), each from an index in the order of the list.
 
-A list costs what its page costs, whatever is stored and however rare the matches are: the filters are the head of an
-index and the order is its tail. SQLite merges the parts of an ordered UNION ALL row by row. Labels and YAML have no
-column, so what has them is found among the families first; where too many families have them, a list walks down its
-shelves and asks each row: then they are common, and met soon.
+    no label      ─▶ read the partitions of the query in order, merged, as far as the page goes
+    few matches   ─▶ fetch the runs of the intersected posting lists and sort them
+    many matches  ─▶ read the partitions in order and keep the runs that match
+
+Reading starts at the newest run that the blocks of the matches can hold, so that labels of another time cost nothing.
+A page of jobs ends after `MAX_READ` runs.
 """
 
 # ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import heapq
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 import orjson
 
-from pyoco_server.adapters.sqlite.cells import Cell
-from pyoco_server.domain.queries.query import RunQuery
+from pyoco_server.adapters.sqlite.posting_lists import Matches, bounds, matching
+from pyoco_server.adapters.sqlite.statements import Condition, Statement, all_of, equal, merged, numbers
+from pyoco_server.adapters.sqlite.statements import rows as all_rows
+from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
+from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
 
-Param = str | int | float | bytes
-Condition = tuple[str, tuple[Param, ...]]
+# Runs read for one page of jobs with labels: some milliseconds.
+MAX_READ = 4096
+# Fetching a run by its number costs about as much as reading so many from an index.
+FETCH_COST = 5
+# With more changes than this since the mark, one in the next few runs has changed: read all of them in order.
+MAX_CHANGES_SORTED = 20_000
 
-SHELVES = """
-    SELECT shelf FROM shelves
-    WHERE runs > 0 AND archived = :archived
-      AND (:status IS NULL OR status = :status) AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
+PARTITIONS = """
+    SELECT partition, runs FROM partitions
+    WHERE runs > 0 AND archived = :archived AND (:tenant_id IS NULL OR tenant_id = :tenant_id)
+      AND (:status IS NULL OR status = :status)
       AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
 """
-UNFINISHED_SHELVES = "SELECT shelf FROM shelves WHERE runs > 0 AND status = ?"
-AT_WORK = "SELECT run_id, revision FROM runs WHERE shelf IN (SELECT value FROM json_each(?)) LIMIT ?"
-KNOWN = """
-    SELECT run_id, version, status FROM runs JOIN shelves USING (shelf)
-    WHERE run_id IN (SELECT value FROM json_each(?))
-"""
-TENANTS = """
-    SELECT run_id, tenant_id FROM runs JOIN shelves USING (shelf)
-    WHERE run_id IN (SELECT value FROM json_each(?))
-"""
-CELLS = """
-    SELECT cells.family, shelf, runs FROM json_each(?) AS wanted CROSS JOIN cells ON cells.family = wanted.value
-    WHERE shelf IN (SELECT value FROM json_each(?))
-"""
-LAST_RUN_ID = "SELECT coalesce(max(run_id), '') FROM runs"
-# Up to here terms are counted, to begin with the rarest; beyond, all are common.
-MAX_COUNTED = 2000
-TERM_FAMILIES = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE term = ? LIMIT {MAX_COUNTED})"
-# SQLite takes 500 parts, and each part adds to the cost of every row.
-MAX_MERGED = 100
-# Of so many families the cells can be looked up, and so many runs fetched and sorted, in the time of a list.
-MAX_FAMILIES = 1000
-MAX_GATHERED = 1000
-# With more changes than this since the mark, one in the next few runs is a change: look at all of them in order.
-MAX_CHANGES_SORTED = 20_000
-CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
+LISTED = "SELECT updated_at, run_id, summary FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
 
-_NEWEST_FIRST = "updated_at DESC, run_id DESC"
+_STATUS_PARTITIONS = "SELECT partition FROM partitions WHERE runs > 0 AND status = ?"
+_CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
+_LAST_UPDATE_FIRST = "updated_at DESC, run_id DESC"
 _OLDEST_FIRST = "updated_at, run_id"
-_COLUMNS = "updated_at, run_id, summary"
-_ON_SHELVES = "runs.shelf IN (SELECT value FROM json_each(?))"
-_HAS_TERM = "EXISTS (SELECT 1 FROM terms AS theirs WHERE theirs.term = ? AND theirs.family = runs.family)"
+_NEWEST_ID_FIRST = "run_key DESC"
+_IN_PARTITIONS = "partition IN (SELECT value FROM json_each(?))"
+# Greater than every key, and every id, of a run.
+_ABOVE_ALL_KEYS = b"\xff" * 17
+_ABOVE_ALL_IDS = "\U0010ffff"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """One SELECT and its values."""
+class Partition(NamedTuple):
+    """A partition and how many runs it has."""
 
-    sql: str
-    params: tuple[Param, ...]
-
-
-def shelves(query: RunQuery) -> dict[str, Param | None]:
-    """The values of `SHELVES`."""
-    statuses = orjson.dumps(query.statuses).decode() if query.statuses else None
-    return {
-        "archived": query.archived,
-        "status": query.status,
-        "statuses": statuses,
-        "tenant_id": query.tenant_id,
-    }
+    partition: int
+    runs: int
 
 
-def in_order(query: RunQuery, shelves: Sequence[int]) -> list[Statement]:
-    """For `Listed`, newest first; of several statements each gives a page, to be merged."""
-    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
-    part = f"SELECT {_COLUMNS} FROM runs WHERE shelf = ?{where}"
-    return merged(part, [(shelf, *params) for shelf in shelves], order=_NEWEST_FIRST, limit=query.limit)
+def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
+    allowed = _partitions(reader, query)
+    matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
+    if is_fetched(matches, allowed, query.limit):
+        found = all_rows(reader, fetched_runs(query, matches, allowed))
+    else:
+        start = query if matches is None else _not_before(query, bounds(reader, matches)[0])
+        in_order = runs_in_order(start, allowed, limit=query.limit if matches is None else None)
+        with _merged_rows(reader, in_order) as ordered:
+            found = list(islice(_kept(ordered, matches), query.limit))
+    return _listed(reader, [row[-1] for row in found])
 
 
-def families(query: RunQuery, terms: Sequence[str]) -> Statement:
-    """For the families of the query's flow, tag and terms; the first of the terms should be the rarest."""
-    where, params = all_of(equal(flow=query.flow, tag=query.tag))
-    if not terms:
-        return Statement(sql=f"SELECT family FROM families WHERE true{where} LIMIT {MAX_FAMILIES + 1}", params=params)
-    first, *rest = terms
-    joins = "".join(
-        f" CROSS JOIN terms AS t{n} ON t{n}.term = ? AND t{n}.family = t0.family" for n in range(1, len(terms))
+def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
+    allowed = _partitions(reader, RunQuery(statuses=query.status, tenant_id=query.tenant_id))
+    matches = matching(reader, terms_of(query.labels, None), tenant_id=query.tenant_id, archived=False)
+    limit = query.limit + 1  # one more than asked for, so that the last page knows that it is the last
+    unread = None
+    below = _ABOVE_ALL_KEYS if query.before is None else order_of(query.before)
+    if is_fetched(matches, allowed, limit):
+        found = all_rows(reader, fetched_jobs(matches, allowed, below=below, limit=limit))
+    else:
+        if matches is not None:
+            below = min(below, bounds(reader, matches)[1] + b"\0")  # the least key above the bound
+        in_order = jobs_in_order(allowed, below=below, limit=limit if matches is None else MAX_READ)
+        with _merged_rows(reader, in_order) as ordered:
+            read = _Read(islice(ordered, MAX_READ))
+            found = list(islice(_kept(read, matches), limit))
+        unread = read.last if read.count == MAX_READ else None
+    page = found[: query.limit]
+    following = page[-1][0] if len(found) > len(page) else unread
+    return JobPage(
+        runs=_listed(reader, [number for _, number in page]),
+        following=None if following is None else run_id_of(following),
     )
-    joins += " CROSS JOIN families ON families.family = t0.family" if where else ""
-    sql = f"SELECT t0.family FROM terms AS t0{joins} WHERE t0.term = ?{where} LIMIT {MAX_FAMILIES + 1}"
-    return Statement(sql=sql, params=(*rest, first, *params))
 
 
-def by_cells(query: RunQuery, found: Sequence[Cell]) -> list[Statement]:
-    """The same page as `in_order`, merged from these cells."""
-    where, params = all_of(_span(query))
-    part = f"SELECT {_COLUMNS} FROM runs WHERE family = ? AND shelf = ?{where}"
-    return merged(part, [(*cell, *params) for cell in found], order=_NEWEST_FIRST, limit=query.limit)
+def changed(reader: sqlite3.Connection, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
+    allowed = _partitions(reader, query)
+    if not allowed:
+        return []
+    few = reader.execute(_CHANGES, (since,)).fetchone()[0] <= MAX_CHANGES_SORTED
+    matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
+    statement = changes(query, allowed, since=since, after=after, upto=upto, sort=few)
+    with _merged_rows(reader, [statement]) as ordered:
+        found = list(islice(_kept(ordered, matches), query.limit))
+    return _listed(reader, [number for _, number in found])
 
 
-def gathered(query: RunQuery, families: Sequence[int], shelves: Sequence[int]) -> list[Statement]:
-    """The same page, from the few runs of many families, sorted."""
-    where, params = all_of(_span(query))
-    sql = (
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN runs ON runs.family = wanted.value"
-        f" WHERE {_ON_SHELVES}{where} ORDER BY {_NEWEST_FIRST} LIMIT ?"
+def oldest(
+    reader: sqlite3.Connection,
+    status: str,
+    *,
+    tag: str | None = None,
+    after: tuple[float, str] | None = None,
+    updated_before: float | None = None,
+    limit: int,
+) -> Sequence[Listed]:
+    in_order = oldest_in_order(
+        status_partitions(reader, status), tag=tag, after=after, updated_before=updated_before, limit=limit
     )
-    return [Statement(sql=sql, params=(numbers(families), numbers(shelves), *params, query.limit))]
+    return [Listed(*row) for row in sorted(all_rows(reader, *in_order))[:limit]]
 
 
-def changed(
-    query: RunQuery, shelves: Sequence[int], *, since: int, after: str, upto: str, sort: bool
-) -> list[Statement]:
-    """For `Listed` of what changed behind `since`, by id: by sorting the changes, or by looking at every run."""
-    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_terms(query), *_span(query)])
+def status_partitions(reader: sqlite3.Connection, status: str) -> list[int]:
+    return [partition for (partition,) in reader.execute(_STATUS_PARTITIONS, (status,))]
+
+
+def is_fetched(matches: Matches | None, allowed: Sequence[Partition], limit: int) -> bool:
+    """Whether fetching and sorting all matches is expected to be cheaper than reading the partitions in order."""
+    if matches is None:
+        return False
+    # In order, `limit` matches are expected among the first `limit * runs / count` runs.
+    return matches.count() ** 2 * FETCH_COST <= limit * sum(each.runs for each in allowed)
+
+
+def runs_in_order(query: RunQuery, allowed: Sequence[Partition], *, limit: int | None) -> list[Statement]:
+    """For (updated_at, run_id, number)."""
+    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_span(query)])
+    part = f"SELECT updated_at, run_id, number FROM runs WHERE partition = ?{where}"
+    values = [(each.partition, *params) for each in allowed]
+    return merged(part, values, order=_LAST_UPDATE_FIRST, limit=limit)
+
+
+def fetched_runs(query: RunQuery, matches: Matches | None, allowed: Sequence[Partition]) -> Statement:
+    """The same page from these runs."""
+    conditions = [*equal(flow=query.flow, tag=query.tag), *_span(query)]
+    return _fetched("updated_at, run_id, number", matches, allowed, conditions, _LAST_UPDATE_FIRST, query.limit)
+
+
+def jobs_in_order(allowed: Sequence[Partition], *, below: bytes, limit: int) -> list[Statement]:
+    """For (run_key, number)."""
+    part = "SELECT run_key, number FROM runs WHERE partition = ? AND run_key < ?"
+    return merged(part, [(each.partition, below) for each in allowed], order=_NEWEST_ID_FIRST, limit=limit)
+
+
+def fetched_jobs(matches: Matches | None, allowed: Sequence[Partition], *, below: bytes, limit: int) -> Statement:
+    """The same page from these runs."""
+    conditions: list[Condition] = [("run_key < ?", (below,))]
+    return _fetched("run_key, number", matches, allowed, conditions, _NEWEST_ID_FIRST, limit)
+
+
+def changes(
+    query: RunQuery, allowed: Sequence[Partition], *, since: int, after: str, upto: str, sort: bool
+) -> Statement:
+    """For (run_id, number) of what changed behind `since`, by id: by sorting the changes, or by reading every run."""
+    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_span(query)])
     index = "by_change" if sort else "by_id"
     sql = (
-        f"SELECT {_COLUMNS} FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
-        f" AND {_ON_SHELVES}{where} ORDER BY run_id LIMIT ?"
+        f"SELECT run_id, number FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
+        f" AND {_IN_PARTITIONS}{where} ORDER BY run_id"
     )
-    return [Statement(sql=sql, params=(since, after, upto, numbers(shelves), *params, query.limit))]
+    return Statement(sql=sql, params=(since, after, upto, _numbers(allowed), *params))
 
 
-def numbers(values: Sequence[int]) -> str:
-    """For `json_each`: one value, and one text of SQL, however many there are."""
-    return orjson.dumps(values).decode()
+def oldest_in_order(
+    partitions: Sequence[int],
+    *,
+    tag: str | None,
+    after: tuple[float, str] | None,
+    updated_before: float | None,
+    limit: int,
+) -> list[Statement]:
+    """For `Listed`."""
+    behind: list[Condition] = [("(updated_at, run_id) > (?, ?)", after)] if after is not None else []
+    before: list[Condition] = [("updated_at < ?", (updated_before,))] if updated_before is not None else []
+    where, params = all_of([*equal(tag=tag), *behind, *before])
+    part = f"SELECT updated_at, run_id, summary FROM runs WHERE partition = ?{where}"
+    return merged(part, [(partition, *params) for partition in partitions], order=_OLDEST_FIRST, limit=limit)
 
 
-def oldest(shelves: Sequence[int], after: tuple[float, str] | None, limit: int) -> list[Statement]:
-    """For `Listed`, oldest first, behind this key."""
-    where, params = all_of([("(updated_at, run_id) > (?, ?)", after)] if after is not None else [])
-    part = f"SELECT {_COLUMNS} FROM runs WHERE shelf = ?{where}"
-    return merged(part, [(shelf, *params) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
+class _Read:
+    """Counts the rows that are read, and remembers the order of the last one."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = rows
+        self.count = 0
+        self.last: bytes | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self._rows:
+            self.count += 1
+            self.last = row[0]
+            yield row
 
 
-def unfinished(shelves: Sequence[int], tag: str, updated_before: float, limit: int) -> list[Statement]:
-    """For (updated_at, run_id), oldest first."""
-    part = "SELECT updated_at, run_id FROM runs WHERE shelf = ? AND tag = ? AND updated_at < ?"
-    return merged(part, [(shelf, tag, updated_before) for shelf in shelves], order=_OLDEST_FIRST, limit=limit)
+def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
+    values = {
+        "archived": query.archived,
+        "status": query.status,
+        "statuses": orjson.dumps(query.statuses).decode() if query.statuses else None,
+        "tenant_id": query.tenant_id,
+    }
+    return [Partition(*row) for row in reader.execute(PARTITIONS, values)]
 
 
-def equal(**columns: Param | None) -> list[Condition]:
-    """Columns that have these values; None means any."""
-    return [(f"{name} = ?", (value,)) for name, value in columns.items() if value is not None]
+def _fetched(
+    columns: str,
+    matches: Matches | None,
+    allowed: Sequence[Partition],
+    conditions: Sequence[Condition],
+    order: str,
+    limit: int,
+) -> Statement:
+    where, params = all_of(conditions)
+    sql = (
+        f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
+        f" WHERE {_IN_PARTITIONS}{where} ORDER BY {order} LIMIT ?"
+    )
+    wanted = numbers(matches.numbers() if matches else [])
+    return Statement(sql=sql, params=(wanted, _numbers(allowed), *params, limit))
 
 
-def _terms(query: RunQuery) -> list[Condition]:
-    return [(_HAS_TERM, (term,)) for term in query.terms]
+@contextmanager
+def _merged_rows(reader: sqlite3.Connection, statements: Sequence[Statement]) -> Iterator[Iterable[Any]]:
+    """The rows of all statements in one order, read as far as they are asked for."""
+    with ExitStack() as stack:
+        # Closed in any case: a statement that is not read to its end would keep the transaction's snapshot open.
+        cursors = [stack.enter_context(closing(reader.execute(each.sql, each.params))) for each in statements]
+        yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors, reverse=True)
+
+
+def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
+    return ordered if matches is None else (row for row in ordered if matches.has(row[-1]))
+
+
+def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
+    return [Listed(*row) for row in reader.execute(LISTED, (numbers(found),))]
+
+
+def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
+    start = (newest_update, _ABOVE_ALL_IDS)
+    return replace(query, before=start if query.before is None else min(query.before, start))
 
 
 def _span(query: RunQuery) -> list[Condition]:
-    after = [("updated_at > ?", (query.updated_after,))] if query.updated_after is not None else []
-    before = [("(updated_at, run_id) < (?, ?)", query.before)] if query.before is not None else []
+    after: list[Condition] = [("updated_at > ?", (query.updated_after,))] if query.updated_after is not None else []
+    before: list[Condition] = [("(updated_at, run_id) < (?, ?)", query.before)] if query.before is not None else []
     return [*after, *before]
 
 
-def all_of(conditions: Sequence[Condition]) -> tuple[str, tuple[Param, ...]]:
-    """SQL to go on with behind a first condition, and its values."""
-    sql = "".join(f" AND {condition}" for condition, _ in conditions)
-    return sql, tuple(value for _, values in conditions for value in values)
-
-
-def merged(part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int) -> list[Statement]:
-    """The rows of all parts in order, each part read by its index; of several statements each gives a page."""
-    pages = []
-    for first in range(0, len(values), MAX_MERGED):
-        some = values[first : first + MAX_MERGED]
-        sql = " UNION ALL ".join([part] * len(some)) + f" ORDER BY {order} LIMIT ?"
-        pages.append(Statement(sql=sql, params=(*(value for row in some for value in row), limit)))
-    return pages
+def _numbers(allowed: Sequence[Partition]) -> str:
+    return numbers([each.partition for each in allowed])

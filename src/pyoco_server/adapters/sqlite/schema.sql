@@ -1,10 +1,11 @@
--- The index of runs. A cache: whatever is wrong with the file, it is deleted and filled again from the bucket.
--- Change anything here and raise SCHEMA_VERSION in migrate.py: there are no migrations, only new files.
+-- The run index. A cache: an unusable file is deleted and rebuilt from the snapshot bucket.
+-- Raise SCHEMA_VERSION in files.py with every change here: there are no migrations, only new files.
 
--- Runs that share status, tenant and archived lie on one shelf. A list merges the few shelves its query allows, each
--- already in order, so one index per filter serves it with any status and tenant; and counting runs is adding up shelves.
-CREATE TABLE shelves (
-    shelf INTEGER PRIMARY KEY,
+-- A partition holds the runs that share status, tenant and archived. A list merges the few partitions that its query
+-- allows, each already in order, so one index per filter serves it with any status and tenant. Counting runs is adding
+-- up partitions.
+CREATE TABLE partitions (
+    partition INTEGER PRIMARY KEY,
     status TEXT NOT NULL,
     tenant_id TEXT NOT NULL,
     archived INTEGER NOT NULL,
@@ -12,42 +13,17 @@ CREATE TABLE shelves (
     UNIQUE (status, tenant_id, archived)
 );
 
--- Runs that share flow, tag, labels and YAML are one family, which a run seldom leaves. There are few of them next to
--- the runs, so combinations are looked for among families: two labels that never meet are found out without a run.
-CREATE TABLE families (
-    family INTEGER PRIMARY KEY,
-    signature BLOB NOT NULL UNIQUE,
-    flow TEXT NOT NULL,
-    tag TEXT NOT NULL,
-    terms TEXT NOT NULL
-);
-
-CREATE INDEX families_of_flow_and_tag ON families (flow, tag);
-
-CREATE TABLE terms (
-    term TEXT NOT NULL,
-    family INTEGER NOT NULL,
-    PRIMARY KEY (term, family)
-) WITHOUT ROWID;
-
--- Where the runs of a family lie, and how many; none with no runs.
-CREATE TABLE cells (
-    family INTEGER NOT NULL,
-    shelf INTEGER NOT NULL,
-    runs INTEGER NOT NULL,
-    PRIMARY KEY (family, shelf)
-) WITHOUT ROWID;
-
--- `changed` is the sequence at which the row last became another one for a list: a heartbeat leaves it as it is.
--- `steps` says how many steps it has, so that of the many runs without any nobody looks for them.
+-- `number` stands for the run in posting lists and steps. `run_key` is the order of jobs (`domain.queries.jobs.order_of`).
+-- `changed` is the sequence of the last change that a list can show; a heartbeat leaves it as it is.
+-- `steps` is the number of stored steps: the many runs without any need no lookup.
 CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
+    run_key BLOB NOT NULL,
     version INTEGER NOT NULL,
     revision INTEGER NOT NULL,
     changed INTEGER NOT NULL,
-    shelf INTEGER NOT NULL,
-    family INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
     flow TEXT NOT NULL,
     tag TEXT NOT NULL,
     updated_at REAL NOT NULL,
@@ -57,37 +33,47 @@ CREATE TABLE runs (
 );
 
 CREATE UNIQUE INDEX by_id ON runs (run_id);
-CREATE INDEX by_shelf ON runs (shelf, updated_at, run_id);
-CREATE INDEX by_flow ON runs (shelf, flow, updated_at, run_id);
-CREATE INDEX by_tag ON runs (shelf, tag, updated_at, run_id);
-CREATE INDEX by_family ON runs (family, shelf, updated_at, run_id);
+CREATE INDEX by_key ON runs (partition, run_key);
+CREATE INDEX by_update ON runs (partition, updated_at, run_id);
+CREATE INDEX by_flow ON runs (partition, flow, updated_at, run_id);
+CREATE INDEX by_tag ON runs (partition, tag, updated_at, run_id);
+CREATE INDEX by_flow_and_tag ON runs (partition, flow, tag, updated_at, run_id);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
--- The runs of a tenant that have a label are in one drawer, whatever their status; a drawer that is empty has no row. So
--- a run that goes from one status to the next, as each does, leaves the drawers of its labels alone.
-CREATE TABLE drawers (
-    drawer INTEGER PRIMARY KEY,
+-- A posting list per tenant, archived and term (a label or the digest of a workflow YAML); an empty list has no row.
+-- Not per status: a run changes its status three times, and its up to 64 labels hardly ever.
+CREATE TABLE posting_lists (
+    list INTEGER PRIMARY KEY,
     tenant_id TEXT NOT NULL,
-    label TEXT NOT NULL,
+    archived INTEGER NOT NULL,
+    term TEXT NOT NULL,
     runs INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (tenant_id, label)
+    UNIQUE (tenant_id, archived, term)
 );
 
-CREATE INDEX drawers_of_label ON drawers (label, tenant_id);
+CREATE INDEX by_term ON posting_lists (archived, term, tenant_id);
 
--- The inverted index: what is in a drawer, in the order of the ids (`run` stands for one in sixteen bytes). The runs of a
--- shelf are in a drawer too, numbered below zero. Runs that are archived are in none.
+-- The run numbers of a list in blocks of 4096; `posting_lists.py` has the encoding of `members`.
 CREATE TABLE postings (
-    drawer INTEGER NOT NULL,
-    run BLOB NOT NULL,
-    PRIMARY KEY (drawer, run)
+    list INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    members BLOB NOT NULL,
+    PRIMARY KEY (list, block)
 ) WITHOUT ROWID;
 
--- Steps that share kind, flow and tenant lie at one tray, in an order of their own; none with no steps. Those of an
--- execution without a graph are at another one: nobody can claim them.
-CREATE TABLE trays (
-    tray INTEGER PRIMARY KEY,
+-- Upper bounds of a block of run numbers: a list by labels starts at the newest run that the blocks of its matches can
+-- hold. They are never lowered.
+CREATE TABLE blocks (
+    block INTEGER PRIMARY KEY,
+    newest_update REAL NOT NULL,
+    newest_key BLOB NOT NULL
+);
+
+-- A step queue holds the steps that share kind, flow and tenant, in an order of their own; an empty one has no row.
+-- Steps of an execution without a graph are in queues that are not claimable.
+CREATE TABLE step_queues (
+    queue INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     claimable INTEGER NOT NULL,
     flow TEXT NOT NULL,
@@ -95,13 +81,13 @@ CREATE TABLE trays (
     UNIQUE (kind, claimable, flow, tenant_id)
 );
 
--- `at` is what a tray is in the order of, before the id: of a leased step the end of its lease, of a waiting one when it
--- began to wait, of a ready one nothing (0): they are in the order of the ids.
+-- `at` orders a queue before the id: the lease end of a leased step, the beginning of the wait of a waiting one, and 0
+-- for ready ones, which are ordered by id alone.
 CREATE TABLE steps (
     run INTEGER NOT NULL,
     place INTEGER NOT NULL,
     run_id TEXT NOT NULL,
-    tray INTEGER NOT NULL,
+    queue INTEGER NOT NULL,
     at REAL NOT NULL,
     due_at REAL,
     node_id TEXT NOT NULL,
@@ -112,31 +98,18 @@ CREATE TABLE steps (
     PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 
-CREATE INDEX by_tray ON steps (tray, at, run_id, place);
+CREATE INDEX by_queue ON steps (queue, at, run_id, place);
 CREATE INDEX by_due ON steps (due_at, run_id, place) WHERE due_at IS NOT NULL;
 
-CREATE TABLE step_counts (
-    kind TEXT PRIMARY KEY,
-    steps INTEGER NOT NULL
-) WITHOUT ROWID;
-
--- How many runs of a tag wait on a shelf. A queue that is empty has no row.
-CREATE TABLE queues (
-    shelf INTEGER NOT NULL,
-    tag TEXT NOT NULL,
-    runs INTEGER NOT NULL,
-    PRIMARY KEY (tag, shelf)
-) WITHOUT ROWID;
-
--- What has happened to runs since this file was begun, whether they are still here or not: per tenant some hundred rows.
-CREATE TABLE tallies (
+-- What has happened to runs since this file was created, removed runs included: some hundred rows per tenant.
+CREATE TABLE histograms (
     tenant_id TEXT NOT NULL,
-    tally TEXT NOT NULL,
+    name TEXT NOT NULL,
     label TEXT NOT NULL,
     bucket INTEGER NOT NULL,
     runs INTEGER NOT NULL,
     seconds REAL NOT NULL,
-    PRIMARY KEY (tenant_id, tally, label, bucket)
+    PRIMARY KEY (tenant_id, name, label, bucket)
 ) WITHOUT ROWID;
 
 CREATE TABLE position (

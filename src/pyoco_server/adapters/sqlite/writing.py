@@ -1,6 +1,6 @@
-"""Rows into tables, inside the caller's transaction: an older row changes nothing, and the counts go along.
+"""Writes rows inside the caller's transaction: an older row changes nothing, and counts and posting lists follow.
 
-What is stored is read first, so that a heartbeat, which changes no column that is asked for, rewrites no index.
+The stored row is read first, so that a heartbeat, which changes no indexed column, rewrites no index.
 """
 
 from __future__ import annotations
@@ -8,146 +8,158 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import orjson
 
-from pyoco_server.adapters.sqlite.cells import Cell, Cells, count
-from pyoco_server.adapters.sqlite.drawers_writing import DrawerChanges, Filing
-from pyoco_server.adapters.sqlite.steps_writing import StepChanges
-from pyoco_server.adapters.sqlite.sums import Sums
+from pyoco_server.adapters.sqlite.counters import HistogramChanges
+from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
+from pyoco_server.adapters.sqlite.statements import inserted_id
+from pyoco_server.adapters.sqlite.steps import StepChanges
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.jobs import order_of
+from pyoco_server.domain.queries.query import terms_of
 from pyoco_server.domain.queries.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, id, version, revision, status, tenant_id, archived, steps,
-        family, shelf, flow, tag, updated_at, ended_at
-    FROM runs JOIN shelves USING (shelf) WHERE run_id IN (SELECT value FROM json_each(?))
+    SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary,
+        partition, flow, tag, updated_at, ended_at
+    FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
-        version, revision, summary, steps, changed, family, shelf, flow, tag, updated_at, ended_at, run_id, id
+        version, revision, summary, steps, changed, partition, flow, tag, updated_at, ended_at, run_id, run_key, number
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
     UPDATE runs SET version = ?, revision = ?, summary = ?, steps = ?, changed = ?,
-        family = ?, shelf = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
-    WHERE id = ?
+        partition = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
+    WHERE number = ?
 """
-_REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE id = ?"
+_REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE number = ?"
+_FIND_PARTITION = "SELECT partition FROM partitions WHERE status = ? AND tenant_id = ? AND archived = ?"
+_NEW_PARTITION = "INSERT INTO partitions (status, tenant_id, archived) VALUES (?, ?, ?)"
+_COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
-Keys = tuple[int, int, str, str, float, float | None]
+Keys = tuple[int, str, str, float, float | None]
+"""The indexed columns of a run, its partition first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    id: int
+    number: int
     position: Position
     status: str
     tenant_id: str
     archived: int
     steps: int
+    summary: bytes
     keys: Keys
 
     @property
-    def cell(self) -> Cell:
-        return self.keys[:2]
-
-    @property
-    def filing(self) -> Filing:
-        return Filing(*self.cell, self.tenant_id, bool(self.archived))
-
-    @property
-    def queue(self) -> tuple[str, int, str]:
-        return self.status, self.keys[1], self.keys[3]
+    def posted(self) -> Posted:
+        summary = orjson.loads(self.summary)
+        terms = terms_of(summary["tags"], summary.get("workflow_yaml_sha256"))
+        return Posted(self.tenant_id, bool(self.archived), terms)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """What a batch changes, sorted by statement."""
+class _Batch:
+    """What a batch changes, by statement."""
 
-    next_id: int
-    sums: Sums
-    inserts: list[tuple[object, ...]] = field(default_factory=list)
-    updates: list[tuple[object, ...]] = field(default_factory=list)
-    refreshes: list[tuple[object, ...]] = field(default_factory=list)
-    moved: Counter[Cell] = field(default_factory=Counter)
-    steps: StepChanges = field(default_factory=StepChanges)
-    drawers: DrawerChanges = field(default_factory=DrawerChanges)
+    def __init__(self, writer: sqlite3.Connection, *, count_after: int = 0) -> None:
+        self._writer = writer
+        self._partitions: dict[tuple[str, str, bool], int] = {}
+        self._next_number = writer.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
+        self._inserts: list[tuple[object, ...]] = []
+        self._updates: list[tuple[object, ...]] = []
+        self._refreshes: list[tuple[object, ...]] = []
+        self._removals: list[tuple[int]] = []
+        self._counts: Counter[int] = Counter()
+        self._histograms = HistogramChanges(count_after)
+        self._steps = StepChanges()
+        self._postings = PostingChanges(writer)
 
-    def insert(self, row: RunRow, keys: Keys) -> None:
-        shown = (row.version, row.revision, row.summary, len(row.steps), row.revision)
-        self.inserts.append((*shown, *keys, row.run_id, self.next_id))
-        self.steps.change(self.next_id, row, before=0)
-        self.drawers.change(row.run_id, None, _filing(row, keys))
-        self.moved[keys[:2]] += 1
-        self.sums.come(row.status, keys[1], row.tag)
-        self.sums.tell(row, before=None)
-        self.next_id += 1
+    def insert(self, row: RunRow) -> None:
+        keys, number = self._keys(row), self._next_number
+        self._next_number += 1
+        self._inserts.append((*_shown(row), *keys, row.run_id, order_of(row.run_id), number))
+        self._steps.change(number, row, before=0)
+        self._postings.change(number, None, _posted(row))
+        self._postings.raise_bounds(number, row.updated_at, order_of(row.run_id))
+        self._counts[keys[0]] += 1
+        self._histograms.add(row, before=None)
 
-    def update(self, row: RunRow, keys: Keys, known: _Stored) -> None:
-        self.steps.change(known.id, row, before=known.steps)
-        if keys == known.keys and row.version == known.position[0]:
-            self.refreshes.append((row.revision, row.summary, len(row.steps), known.id))
+    def update(self, row: RunRow, known: _Stored) -> None:
+        keys, posted = self._keys(row), _posted(row)
+        posted_before = known.posted
+        self._steps.change(known.number, row, before=known.steps)
+        if (keys, posted, row.version) == (known.keys, posted_before, known.position[0]):
+            self._refreshes.append((row.revision, row.summary, len(row.steps), known.number))
             return
-        shown = (row.version, row.revision, row.summary, len(row.steps), row.revision)
-        self.updates.append((*shown, *keys, known.id))
-        if keys[:2] != known.cell:
-            self.drawers.change(row.run_id, known.filing, _filing(row, keys))
-        self.moved[known.cell] -= 1
-        self.moved[keys[:2]] += 1
-        self.sums.go(*known.queue)
-        self.sums.come(row.status, keys[1], row.tag)
-        self.sums.tell(row, before=known.status)
+        self._updates.append((*_shown(row), *keys, known.number))
+        self._postings.change(known.number, posted_before, posted)
+        self._postings.raise_bounds(known.number, row.updated_at)
+        self._counts[known.keys[0]] -= 1
+        self._counts[keys[0]] += 1
+        self._histograms.add(row, before=known.status)
 
-    def carry_out(self, writer: sqlite3.Connection) -> None:
-        writer.executemany(_REFRESH, self.refreshes)
-        writer.executemany(_UPDATE, self.updates)
-        writer.executemany(_INSERT, self.inserts)
-        self.drawers.carry_out(writer)
-        count(writer, self.moved)
-        self.sums.carry_out(writer)
-        self.steps.carry_out(writer)
+    def remove(self, known: _Stored) -> None:
+        self._removals.append((known.number,))
+        self._steps.remove(known.number, before=known.steps)
+        self._postings.change(known.number, known.posted, None)
+        self._counts[known.keys[0]] -= 1
+
+    def flush(self) -> None:
+        self._writer.executemany("DELETE FROM runs WHERE number = ?", self._removals)
+        self._writer.executemany(_REFRESH, self._refreshes)
+        self._writer.executemany(_UPDATE, self._updates)
+        self._writer.executemany(_INSERT, self._inserts)
+        self._writer.executemany(_COUNT, [(by, partition) for partition, by in self._counts.items() if by])
+        self._postings.flush()
+        self._histograms.flush(self._writer)
+        self._steps.flush(self._writer)
+
+    def _keys(self, row: RunRow) -> Keys:
+        return (self._partition(row), row.flow, row.tag, row.updated_at, row.ended_at)
+
+    def _partition(self, row: RunRow) -> int:
+        key = (row.status, row.tenant_id, row.archived)
+        partition = self._partitions.get(key)
+        if partition is None:
+            found = self._writer.execute(_FIND_PARTITION, key).fetchone()
+            partition = int(found[0]) if found else inserted_id(self._writer.execute(_NEW_PARTITION, key))
+            self._partitions[key] = partition
+        return partition
 
 
-def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, lived_after: int) -> None:
+def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, count_after: int) -> None:
     """Store the rows (one per run) that are newer than what is stored of their run."""
     stored = _stored(writer, [row.run_id for row in rows])
-    cells = Cells(writer)
-    next_id = writer.execute("SELECT coalesce(max(id), 0) + 1 FROM runs").fetchone()[0]
-    plan = _Plan(next_id=next_id, sums=Sums(lived_after))
+    batch = _Batch(writer, count_after=count_after)
     for row in rows:
         known = stored.get(row.run_id)
         if known is None:
-            plan.insert(row, _keys(row, cells))
+            batch.insert(row)
         elif row.position > known.position:
-            plan.update(row, _keys(row, cells), known)
-    plan.carry_out(writer)
+            batch.update(row, known)
+    batch.flush()
 
 
 def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
-    """Forget the runs."""
-    stored = _stored(writer, run_ids)
-    writer.executemany("DELETE FROM runs WHERE id = ?", [(known.id,) for known in stored.values()])
-    sums, steps, drawers = Sums(), StepChanges(), DrawerChanges()
-    for run_id, known in stored.items():
-        sums.go(*known.queue)
-        steps.remove(known.id, before=known.steps)
-        drawers.change(run_id, known.filing, None)
-    drawers.carry_out(writer)
-    count(writer, Counter({cell: -n for cell, n in Counter(known.cell for known in stored.values()).items()}))
-    sums.carry_out(writer)
-    steps.carry_out(writer)
+    batch = _Batch(writer)
+    for known in _stored(writer, run_ids).values():
+        batch.remove(known)
+    batch.flush()
 
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
-    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8:]) for row in found}
+    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9:]) for row in found}
 
 
-def _keys(row: RunRow, cells: Cells) -> Keys:
-    return (*cells.of(row), row.flow, row.tag, row.updated_at, row.ended_at)
+def _shown(row: RunRow) -> tuple[object, ...]:
+    return (row.version, row.revision, row.summary, len(row.steps), row.revision)
 
 
-def _filing(row: RunRow, keys: Keys) -> Filing:
-    return Filing(*keys[:2], row.tenant_id, row.archived, row.labels)
+def _posted(row: RunRow) -> Posted:
+    return Posted(row.tenant_id, row.archived, row.terms)

@@ -20,7 +20,6 @@ from pyoco_server.domain.queries.explain import (
     is_holder_alive,
     served_tags,
 )
-from pyoco_server.ports import DeadLetter
 from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.maintenance.periodic import silence_of_strays_sec

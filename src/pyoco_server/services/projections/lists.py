@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyoco_server.domain.queries import cursors
-from pyoco_server.errors import BrokerUnavailable, InvalidListQuery
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery
 from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, RunIndex, RunQuery
 from pyoco_server.services.context import Stores
 from pyoco_server.services.projections.indexer import Indexer
@@ -31,8 +31,8 @@ LOADED_AT_A_TIME = 16
 # few dozen lists at once would cut the gateway off.
 HEAVY_LISTS = 4
 
-NOT_FILLED = "the list is being built after a start; try again in a moment"
-FAILING = "the list cannot be built at present, and this gateway's log says why; try again in a moment"
+NOT_FILLED = "the run index is being built after a start; try again in a moment"
+FAILING = "the run index cannot be built at present; this gateway's log has the reason"
 
 Item = bytes | Mapping[str, Any]
 """A summary, as JSON, or a whole snapshot."""
@@ -132,7 +132,7 @@ class Lists:
         if not self.stores.broker.connected:
             raise BrokerUnavailable
         if not await self.follower.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise BrokerUnavailable(NOT_FILLED if self.follower.failing is None else FAILING)
+            raise IndexUnavailable(NOT_FILLED if self.follower.failing is None else FAILING)
         await self.settle()
         await self.follower.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC)
 

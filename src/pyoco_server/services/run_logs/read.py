@@ -18,7 +18,7 @@ from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.run_logs.search import chunk_with, in_lines
 from pyoco_server.services.streaming.log_parts import NumberedLine as NumberedLine
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 from pyoco_server.stores import LogStore, StoredChunk
 
 # A page ends behind the chunk with which it grows larger than this, however many lines were asked for.

@@ -1,1 +1,1 @@
-"""Live updates of runs and logs, shared by all subscribers of a run."""
+"""Live streams: run changes (`watch_hub`) and log lines (`log_stream_hub`), pushed to any number of clients."""

@@ -1,6 +1,6 @@
-"""One log that is followed here: who follows it, and each of its chunks read once for all who ask. It tells nobody.
+"""One followed log: its followers, and a cache that reads each chunk once for all of them.
 
-What was read stays for those who come to the same place a moment later, within a weight for all logs of the gateway.
+The cache has one size limit for all logs of the gateway.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Protocol
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
 from pyoco_server.services.streaming.log_parts import CutChunk
-from pyoco_server.services.streaming.watcher import View
+from pyoco_server.services.streaming.watch_channel import View
 from pyoco_server.stores import LogStore
 
-# What all channels keep of the chunks they have read; those used last stay.
-KEPT_WEIGHT = 64 * 1024 * 1024
+# The estimated bytes of cached chunks of all channels; the least recently used go first.
+MAX_CACHED_BYTES = 64 * 1024 * 1024
 
 
-class Wakes(Protocol):
-    """One who follows, as far as the channel knows them."""
+class ChunkListener(Protocol):
+    """A follower, as the channel sees it."""
 
     def wake(self) -> None: ...
     def end(self) -> None: ...
 
 
-class Kept:
-    """The chunks that were read last, of all logs, within a weight."""
+class ChunkCache:
+    """The most recently used chunks of all logs, within a size limit."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._weight = 0
         self._chunks: OrderedDict[tuple[RunId, int], CutChunk] = OrderedDict()
 
@@ -41,12 +41,12 @@ class Kept:
             self._chunks.move_to_end((run_id, after))
         return chunk
 
-    def keep(self, run_id: RunId, after: int, chunk: CutChunk) -> None:
+    def put(self, run_id: RunId, after: int, chunk: CutChunk) -> None:
         if (run_id, after) in self._chunks:
             return
         self._chunks[run_id, after] = chunk
         self._weight += chunk.weight
-        while self._weight > self._most and len(self._chunks) > 1:
+        while self._weight > self._max_bytes and len(self._chunks) > 1:
             self._weight -= self._chunks.popitem(last=False)[1].weight
 
     def forget(self, run_id: RunId) -> None:
@@ -55,20 +55,20 @@ class Kept:
 
 
 class LogChannel:
-    """One log that is followed here. To the hub of watchers it is one more watcher."""
+    """One followed log. It listens to the watch hub for the end of the run."""
 
-    def __init__(self, run_id: RunId, logs: LogStore, kept: Kept) -> None:
+    def __init__(self, run_id: RunId, logs: LogStore, cache: ChunkCache) -> None:
         self.run_id = run_id
         self.users = 0
-        self.followers: set[Wakes] = set()
+        self.followers: set[ChunkListener] = set()
         self.opening = asyncio.Lock()
         self.view: View | None = None
         self.has_begun = False
         self.is_ended = False
         self.leave: list[Callable[[], None]] = []
         self._logs = logs
-        self._kept = kept
-        self._looks = 0
+        self._cache = cache
+        self._notifications = 0
         self._at_end: set[int] = set()
         self._reading: dict[int, asyncio.Future[CutChunk | BrokerUnavailable | None]] = {}
 
@@ -83,13 +83,13 @@ class LogChannel:
         return self.view
 
     def check(self, tenant_filter: str | None) -> None:
-        """Refuse somebody who does not see the run, as if it were not there."""
+        """Raise `RunNotFound` for a run of another tenant."""
         if tenant_filter not in (None, self.seen.plain.get("tenant_id")):
             raise RunNotFound(run_id=self.run_id)
 
-    def look_again(self) -> None:
-        """There may be more than was seen."""
-        self._looks += 1
+    def notify(self) -> None:
+        """There may be new chunks: wake all followers."""
+        self._notifications += 1
         self._at_end.clear()
         for follower in self.followers:
             follower.wake()
@@ -97,10 +97,10 @@ class LogChannel:
     def offer(self, view: View) -> None:
         self.view = view
         if view.is_terminal:
-            self.look_again()
+            self.notify()
 
     def beat(self, view: View, *, away: bool) -> None:
-        self.look_again()
+        self.notify()
 
     def end(self) -> None:
         self.is_ended = True
@@ -112,19 +112,19 @@ class LogChannel:
             leave()
         self.leave.clear()
 
-    def at_hand(self, after: int) -> CutChunk | None:
-        """The chunk behind a sequence, if it was read already."""
-        return self._kept.get(self.run_id, after)
+    def cached(self, after: int) -> CutChunk | None:
+        """The chunk behind a sequence, if it is cached."""
+        return self._cache.get(self.run_id, after)
 
-    async def behind(self, after: int) -> CutChunk | None:
-        """The chunk behind a sequence, None where a look that began after this was asked for has found none.
+    async def chunk_after(self, after: int) -> CutChunk | None:
+        """The chunk behind a sequence; None when a read that began after this call has found none.
 
-        However many ask for the same at once, it is read for them once; a look that fails fails for all of them.
+        Concurrent calls for the same chunk share one read and its failure.
         """
         while True:
-            kept = self._kept.get(self.run_id, after)
-            if kept is not None or after in self._at_end:
-                return kept
+            cached = self._cache.get(self.run_id, after)
+            if cached is not None or after in self._at_end:
+                return cached
             reading = self._reading.get(after)
             if reading is None:
                 return await self._read(after)
@@ -135,22 +135,22 @@ class LogChannel:
                 return found
 
     async def _read(self, after: int) -> CutChunk | None:
-        told: asyncio.Future[CutChunk | BrokerUnavailable | None] = asyncio.get_running_loop().create_future()
-        self._reading[after] = told
-        looks, found = self._looks, None
+        result: asyncio.Future[CutChunk | BrokerUnavailable | None] = asyncio.get_running_loop().create_future()
+        self._reading[after] = result
+        notifications, found = self._notifications, None
         try:
             stored = await self._logs.next(self.run_id, after=after)
             if stored is not None:
                 found = CutChunk(stored, after)
                 if self.users:
-                    self._kept.keep(self.run_id, after, found)
-            elif self._looks == looks:
+                    self._cache.put(self.run_id, after, found)
+            elif self._notifications == notifications:
                 self._at_end.add(after)
         except BrokerUnavailable as error:
-            told.set_result(error)
+            result.set_result(error)
             raise
         finally:
             del self._reading[after]
-            if not told.done():
-                told.set_result(found)  # of one that was cancelled: nothing, so that another looks
+            if not result.done():
+                result.set_result(found)  # after a cancel None: the next waiter reads again
         return found

@@ -1,4 +1,4 @@
-"""Chunks of a log as those who follow it are told them: parts of a bounded size, whose bytes are made once. Pure."""
+"""Log chunks cut into parts of a bounded size; each encoding of a part is made once for all followers. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyoco_server.stores import StoredChunk
 
 T = TypeVar("T", bytes, str)
 
-# What is told in one piece. A chunk of empty lines becomes many times as large when each is told with all its facts.
+# What is sent at once. A chunk of empty lines becomes many times as large when each line is sent with its metadata.
 PART_LINES = 500
 PART_BYTES = 64 * 1024
-# Forms that a part keeps: those of all who read the whole of it, and a few of those who chose; others are made anew.
-MOST_FORMS = 6
-# What a line weighs beside its text, as objects of Python and in its forms.
+# Encodings that a part caches: those of the whole part and a few filtered ones; others are made anew.
+MAX_ENCODINGS = 6
+# Estimated bytes of a line beside its text: Python objects and encodings.
 LINE_WEIGHT = 400
 
 
@@ -29,34 +29,34 @@ class NumberedLine(NamedTuple):
 
 
 class Part:
-    """Some lines of a chunk; `following` is the place behind them."""
+    """Some lines of a chunk; `following` is the position behind them."""
 
-    __slots__ = ("_after", "_forms", "first", "following", "lines")
+    __slots__ = ("_after", "_encodings", "first", "following", "lines")
 
     def __init__(self, lines: Sequence[NumberedLine], *, first: int, after: int, following: LogPosition) -> None:
         self.lines = lines
         self.first = first
         self.following = following
         self._after = after
-        self._forms: dict[Hashable, bytes | str] = {}
+        self._encodings: dict[Hashable, bytes | str] = {}
 
     def behind(self, number: int) -> LogPosition:
-        """The place behind one of the lines."""
+        """The position behind one of the lines."""
         return self.following if number + 1 >= self.following.line else LogPosition(number + 1, self._after)
 
-    def once(self, form: Hashable, make: Callable[[], T]) -> T:
-        """What is made of it for this form: for the first who asks, and kept for the others."""
-        kept = self._forms.get(form)
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The encoding under this key; made on the first call and cached."""
+        kept = self._encodings.get(key)
         if kept is not None:
-            return kept  # type: ignore[return-value]  # a form is always made of the same kind
+            return kept  # type: ignore[return-value]  # a key always has the same type
         made = make()
-        if len(self._forms) < MOST_FORMS:
-            self._forms[form] = made
+        if len(self._encodings) < MAX_ENCODINGS:
+            self._encodings[key] = made
         return made
 
 
 class LineBatch(NamedTuple):
-    """What one who follows is told next: the lines of a part from `first` on, as far as they are wanted."""
+    """The next lines for a follower: those of a part from `first` on that its filter takes."""
 
     part: Part
     first: int
@@ -68,9 +68,9 @@ class LineBatch(NamedTuple):
             return self.part.lines
         return [line for line in self.part.lines if line.number >= self.first and self.only.takes(line.line)]
 
-    def once(self, form: Hashable, make: Callable[[LineBatch], T]) -> T:
-        """What is made of these lines for this form, shared with all who are told the same ones."""
-        return self.part.once((form, max(self.first, self.part.first), self.only), lambda: make(self))
+    def once(self, key: Hashable, make: Callable[[LineBatch], T]) -> T:
+        """The encoding of these lines under this key, shared by all followers that get the same lines."""
+        return self.part.once((key, max(self.first, self.part.first), self.only), lambda: make(self))
 
 
 class CutChunk:
@@ -83,7 +83,7 @@ class CutChunk:
         self.weight = 3 * stored.chunk.size_bytes + LINE_WEIGHT * len(stored.chunk.lines)
 
     def part_at(self, line: int) -> Part:
-        """The part in which that line is, or the last one for whoever is behind them all."""
+        """The part with that line, or the last one for a line behind them all."""
         for part in self._parts:
             if line < part.following.line:
                 return part

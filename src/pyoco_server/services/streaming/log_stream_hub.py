@@ -1,13 +1,13 @@
-"""Tells what runs write to all who follow their logs, pushed by the store; it keeps no queue for anybody.
+"""Streams log lines to followers, pushed by the log store. It keeps no queue per follower.
 
-    first follower ─▶ the run's channel: word of chunks, word of the run's end ─────────────────┐
-                                                                                                ▼ look again
-    follower: a place ──▶ the chunk behind it: kept by the hub, being read for others, or read now ──▶ its next lines
+    first follower ─▶ channel of the run: chunk notifications, end of the run ─────────────────────┐
+                                                                                                   ▼ notify
+    follower: a position ──▶ the chunk behind it: cached, being read for others, or read now ──▶ its next lines
 
-All who follow a log share one channel: one subscription, one listener to the run's end. Each chunk is read once for all
-who are at the same place, and made into bytes once. A follower is a place in the log and nothing else: one that is slow
-finds the chunk behind its place in the store, however long it took. Word of a chunk is only a hint. The end is told
-when the run was seen to be over before a look that found nothing more.
+All followers of a log share one channel: one subscription, one listener to the end of the run. Each chunk is read and
+encoded once. A follower is only a position in the log: a slow one finds the chunk behind its position in the store,
+however long it took. A chunk notification is only a hint. The stream ends when the run was terminal before a read that
+found no more chunks.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.context import Stores
-from pyoco_server.services.streaming.log_channel import KEPT_WEIGHT, Kept, LogChannel
+from pyoco_server.services.streaming.log_channel import MAX_CACHED_BYTES, ChunkCache, LogChannel
 from pyoco_server.services.streaming.log_parts import PART_LINES, CutChunk, LineBatch
-from pyoco_server.services.streaming.log_positions import position_of_last_lines, resume_position
-from pyoco_server.services.streaming.watch_hub import PATIENCE_SEC, WatchHub
-from pyoco_server.services.streaming.watcher import View
+from pyoco_server.services.streaming.watch_channel import View
+from pyoco_server.services.streaming.watch_hub import OPEN_TIMEOUT_SEC, WatchHub
+from pyoco_server.stores.run_logs import LogStore
 
 logger = logging.getLogger(__name__)
 
-# After a look that failed; the return of the broker is told, other troubles are not.
-AGAIN_SEC = 1.0
-# What is told to one costs the gateway a part of a millisecond. Of a crowd each is told so much less often, and more at
-# once, so that others are heard too.
+# The pause after a failed read; a reconnect ends it, other recoveries do not.
+RETRY_SEC = 1.0
+# Each send costs the gateway a fraction of a millisecond. With many followers each gets more lines less often, so that
+# other requests are served in between.
 REST_PER_FOLLOWER_SEC = 0.00025
 SHORTEST_REST_SEC, LONGEST_REST_SEC = 0.002, 0.5
+# The last lines of a log are searched within so many bytes from its end, however many lines are requested.
+TAIL_BYTES = 4 * 1024 * 1024
 
 
 class Sign(Enum):
-    """What a follower is told when there are no lines to tell."""
+    """What a follower gets when there are no lines."""
 
     ALIVE = "alive"
     OVER = "over"
@@ -48,7 +50,7 @@ class Sign(Enum):
 
 
 class LogFollower:
-    """One who follows a log: a place in it. To be asked for what is next until it says that this was all."""
+    """A position in a log. Call `next` until it returns OVER or STOPPED."""
 
     def __init__(
         self,
@@ -57,72 +59,72 @@ class LogFollower:
         only: LineFilter,
         *,
         heartbeat_sec: float,
-        left: Callable[[LogFollower], None],
+        on_close: Callable[[LogFollower], None],
     ) -> None:
         self.place = place
-        """Where it stands: behind what it was told last."""
+        """Behind the last lines it returned."""
         self._channel = channel
         self._only = only
         self._heartbeat_sec = heartbeat_sec
-        self._left: Callable[[LogFollower], None] | None = left
+        self._on_close: Callable[[LogFollower], None] | None = on_close
         self._ended = False
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._rested_at = 0.0
         self._beat_at = asyncio.get_running_loop().time() + heartbeat_sec
 
     @property
     def view(self) -> View:
-        """The run as it was seen last."""
+        """The last view of the run."""
         return self._channel.seen
 
     def wake(self) -> None:
-        self._news.set()
+        self._wakeup.set()
 
     def end(self) -> None:
-        """No more than what was handed out already."""
+        """End without further lines."""
         self._ended = True
-        self._news.set()
+        self._wakeup.set()
 
     def close(self) -> None:
-        """Free what this one has; may be called twice."""
+        """Release the follower; may be called twice."""
         self._ended = True
-        if self._left is not None:
-            left, self._left = self._left, None
-            left(self)
+        if self._on_close is not None:
+            on_close, self._on_close = self._on_close, None
+            on_close(self)
 
     async def next(self) -> LineBatch | Sign:
-        """The next lines as soon as there are some, or a sign: of life, of the run's end, of the gateway's."""
+        """The next lines as soon as there are some, or a sign: heartbeat, end of the run, shutdown of the gateway."""
         await self._rest()
-        told = await self._next()
+        following = await self._next()
         now = asyncio.get_running_loop().time()
         self._rested_at = now + self._rest_sec
         self._beat_at = now + self._heartbeat_sec
-        return told
+        return following
 
     async def with_more(self, first: LineBatch) -> list[LineBatch]:
-        """These lines and what there is behind them, as much as is told in one piece.
+        """These lines and those behind them, as much as is sent at once.
 
-        One of a few is not kept waiting for what has to be read first. One of a crowd is: until it is told more again,
-        it has a rest.
+        With few followers only cached chunks are added, without waiting. With many, chunks are read for it too,
+        because the follower pauses before its next lines.
         """
-        told, lines = [first], len(first.lines)
+        batches, lines = [first], len(first.lines)
         while lines < PART_LINES and not self._ended:
-            chunk = await self._soon()
+            chunk = await self._next_chunk()
             if chunk is None:
                 break
-            stretch = self._take(chunk)
-            if stretch.lines:
-                told.append(stretch)
-                lines += len(stretch.lines)
-        return told
+            batch = self._take(chunk)
+            if batch.lines:
+                batches.append(batch)
+                lines += len(batch.lines)
+        return batches
 
-    async def _soon(self) -> CutChunk | None:
+    async def _next_chunk(self) -> CutChunk | None:
         if self._rest_sec <= SHORTEST_REST_SEC:
-            return self._channel.at_hand(self.place.sequence)
+            return self._channel.cached(self.place.sequence)
         try:
-            return await self._channel.behind(self.place.sequence)
+            return await self._channel.chunk_after(self.place.sequence)
         except BrokerUnavailable:
-            return None  # whoever asks for what is next hears of it
+            return None  # `next` handles it
 
     @property
     def _rest_sec(self) -> float:
@@ -135,25 +137,25 @@ class LogFollower:
 
     async def _next(self) -> LineBatch | Sign:
         while not self._ended:
-            self._news.clear()
-            is_over = self._channel.is_over  # before the lines: an end that is seen has all of them
+            self._wakeup.clear()
+            is_over = self._channel.is_over  # before the read: a run that is over has written all its lines
             try:
-                chunk = await self._channel.behind(self.place.sequence)
+                chunk = await self._channel.chunk_after(self.place.sequence)
             except BrokerUnavailable as away:
-                logger.debug("a follower waits", extra={"run_id": self._channel.run_id, "error": away.detail})
-                if not await self._heard_something(AGAIN_SEC):
+                logger.debug("log read failed, retrying", extra={"run_id": self._channel.run_id, "error": away.detail})
+                if not await self._wait_for_wakeup(RETRY_SEC):
                     return Sign.ALIVE
                 continue
             if chunk is not None:
-                await asyncio.sleep(0)  # what is kept is had without waiting: others have their turn between two parts
-                stretch = self._take(chunk)
-                if stretch.lines:
-                    return stretch
-                if self._is_due():  # lines that nobody chose, for long
+                await asyncio.sleep(0)  # a cached chunk needs no wait: let other tasks run between two parts
+                batch = self._take(chunk)
+                if batch.lines:
+                    return batch
+                if self._is_due():  # the filter has dropped all lines for long
                     return Sign.ALIVE
             elif is_over:
                 return Sign.OVER
-            elif not await self._heard_something():
+            elif not await self._wait_for_wakeup():
                 return Sign.ALIVE
         return Sign.STOPPED
 
@@ -165,27 +167,27 @@ class LogFollower:
     def _is_due(self) -> bool:
         return asyncio.get_running_loop().time() >= self._beat_at
 
-    async def _heard_something(self, at_most_sec: float | None = None) -> bool:
-        """Wait for news (or so long); False when it is time for a sign of life."""
+    async def _wait_for_wakeup(self, at_most_sec: float | None = None) -> bool:
+        """Wait for a wakeup (or so long); False when a heartbeat is due."""
         until = self._beat_at
         if at_most_sec is not None:
             until = min(until, asyncio.get_running_loop().time() + at_most_sec)
         try:
             async with asyncio.timeout_at(until):
-                await self._news.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return not self._is_due()
         return True
 
 
 class LogStreamHub:
-    """The hub of a gateway for those who follow logs. It counts nobody: whoever opens a stream sees to its limits."""
+    """The log streams of a gateway. The limit on streams is the caller's (`WatchHub.enter`)."""
 
     def __init__(self, stores: Stores, watches: WatchHub, config: NatsBackendConfig) -> None:
         self._stores = stores
         self._watches = watches
         self._heartbeat_sec = config.http_watch_heartbeat_sec
-        self._kept = Kept(KEPT_WEIGHT)
+        self._cache = ChunkCache(MAX_CACHED_BYTES)
         self._channels: dict[RunId, LogChannel] = {}
 
     async def follow(
@@ -197,47 +199,51 @@ class LogStreamHub:
         tail: int | None = None,
         only: LineFilter = ALL_LINES,
     ) -> LogFollower:
-        """Somebody who is told what the run writes from a place on, or the last `tail` lines first.
+        """A follower that starts at a position, or `tail` lines before the end.
 
-        `RunNotFound` where the caller sees no such run.
+        Raises `RunNotFound` for an unknown run and for one of another tenant.
         """
         channel = self._enter(run_id)
         try:
-            place = await self._first_place(channel, tenant_filter, place, tail)
+            place = await self._first_position(channel, tenant_filter, place, tail)
         except BaseException:
             self._leave(channel)
             raise
         follower = LogFollower(
-            channel, place, only, heartbeat_sec=self._heartbeat_sec, left=lambda gone: self._leave(channel, gone)
+            channel,
+            place,
+            only,
+            heartbeat_sec=self._heartbeat_sec,
+            on_close=lambda closed: self._leave(channel, closed),
         )
         channel.followers.add(follower)
         if channel.is_ended:
             follower.end()
         return follower
 
-    async def _first_place(
+    async def _first_position(
         self, channel: LogChannel, tenant_filter: str | None, place: LogPosition, tail: int | None
     ) -> LogPosition:
         run_id, logs = channel.run_id, self._stores.run_logs
         try:
-            async with asyncio.timeout(PATIENCE_SEC):
+            async with asyncio.timeout(OPEN_TIMEOUT_SEC):
                 if not channel.has_begun:
                     async with channel.opening:
                         if not channel.has_begun:
-                            await self._begin(channel)
+                            await self._open_channel(channel)
                 channel.check(tenant_filter)
-                return await (
-                    resume_position(logs, run_id, place) if tail is None else position_of_last_lines(logs, run_id, tail)
-                )
+                if tail is None:
+                    return await _resume_position(logs, run_id, place)
+                return await _position_of_last_lines(logs, run_id, tail)
         except TimeoutError as error:
             raise BrokerUnavailable("nats does not answer in time") from error
 
-    async def _begin(self, channel: LogChannel) -> None:
+    async def _open_channel(self, channel: LogChannel) -> None:
         view, detach = await self._watches.attach(channel.run_id, channel)
         channel.leave.append(detach)
         try:
             if not view.is_terminal:
-                channel.leave.append(await self._stores.run_logs.listen(channel.run_id, channel.look_again))
+                channel.leave.append(await self._stores.run_logs.listen(channel.run_id, channel.notify))
         except BaseException:
             channel.close()
             raise
@@ -248,7 +254,7 @@ class LogStreamHub:
     def _enter(self, run_id: RunId) -> LogChannel:
         channel = self._channels.get(run_id)
         if channel is None or channel.is_ended:
-            channel = self._channels[run_id] = LogChannel(run_id, self._stores.run_logs, self._kept)
+            channel = self._channels[run_id] = LogChannel(run_id, self._stores.run_logs, self._cache)
         channel.users += 1
         return channel
 
@@ -260,5 +266,33 @@ class LogStreamHub:
             return
         channel.close()
         if self._channels.get(channel.run_id) is channel:
-            self._kept.forget(channel.run_id)
+            self._cache.forget(channel.run_id)
             del self._channels[channel.run_id]
+
+
+async def _resume_position(logs: LogStore, run_id: RunId, place: LogPosition) -> LogPosition:
+    """The position with a sequence of this log; 0 when the given one is not, or no longer, in this log."""
+    if place.sequence == 0:
+        return place
+    stored = await logs.next(run_id, after=place.sequence)
+    if stored is not None:
+        return place if stored.chunk.first_line <= place.line else LogPosition(place.line, 0)
+    last = await logs.last(run_id)
+    if last is None or last.chunk.next_line > place.line:
+        return LogPosition(place.line, 0)
+    return LogPosition(place.line, last.sequence)
+
+
+async def _position_of_last_lines(logs: LogStore, run_id: RunId, count: int) -> LogPosition:
+    """The position before the last `count` lines; chunks are read backwards from the end."""
+    stored = await logs.last(run_id)
+    if stored is None:
+        return START
+    first, size = max(1, stored.chunk.next_line - count), 0
+    while stored.chunk.first_line > first and stored.chunk.previous and size < TAIL_BYTES:
+        size += stored.chunk.size_bytes
+        before = await logs.at(run_id, stored.chunk.previous)
+        if before is None:
+            break
+        stored = before
+    return LogPosition(max(first, stored.chunk.first_line), stored.chunk.previous)

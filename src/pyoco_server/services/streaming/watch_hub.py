@@ -1,13 +1,13 @@
-"""Shows runs as they change to all who watch them, pushed by the log; it polls nobody.
+"""Streams run changes to watchers, pushed by the event log instead of polling.
 
-    first watcher ─▶ snapshot, listen, log behind the snapshot ─▶ view ──offer──▶ watchers of the run
-                          │                                        ▲
-                          └─ word of a commit ─▶ read the log, fold ┘   (a burst is one view, the end is shown at once)
-    ticker ──────────────────▶ the snapshot again: heartbeat, what was missed, what was removed
+    first watcher ─▶ snapshot, subscribe, read the log behind the snapshot ─▶ view ──offer──▶ watchers of the run
+                          │                                                    ▲
+                          └─ commit notification ─▶ read the log, fold ────────┘   (a burst is one view)
+    ticker ──────────────────▶ load the snapshot again: heartbeat, missed changes, removal
 
-All watchers of a run share one channel: one subscription, one fold, one encoding. Word of a commit is only a hint. What
-is shown comes from the log, so it does not wait for the writer, who may stand between append and advance. Only an end
-waits until the snapshot shows it: whoever hears of the end asks for the run next, and must not be told less.
+All watchers of a run share one channel: one subscription, one fold, one encoding. A commit notification is only a hint.
+Views come from the log and do not wait for the writer of the snapshot, which follows the append. Only a terminal view
+waits until the snapshot shows it, because a client that sees the end reads the run next and must not see less.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, PyocoError, RunNotFound, TooManyWatchers
 from pyoco_server.services.context import Stores
-from pyoco_server.services.streaming.watch_channel import Channel, Ends, Hears
-from pyoco_server.services.streaming.watcher import View, Watcher
+from pyoco_server.services.streaming.watch_channel import OpenStream, View, ViewListener, WatchChannel, Watcher
 from pyoco_server.stores import CommitHeard, EventLog, LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 
-# A busy run is shown at most so often, and less often when its views take long to make: they are not the only work.
+# The shortest time between two views of a busy run; longer when a view takes long to make.
 GATHER_SEC = 0.025
 REST_PER_WORK = 4.0
 LONGEST_REST_SEC = 0.25
-# Reads of the hub on their way at a time: after a reconnect every channel wants one.
+# Concurrent reads: after a reconnect every channel needs one.
 MAX_READS = 32
 TICK_SEC = 1.0
-# Those who come at once wait for the first of them to open the channel; with a broker that hangs, no longer than this.
-PATIENCE_SEC = 4.0
+# Watchers that open at once wait for the first of them to open the channel; with a broker that hangs, this long.
+OPEN_TIMEOUT_SEC = 4.0
 
 
 class WatchHub:
-    """The hub of a gateway. `run` is its whole life; watchers are opened while it runs."""
+    """The watch streams of a gateway. Watchers are opened while `run` runs."""
 
     def __init__(self, stores: Stores, live: EventLog, config: NatsBackendConfig) -> None:
         self._stores = stores
@@ -51,16 +50,16 @@ class WatchHub:
         self._max_watchers = config.http_max_watchers
         self._max_bytes = config.max_run_snapshot_bytes
         self._heartbeat_sec = config.http_watch_heartbeat_sec
-        self._channels: dict[RunId, Channel] = {}
-        self._guests: set[Ends] = set()
+        self._channels: dict[RunId, WatchChannel] = {}
+        self._streams: set[OpenStream] = set()
         self._reads = asyncio.Semaphore(MAX_READS)
         self._group: asyncio.TaskGroup | None = None
         self._closed = False
         self.open_count = 0
-        """How many are watching, for the limit and for the metrics."""
+        """The number of open streams, for the limit and the metrics."""
 
     async def run(self) -> None:
-        """Look at every channel in its turn, for ever."""
+        """Tick until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             while True:
@@ -76,21 +75,21 @@ class WatchHub:
         since: float | None = None,
         timeout_sec: float | None = None,
     ) -> Watcher | None:
-        """Somebody who is told of the run from behind the version `after`; None when nothing is left to be told.
+        """A watcher that starts behind the version `after`; None when the run has ended and there is nothing newer.
 
         `since` holds back views that are not newer.
         """
         channel = self._enter(run_id)
         try:
-            view = await self._present(channel, tenant_filter)
-            after = after if after <= view.version else 0  # not one of ours: as if none was given
+            view = await self._current_view(channel, tenant_filter)
+            after = after if after <= view.version else 0  # an unknown version counts as none
             if view.is_terminal and (after == view.version or (since is not None and view.updated_at <= since)):
                 self._leave(channel)
                 return None
         except BaseException:
             self._leave(channel)
             raise
-        watcher = Watcher(after=after, since=since, left=lambda gone: self._leave(channel, gone))
+        watcher = Watcher(after=after, since=since, on_close=lambda closed: self._leave(channel, closed))
         channel.watchers.add(watcher)
         watcher.offer(view)
         if timeout_sec is not None:
@@ -99,145 +98,147 @@ class WatchHub:
             watcher.end()
         return watcher
 
-    async def attach(self, run_id: RunId, listener: Hears) -> tuple[View, Callable[[], None]]:
-        """Tell one who speaks for many, each of whom counts elsewhere: the run as it is, and what ends the telling."""
+    async def attach(self, run_id: RunId, listener: ViewListener) -> tuple[View, Callable[[], None]]:
+        """Feed a listener that does not count as a stream; returns the present view and a function that detaches it."""
         self._check_open()
-        channel = self._join(run_id)
+        channel = self._acquire(run_id)
         try:
-            view = await self._present(channel, None)
+            view = await self._current_view(channel, None)
         except BaseException:
-            self._part(channel)
+            self._release(channel)
             raise
         channel.watchers.add(listener)
 
         def detach() -> None:
             if listener in channel.watchers:
                 channel.watchers.discard(listener)
-                self._part(channel)
+                self._release(channel)
 
         return view, detach
 
     def close(self) -> None:
-        """End every stream and open no more: the gateway stops."""
+        """End every stream and open no more: the gateway shuts down."""
         self._closed = True
         for channel in self._channels.values():
             _end(channel.watchers)
-        _end(self._guests)
+        _end(self._streams)
 
-    def enter(self, guest: Ends) -> None:
-        """Let a stream in that needs no channel: it counts, and is ended with the others."""
+    def enter(self, stream: OpenStream) -> None:
+        """Count a stream that has no channel, and end it with the others."""
         self._check_room()
-        self._guests.add(guest)
+        self._streams.add(stream)
         self.open_count += 1
 
-    def leave(self, guest: Ends) -> None:
-        """It is over; may be said twice."""
-        if guest in self._guests:
-            self._guests.remove(guest)
+    def leave(self, stream: OpenStream) -> None:
+        """Forget the stream; may be called twice."""
+        if stream in self._streams:
+            self._streams.remove(stream)
             self.open_count -= 1
 
     async def tick(self) -> None:
-        """Show life on the channels whose time has come, after a look at the truth; read again what could not be."""
+        """Send due heartbeats after comparing with the snapshot, and repeat reads that failed."""
         now = self._stores.clock.monotonic()
         for channel in self._channels.values():
             if channel.behind and channel.view is not None:
-                self._hurry(channel)
+                self._schedule_read(channel)
         due = iter([channel for channel in self._channels.values() if channel.view and channel.beat_at <= now])
         while batch := list(islice(due, MAX_READS)):
-            await asyncio.gather(*(_survived(channel, self._beat(channel)) for channel in batch))
+            await asyncio.gather(*(_log_failure(channel, self._heartbeat(channel)) for channel in batch))
 
-    # --- channels come and go ---------------------------------------------------------------------------------------
+    # --- channels ---------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._closed:
-            raise BrokerUnavailable("the gateway is stopping; ask another one, or this one again in a moment")
+            raise BrokerUnavailable("the gateway is shutting down; try another gateway, or this one again in a moment")
 
     def _check_room(self) -> None:
         self._check_open()
         if self.open_count >= self._max_watchers:
-            raise TooManyWatchers(f"{self.open_count} streams are open on this gateway, which is its limit")
+            raise TooManyWatchers(f"this gateway has reached its limit of {self.open_count} open streams")
 
-    def _enter(self, run_id: RunId) -> Channel:
+    def _enter(self, run_id: RunId) -> WatchChannel:
         self._check_room()
         self.open_count += 1
-        return self._join(run_id)
+        return self._acquire(run_id)
 
-    def _leave(self, channel: Channel, watcher: Watcher | None = None) -> None:
+    def _leave(self, channel: WatchChannel, watcher: Watcher | None = None) -> None:
         if watcher is not None:
             channel.watchers.discard(watcher)
         self.open_count -= 1
-        self._part(channel)
+        self._release(channel)
 
-    def _join(self, run_id: RunId) -> Channel:
+    def _acquire(self, run_id: RunId) -> WatchChannel:
         channel = self._channels.get(run_id)
         if channel is None:
-            channel = self._channels[run_id] = Channel(run_id)
+            channel = self._channels[run_id] = WatchChannel(run_id)
         channel.users += 1
         return channel
 
-    def _part(self, channel: Channel) -> None:
+    def _release(self, channel: WatchChannel) -> None:
         channel.users -= 1
         if not channel.users:
             self._drop(channel)
 
-    def _drop(self, channel: Channel) -> None:
+    def _drop(self, channel: WatchChannel) -> None:
         channel.close()
         if self._channels.get(channel.run_id) is channel:
             del self._channels[channel.run_id]
 
-    async def _present(self, channel: Channel, tenant_filter: str | None) -> View:
-        """The run as it is now, also for those who join: they may have seen more of it at another gateway."""
+    async def _current_view(self, channel: WatchChannel, tenant_filter: str | None) -> View:
+        """The run as it is now, also on an open channel: the client may have seen more of it at another gateway."""
         try:
-            async with asyncio.timeout(PATIENCE_SEC):
+            async with asyncio.timeout(OPEN_TIMEOUT_SEC):
                 async with channel.opening:
-                    execution = channel.execution or await self._begin(channel)
+                    execution = channel.execution or await self._open_channel(channel)
                 if tenant_filter not in (None, execution.request.tenant_id):
                     raise RunNotFound(run_id=channel.run_id)
                 if not execution.status.is_terminal:
-                    # What was stored before we listened, and whatever its writer has not yet shown.
-                    await self._read_for_joining(channel)
+                    # Commits from before the subscription, and those that the snapshot does not show yet.
+                    await self._read_shared(channel)
         except TimeoutError as error:
             raise BrokerUnavailable("nats does not answer in time") from error
         if channel.behind:
-            self._hurry(channel)
+            self._schedule_read(channel)
         if channel.view is None or channel.view.version < channel.version:
             return self._show(channel)
         return channel.view
 
-    async def _read_for_joining(self, channel: Channel) -> None:
-        """Read the log for one who joins: with a read that begins after they came, and is shared by all who have."""
-        channel.came += 1
-        number = channel.came
+    async def _read_shared(self, channel: WatchChannel) -> None:
+        """Wait for a read of the log that began after this call; concurrent calls share one read."""
+        channel.joined += 1
+        number = channel.joined
         async with channel.joining:
             if channel.read_for < number:
-                everybody = channel.came
+                joined = channel.joined
                 await self._read_log(channel)
-                channel.read_for = everybody
+                channel.read_for = joined
 
-    async def _begin(self, channel: Channel) -> Execution:
+    async def _open_channel(self, channel: WatchChannel) -> Execution:
         loaded = await self._stores.snapshots.load(channel.run_id)
         if loaded is None:
             raise RunNotFound(run_id=channel.run_id)
         if not loaded.execution.status.is_terminal:
-            channel.stop_listening = await self._live.listen(channel.run_id, lambda heard: self._heard(channel, heard))
-        channel.knows(loaded.execution, loaded.heartbeat_at)
+            channel.stop_listening = await self._live.listen(
+                channel.run_id, lambda commit: self._on_commit(channel, commit)
+            )
+        channel.advance(loaded.execution, loaded.heartbeat_at)
         channel.beat_at = self._stores.clock.monotonic() + self._heartbeat_sec
         return loaded.execution
 
-    # --- news ---------------------------------------------------------------------------------------------------------
+    # --- views --------------------------------------------------------------------------------------------------------
 
-    def _heard(self, channel: Channel, heard: CommitHeard) -> None:
-        if heard.sequence is None or heard.sequence > channel.version:
+    def _on_commit(self, channel: WatchChannel, commit: CommitHeard) -> None:
+        if commit.sequence is None or commit.sequence > channel.version:
             channel.behind = True
-            channel.may_end = channel.may_end or heard.may_end
+            channel.may_end = channel.may_end or commit.may_end
             if channel.view is not None:
-                self._hurry(channel)
+                self._schedule_read(channel)
 
-    def _hurry(self, channel: Channel) -> None:
-        """Read the log: at once when the run may have ended or was quiet, else when the burst has gathered."""
+    def _schedule_read(self, channel: WatchChannel) -> None:
+        """Read the log: at once when the run may have ended or was quiet, else at the end of the burst."""
         if channel.reading or self._group is None or self._closed:
             return
-        wait_sec = channel.rested_at - self._stores.clock.monotonic()
+        wait_sec = channel.quiet_until - self._stores.clock.monotonic()
         if channel.may_end or wait_sec <= 0:
             if channel.timer is not None:
                 channel.timer.cancel()
@@ -245,33 +246,33 @@ class WatchHub:
         elif channel.timer is None:
             channel.timer = asyncio.get_running_loop().call_later(wait_sec, self._start_reading, channel)
 
-    def _start_reading(self, channel: Channel) -> None:
+    def _start_reading(self, channel: WatchChannel) -> None:
         channel.timer = None
         if self._group is not None and channel.users and not channel.reading:
             channel.reading = True
-            self._group.create_task(_survived(channel, self._refresh(channel)))
+            self._group.create_task(_log_failure(channel, self._refresh(channel)))
 
-    async def _refresh(self, channel: Channel) -> None:
+    async def _refresh(self, channel: WatchChannel) -> None:
         try:
             async with self._reads:
                 await self._read_log(channel)
         except PyocoError as error:
-            logger.debug("watch waits", extra={"run_id": channel.run_id, "error": error.detail})
+            logger.debug("watch read failed, retrying", extra={"run_id": channel.run_id, "error": error.detail})
             return
         finally:
             channel.reading = False
         if channel.view is not None and channel.version > channel.view.version:
             self._show(channel)
         if channel.behind:
-            self._hurry(channel)
+            self._schedule_read(channel)
 
-    async def _read_log(self, channel: Channel) -> None:
-        """Fold in what is behind the version that the channel knows."""
+    async def _read_log(self, channel: WatchChannel) -> None:
+        """Fold the commits behind the version of the channel."""
         channel.behind = channel.may_end = False
         known = channel.version
         try:
             newer = await self._stores.events.read(channel.run_id, after=known)
-            # Somebody else who read may have gone ahead meanwhile.
+            # A concurrent read may have advanced the channel.
             unseen = [stored for stored in newer if stored.sequence > channel.version]
             if not unseen or channel.execution is None:
                 return
@@ -279,28 +280,28 @@ class WatchHub:
             if execution.status.is_terminal:
                 await self._stores.snapshots.advance(execution)
         except BaseException:
-            channel.behind = True  # a reconnect, the next tick or the next watcher tries again
+            channel.behind = True  # a reconnect, the next tick or the next watcher retries
             raise
         if execution.version > channel.version:
-            channel.knows(execution, channel.heartbeat_at)
+            channel.advance(execution, channel.heartbeat_at)
 
-    def _show(self, channel: Channel) -> View:
+    def _show(self, channel: WatchChannel) -> View:
         began = self._stores.clock.monotonic()
         view = self._view(channel)
         channel.show(view)
         ended = self._stores.clock.monotonic()
-        channel.rested_at = ended + min(max(GATHER_SEC, REST_PER_WORK * (ended - began)), LONGEST_REST_SEC)
+        channel.quiet_until = ended + min(max(GATHER_SEC, REST_PER_WORK * (ended - began)), LONGEST_REST_SEC)
         return view
 
-    def _view(self, channel: Channel) -> View:
+    def _view(self, channel: WatchChannel) -> View:
         if channel.execution is None:
             raise RunNotFound(run_id=channel.run_id)
         plain = bounded_snapshot(channel.execution, self._max_bytes, heartbeat_at=channel.heartbeat_at)
         return View(plain, self._stores.clock.now())
 
-    # --- signs of life ------------------------------------------------------------------------------------------------
+    # --- heartbeats ---------------------------------------------------------------------------------------------------
 
-    async def _beat(self, channel: Channel) -> None:
+    async def _heartbeat(self, channel: WatchChannel) -> None:
         channel.beat_at = self._stores.clock.monotonic() + self._heartbeat_sec
         away = not self._stores.broker.connected
         if not away:
@@ -308,37 +309,37 @@ class WatchHub:
                 loaded = await self._stores.snapshots.load(channel.run_id)
             except PyocoError as error:
                 away = True
-                logger.debug("watch waits", extra={"run_id": channel.run_id, "error": error.detail})
+                logger.debug("watch read failed, retrying", extra={"run_id": channel.run_id, "error": error.detail})
             else:
-                self._compare(channel, loaded)
+                self._apply_snapshot(channel, loaded)
         if channel.watchers:
             view = self._view(channel)
             for watcher in channel.watchers:
                 watcher.beat(view, away=away)
 
-    def _compare(self, channel: Channel, loaded: LoadedSnapshot | None) -> None:
-        """What the snapshot says that the channel does not know."""
+    def _apply_snapshot(self, channel: WatchChannel, loaded: LoadedSnapshot | None) -> None:
+        """Take over what is newer in the snapshot."""
         if loaded is None:
-            # Removed, and whoever asks for it again shall hear so.
+            # Removed: end the streams, so that clients that come back get a 404.
             _end(channel.watchers)
             self._drop(channel)
         elif loaded.execution.version > channel.version:
-            channel.knows(loaded.execution, loaded.heartbeat_at)
+            channel.advance(loaded.execution, loaded.heartbeat_at)
             self._show(channel)
         else:
             channel.heartbeat_at = max(channel.heartbeat_at, loaded.heartbeat_at)
         if channel.behind:
-            self._hurry(channel)
+            self._schedule_read(channel)
 
 
-async def _survived(channel: Channel, work: Coroutine[Any, Any, None]) -> None:
-    """Outer loops both: a run that cannot be shown, for whatever reason, must not end other streams or the gateway."""
+async def _log_failure(channel: WatchChannel, work: Coroutine[Any, Any, None]) -> None:
+    """Log what one run raises: it must not end other streams or the gateway."""
     try:
         await work
     except Exception:
-        logger.exception("watching a run broke", extra={"run_id": channel.run_id})
+        logger.exception("watch failed", extra={"run_id": channel.run_id})
 
 
-def _end(watchers: Iterable[Ends]) -> None:
+def _end(watchers: Iterable[OpenStream]) -> None:
     for watcher in watchers:
         watcher.end()

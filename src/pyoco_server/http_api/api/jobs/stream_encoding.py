@@ -20,7 +20,7 @@ from pyoco_server.http_api.api.jobs.log_schemas import entry_out
 from pyoco_server.http_api.api.jobs.translate import job_out
 from pyoco_server.http_api.responses import streams
 from pyoco_server.services.streaming.log_parts import LineBatch
-from pyoco_server.services.streaming.watcher import View
+from pyoco_server.services.streaming.watch_channel import View
 
 _ID = re.compile(r"(?P<line>[1-9][0-9]{0,15})\.(?P<sequence>0|[1-9][0-9]{0,15})(?P<end>\.end)?", re.ASCII)
 

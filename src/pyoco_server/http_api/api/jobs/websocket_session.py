@@ -29,7 +29,7 @@ from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 
 # Frames that make no sense, after which nothing sensible is expected any more.
 MOST_MISTAKES = 5

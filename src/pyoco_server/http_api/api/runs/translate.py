@@ -16,7 +16,7 @@ from pyoco_server.http_api.api.runs.schemas import RunCancelRequest, RunSubmitRe
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.responses import streams
 from pyoco_server.services.projections.lists import Item, ItemPage
-from pyoco_server.services.streaming.watcher import View, WatchUpdate
+from pyoco_server.services.streaming.watch_channel import View, WatchUpdate
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 

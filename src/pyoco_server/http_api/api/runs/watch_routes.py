@@ -14,7 +14,7 @@ from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
-from pyoco_server.services.streaming.watcher import Watcher
+from pyoco_server.services.streaming.watch_channel import Watcher
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 

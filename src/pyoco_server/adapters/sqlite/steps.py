@@ -1,0 +1,258 @@
+"""Steps of executions: written by difference, and listed through an index in the order of the answer.
+
+An execution of a thousand nodes changes one of them at a time, so an unchanged step costs no write. A list finds the
+step queues of its query and reads each from its beginning up to the limit. Only ended leases are sorted, because a
+queue keeps them by their end; they stay few, because each is soon claimed again.
+"""
+
+# ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyoco_server.adapters.sqlite.statements import (
+    Condition,
+    Statement,
+    all_of,
+    equal,
+    inserted_id,
+    merged,
+    numbers,
+    rows,
+)
+from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.queries.rows import RunRow
+from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
+
+# Ready steps have no time of their own; with the same one for all they are in the order of the ids.
+READY_AT = 0.0
+
+_STORED = """
+    SELECT place, queue, at, due_at, node_id, attempt, wait_key, worker_id, prompt FROM steps WHERE run = ?
+"""
+_PUT = """
+    INSERT OR REPLACE INTO steps (
+        run, run_id, place, queue, at, due_at, node_id, attempt, wait_key, worker_id, prompt
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_REMOVE = "DELETE FROM steps WHERE run = ? AND place = ?"
+_FIND_QUEUE = "SELECT queue FROM step_queues WHERE kind = ? AND claimable = ? AND flow = ? AND tenant_id = ?"
+_NEW_QUEUE = "INSERT INTO step_queues (kind, claimable, flow, tenant_id) VALUES (?, ?, ?, ?)"
+_REMOVE_EMPTY_QUEUE = """
+    DELETE FROM step_queues
+    WHERE queue = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.queue = step_queues.queue)
+"""
+_COUNTS = """
+    SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues GROUP BY kind
+"""
+
+Columns = tuple[Any, ...]
+"""The stored columns of a step, from its queue on."""
+
+
+@dataclass(slots=True)
+class StepChanges:
+    """The runs of a batch whose steps may have changed."""
+
+    runs: list[tuple[int, RunRow | None, int]] = field(default_factory=list)
+
+    def change(self, run: int, row: RunRow, *, before: int) -> None:
+        """Replace the `before` stored steps of the run by those of the row."""
+        if before or row.steps:
+            self.runs.append((run, row, before))
+
+    def remove(self, run: int, *, before: int) -> None:
+        """Remove the `before` stored steps of the run."""
+        if before:
+            self.runs.append((run, None, before))
+
+    def flush(self, writer: sqlite3.Connection) -> None:
+        if self.runs:
+            difference = _Difference(writer)
+            for run, row, before in self.runs:
+                difference.add(run, row, before)
+            difference.flush()
+
+
+@dataclass(slots=True)
+class _Difference:
+    """Between the stored steps of some runs and those of their rows."""
+
+    writer: sqlite3.Connection
+    queues: dict[tuple[str, bool, str, str], int] = field(default_factory=dict)
+    puts: list[Columns] = field(default_factory=list)
+    removals: list[tuple[int, int]] = field(default_factory=list)
+    left: set[int] = field(default_factory=set)
+
+    def add(self, run: int, row: RunRow | None, before: int) -> None:
+        stored = {found[0]: found[1:] for found in self.writer.execute(_STORED, (run,))} if before else {}
+        wanted = {} if row is None else self._wanted(row)
+        if row is not None:
+            changed = [(place, columns) for place, columns in wanted.items() if stored.get(place) != columns]
+            self.puts += [(run, row.run_id, place, *columns) for place, columns in changed]
+        self.removals += [(run, place) for place in stored if place not in wanted]
+        self.left.update(columns[0] for place, columns in stored.items() if wanted.get(place) != columns)
+
+    def flush(self) -> None:
+        self.writer.executemany(_REMOVE, self.removals)
+        self.writer.executemany(_PUT, self.puts)
+        self.writer.executemany(_REMOVE_EMPTY_QUEUE, [(queue,) for queue in self.left])
+
+    def _wanted(self, row: RunRow) -> dict[int, Columns]:
+        kinds = {(step.kind, step.claimable) for step in row.steps}
+        queues = {kind: self._queue((kind[0].value, kind[1], row.flow, row.tenant_id)) for kind in kinds}
+        wanted: dict[int, Columns] = {}
+        # Unpacked at once: a wide graph has a thousand steps, and each change of a node passes all of them.
+        for node_id, place, kind, attempt, claimable, due_at, since, wait_key, prompt, worker_id, lease in row.steps:
+            at = lease if since is None else since
+            columns = (due_at, node_id, attempt, wait_key, worker_id, prompt)
+            wanted[place] = (queues[kind, claimable], READY_AT if at is None else at, *columns)
+        return wanted
+
+    def _queue(self, key: tuple[str, bool, str, str]) -> int:
+        queue = self.queues.get(key)
+        if queue is None:
+            found = self.writer.execute(_FIND_QUEUE, key).fetchone()
+            queue = int(found[0]) if found else inserted_id(self.writer.execute(_NEW_QUEUE, key))
+            self.queues[key] = queue
+        return queue
+
+
+_OLDEST_RUN_FIRST = "run_id, place"
+_LONGEST_WAIT_FIRST = "at, run_id, place"
+_WAITS = "at, run_id, place, node_id, attempt, wait_key, prompt, due_at, worker_id"
+
+Queue = tuple[int, str]
+"""A step queue and its flow."""
+
+
+def claimable_queues(kind: StepKind, graph_ids: Collection[str], tenant_id: str | None) -> Statement:
+    """For the queues from which steps of these graphs can be claimed."""
+    where, params = all_of(equal(tenant_id=tenant_id))
+    flows = ", ".join("?" * len(graph_ids))
+    sql = f"SELECT queue, flow FROM step_queues WHERE kind = ? AND claimable = 1 AND flow IN ({flows}){where}"
+    return Statement(sql=sql, params=(kind.value, *graph_ids, *params))
+
+
+def waiting_queues(query: WaitQuery) -> Statement:
+    """For the queues of the waits asked for."""
+    where, params = all_of(equal(claimable=False, flow=query.graph_id, tenant_id=query.tenant_id))
+    return Statement(
+        sql=f"SELECT queue, flow FROM step_queues WHERE kind = ?{where}", params=(StepKind.WAITING.value, *params)
+    )
+
+
+def ready(queues: Sequence[Queue], limit: int) -> list[Statement]:
+    """For the ready steps of these queues, by id: (run_id, place, flow, node_id, attempt)."""
+    part = "SELECT run_id, place, ? AS flow, node_id, attempt FROM steps WHERE queue = ? AND at = ?"
+    values = [(flow, queue, READY_AT) for queue, flow in queues]
+    return merged(part, values, order=_OLDEST_RUN_FIRST, limit=limit)
+
+
+def ended_leases(queues: Sequence[Queue], now: float, limit: int) -> Statement:
+    """For the same of ended leases in these queues: sorted within the index, and only the result is fetched."""
+    sql = f"""
+        SELECT steps.run_id, steps.place, flow, node_id, attempt FROM (
+            SELECT run, place FROM steps WHERE queue IN (SELECT value FROM json_each(?)) AND at <= ?
+            ORDER BY {_OLDEST_RUN_FIRST} LIMIT ?
+        ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN step_queues USING (queue)
+    """
+    return Statement(sql=sql, params=(numbers([queue for queue, _ in queues]), now, limit))
+
+
+def first_lease_end(queues: Sequence[Queue]) -> Statement:
+    """For the earliest end, or null."""
+    sql = "SELECT min((SELECT min(at) FROM steps WHERE queue = wanted.value)) FROM json_each(?) AS wanted"
+    return Statement(sql=sql, params=(numbers([queue for queue, _ in queues]),))
+
+
+def waiting(query: WaitQuery, queues: Sequence[Queue]) -> list[Statement]:
+    """For the waits in these queues, the longest first; the caller merges the pages of several statements."""
+    where, params = all_of(_behind(query))
+    part = f"SELECT {_WAITS}, ? AS flow FROM steps WHERE queue = ?{where}"
+    values = [(flow, queue, *params) for queue, flow in queues]
+    return merged(part, values, order=_LONGEST_WAIT_FIRST, limit=query.limit)
+
+
+def waiting_of_run(query: WaitQuery, run_id: RunId) -> Statement:
+    """For the waits of one run, few enough to be sorted."""
+    where, params = all_of([*equal(flow=query.graph_id, tenant_id=query.tenant_id), *_behind(query)])
+    sql = f"""
+        SELECT {_WAITS}, flow FROM steps CROSS JOIN step_queues USING (queue)
+        WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND kind = ?{where}
+        ORDER BY {_LONGEST_WAIT_FIRST} LIMIT ?
+    """
+    return Statement(sql=sql, params=(run_id, StepKind.WAITING.value, *params, query.limit))
+
+
+def over(before: float, limit: int) -> Statement:
+    """For (run_id, node_id, attempt, kind), the earliest first."""
+    # CROSS keeps the order of the steps.
+    sql = """
+        SELECT run_id, node_id, attempt, kind FROM steps CROSS JOIN step_queues USING (queue)
+        WHERE due_at <= ? ORDER BY due_at, run_id, place LIMIT ?
+    """
+    return Statement(sql=sql, params=(before, limit))
+
+
+def claimable(
+    reader: sqlite3.Connection, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+) -> Sequence[ClaimableNode]:
+    with_ready = rows(reader, claimable_queues(StepKind.READY, graph_ids, tenant_id))
+    with_leases = rows(reader, claimable_queues(StepKind.LEASED, graph_ids, tenant_id))
+    found = rows(reader, *ready(with_ready, limit))
+    if with_leases:
+        found += rows(reader, ended_leases(with_leases, now, limit))
+    return [
+        ClaimableNode(run_id=RunId(run_id), node_id=NodeId(node_id), attempt=attempt, graph_id=flow)
+        for run_id, _, flow, node_id, attempt in sorted(found)[:limit]
+    ]
+
+
+def next_lease_end(reader: sqlite3.Connection, graph_ids: Collection[str], tenant_id: str | None) -> float | None:
+    with_leases = rows(reader, claimable_queues(StepKind.LEASED, graph_ids, tenant_id))
+    ((earliest,),) = rows(reader, first_lease_end(with_leases))
+    return float(earliest) if earliest is not None else None
+
+
+def waits(reader: sqlite3.Connection, query: WaitQuery) -> Sequence[WaitingNode]:
+    if query.run_id is not None:
+        found = rows(reader, waiting_of_run(query, query.run_id))
+    else:
+        found = rows(reader, *waiting(query, rows(reader, waiting_queues(query))))
+        found.sort(key=lambda row: row[:3])
+    return [
+        WaitingNode(
+            run_id=RunId(run_id),
+            node_id=NodeId(node_id),
+            place=place,
+            graph_id=flow,
+            attempt=attempt,
+            wait_key=wait_key,
+            prompt=prompt,
+            since=at,
+            due_at=due_at,
+            worker_id=worker_id,
+        )
+        for at, run_id, place, node_id, attempt, wait_key, prompt, due_at, worker_id, flow in found[: query.limit]
+    ]
+
+
+def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNode]:
+    return [
+        DueNode(run_id=RunId(run_id), node_id=NodeId(node_id), attempt=attempt, kind=StepKind(kind))
+        for run_id, node_id, attempt, kind in rows(reader, over(before, limit))
+    ]
+
+
+def counts(reader: sqlite3.Connection) -> Mapping[StepKind, int]:
+    found = dict(reader.execute(_COUNTS).fetchall())
+    return {kind: found.get(kind.value, 0) for kind in StepKind}
+
+
+def _behind(query: WaitQuery) -> list[Condition]:
+    return [("(at, run_id, place) > (?, ?, ?)", query.after)] if query.after is not None else []

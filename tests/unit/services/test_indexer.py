@@ -1,0 +1,486 @@
+"""The follower against a feed in memory and both kinds of index: resume, rebuild, trouble and recovery."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.histograms import HistogramDelta
+from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable
+from pyoco_server.ports import RunIndex
+from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.stores import Feed, LogSeen
+from pyoco_server.testing.index import MemoryRunIndex
+
+A, B, C, D = (RunId(f"run-{name}") for name in "abcd")
+SOON_SEC = 10.0
+
+
+class BucketFeed(Feed):
+    """A bucket with history 1 in memory, as the feed shows it."""
+
+    def __init__(self) -> None:
+        self.created = "first"
+        self.last = 0
+        self.away = False
+        self.asked_after: list[int] = []
+        self._kept: dict[RunId, SnapshotSeen] = {}
+        self._changed = asyncio.Event()
+        self._asked = asyncio.Event()
+
+    async def asked(self, times: int) -> None:
+        """Wait until the follower has asked for snapshots so often."""
+        while len(self.asked_after) < times:
+            await self._asked.wait()
+
+    def put(self, run_id: RunId, status: str | None = "PENDING") -> int:
+        self.last += 1
+        plain = {"status": status, "updated_at": float(self.last), "version": self.last}
+        self._kept[run_id] = SnapshotSeen(sequence=self.last, run_id=run_id, plain=plain)
+        self._wake()
+        return self.last
+
+    def remove(self, run_id: RunId) -> int:
+        self.last += 1
+        self._kept[run_id] = SnapshotSeen(sequence=self.last, run_id=run_id, plain=None)
+        self._wake()
+        return self.last
+
+    def expire(self, run_id: RunId) -> None:
+        """A removal's marker reaches the end of its time: its sequence is never seen again."""
+        del self._kept[run_id]
+
+    def recreate(self, created: str = "second") -> None:
+        self.created, self.last = created, 0
+        self._kept.clear()
+        self._wake()
+
+    async def snapshot_stream(self) -> tuple[str, int]:
+        if self.away:
+            raise BrokerUnavailable("the broker is away")
+        return self.created, self.last
+
+    async def snapshot_key_at(self, sequence: int) -> str | None:
+        return next((seen.run_id for seen in self._kept.values() if seen.sequence == sequence), None)
+
+    async def snapshots(self, *, after: int) -> AsyncGenerator[Sequence[SnapshotSeen], None]:
+        self.asked_after.append(after)
+        self._asked.set()
+        self._asked = asyncio.Event()
+        while True:
+            if self.away:
+                raise BrokerUnavailable("the broker is away")
+            changed = self._changed
+            batch = sorted((s for s in self._kept.values() if s.sequence > after), key=lambda seen: seen.sequence)
+            after = batch[-1].sequence if batch else after
+            yield batch
+            if not batch:
+                await changed.wait()
+
+    async def last_commit(self) -> int:
+        raise NotImplementedError
+
+    async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
+        raise NotImplementedError
+        yield ()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class StoppedClock:
+    """Stands still, and tells when somebody looks at it: the follower does when trouble begins."""
+
+    def __init__(self) -> None:
+        self.looked_at = asyncio.Event()
+
+    def now(self) -> float:
+        self.looked_at.set()
+        return 1000.0
+
+    def monotonic(self) -> float:
+        return 1000.0
+
+
+def follower_of(feed: BucketFeed, index: RunIndex, clock: StoppedClock | None = None) -> Indexer:
+    return Indexer(feed, index, clock or StoppedClock(), verify_every_sec=0.01, first_pause_sec=0.001)
+
+
+@asynccontextmanager
+async def running(follower: Indexer) -> AsyncIterator[Indexer]:
+    async with asyncio.timeout(SOON_SEC), asyncio.TaskGroup() as tasks:
+        life = tasks.create_task(follower.run())
+        yield follower
+        life.cancel()
+
+
+def listed(index: RunIndex) -> list[RunId]:
+    return sorted(index.run_ids(RunQuery(limit=200)))
+
+
+async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        assert listed(index) == [A]
+
+        assert await follower.reached(feed.put(B), SOON_SEC)
+
+        assert listed(index) == [A, B]
+        assert await follower.reached(feed.remove(A), SOON_SEC)
+        assert listed(index) == [B]
+        assert follower.failing is None
+
+
+async def test_an_empty_bucket_is_caught_up_with_at_once() -> None:
+    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert follower.sequence == 0
+
+
+async def test_a_sequence_that_does_not_come_is_waited_for_no_longer_than_asked() -> None:
+    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+        assert not await follower.reached(1, 0.01)
+        assert await follower.wait_caught_up(SOON_SEC)
+
+
+async def test_a_change_is_waited_for_no_longer_than_asked() -> None:
+    async with running(follower_of(BucketFeed(), MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert not await follower.wait_for_change(0, 0.01)
+
+
+async def test_a_change_that_was_taken_in_before_is_not_waited_for() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert await follower.wait_for_change(0, 0.0)
+
+
+async def test_whoever_waits_for_a_change_is_woken_by_the_next_one_whatever_it_is_of() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    async with running(follower_of(feed, index)) as follower, asyncio.TaskGroup() as tasks:
+        await follower.caught_up()
+        waiting = [tasks.create_task(follower.wait_for_change(0, SOON_SEC)) for _ in range(2)]
+
+        feed.put(C)
+
+        assert await waiting[0]
+        assert await waiting[1]
+        assert listed(index) == [C]
+        assert not await follower.wait_for_change(follower.sequence, 0.01)
+
+
+async def test_nothing_gathers_before_what_is_on_its_way_to_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        feed.put(B)
+
+        follower.look_now()
+
+        assert await follower.wait_for_change(1, SOON_SEC)
+        assert listed(index) == [A, B]
+
+
+async def test_changes_gather_although_somebody_waits_for_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        feed.put(B)
+
+        assert not await follower.wait_for_change(1, 0.01)
+
+
+async def test_an_index_that_begins_anew_wakes_whoever_waits_for_a_change() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower, asyncio.TaskGroup() as tasks:
+        await follower.caught_up()
+        waiting = tasks.create_task(follower.wait_for_change(follower.sequence, SOON_SEC))
+        await asyncio.sleep(0)  # it has begun to wait
+
+        feed.recreate()
+
+        assert await waiting
+        assert follower.sequence == 0
+
+
+async def test_a_follower_that_cannot_catch_up_says_so_in_time() -> None:
+    feed = BucketFeed()
+    feed.away = True
+
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        assert not await follower.wait_caught_up(0.01)
+
+
+async def test_the_follower_resumes_behind_its_position() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+    feed.put(C)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert feed.asked_after == [0, 2]
+    assert listed(index) == [A, B, C]
+
+
+async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_later_is_tallied() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A, "COMPLETED")
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+        assert index.tallies() == {}
+    feed.put(B, "COMPLETED")
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert index.counts() == {"COMPLETED": 2}
+    assert {key: found.total for key, found in index.tallies().items()} == {(HistogramDelta.FINISHED, "COMPLETED"): 1}
+
+
+async def test_how_far_the_index_is_behind_can_be_asked() -> None:
+    feed = BucketFeed()
+    follower = follower_of(feed, MemoryRunIndex())
+    feed.put(A)
+    feed.put(B)
+    assert await follower.behind() == 2
+
+    async with running(follower):
+        await follower.caught_up()
+
+        assert await follower.behind() == 0
+
+
+async def test_an_index_is_not_behind_what_nobody_will_ever_see() -> None:
+    feed = BucketFeed()
+    feed.put(A)
+    feed.remove(B)
+    feed.expire(B)
+    async with running(follower_of(feed, MemoryRunIndex())) as follower:
+        await follower.caught_up()
+
+        assert (follower.sequence, await follower.behind()) == (1, 0)
+
+
+async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_beginning() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+    feed.recreate()
+    feed.put(B)
+    feed.put(C)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [B, C]
+
+
+async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_beginning() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    index.apply([SnapshotSeen(sequence=9, run_id=A, plain={})], position_of(feed, 9, A))
+    feed.put(B)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [B]
+
+
+async def test_a_bucket_with_another_key_at_the_position_is_read_from_its_beginning() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    index.apply([SnapshotSeen(sequence=1, run_id=A, plain={})], position_of(feed, 1, A))
+    feed.put(B)
+    feed.put(C)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [B, C]
+
+
+async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+        feed.recreate()
+        feed.put(C)
+
+        await feed.asked(times=2)
+        await follower.caught_up()
+        assert listed(index) == [C]
+        assert follower.failures == 0
+
+
+async def test_a_last_sequence_that_has_expired_does_not_keep_the_follower_from_catching_up() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    feed.put(B)
+    feed.remove(B)
+    feed.expire(B)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [A]
+
+
+async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> None:
+    feed, index, clock = BucketFeed(), MemoryRunIndex(), StoppedClock()
+    feed.put(A)
+    async with running(follower_of(feed, index, clock)) as follower:
+        await follower.caught_up()
+
+        feed.away = True
+        await clock.looked_at.wait()
+        assert follower.failing is not None
+        assert (follower.failing.since, follower.failing.error) == (1000.0, "BrokerUnavailable: the broker is away")
+        assert not follower.is_caught_up
+
+        feed.away = False
+        feed.put(B)
+        await follower.caught_up()
+        assert listed(index) == [A, B]
+        assert follower.failing is None
+        assert follower.failures > 0
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+class StumblingIndex(MemoryRunIndex):
+    """Fails with something nobody thought of, the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stumbled = False
+
+    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        if not self.stumbled:
+            self.stumbled = True
+            raise ZeroDivisionError("nobody thought of it")
+        super().apply(changes, position)
+
+
+async def test_a_pause_that_has_grown_ends_when_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.projections.indexer.LONGEST_PAUSE_SEC", 3600.0)
+    feed, clock = BucketFeed(), StoppedClock()
+    feed.away = True
+    async with running(Indexer(feed, MemoryRunIndex(), clock, first_pause_sec=1800.0)) as follower:
+        await clock.looked_at.wait()
+        feed.away = False
+
+        follower.hurry()
+
+        assert await follower.wait_caught_up(SOON_SEC)
+
+
+async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+    feed, index = BucketFeed(), StumblingIndex()
+    feed.put(A)
+
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [A]
+    assert follower.failures == 1
+    assert "nobody thought of it" in caplog.text
+
+
+@pytest.mark.parametrize("status", [None, "NOT_A_STATUS"])
+async def test_a_snapshot_that_cannot_be_read_is_not_listed(
+    status: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    feed.put(A)
+    feed.put(B)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+        assert await follower.reached(feed.put(A, status), SOON_SEC)
+
+        assert listed(index) == [B]
+        assert index.counts() == {"PENDING": 1}
+    assert "snapshot cannot be read" in caplog.text
+
+
+async def test_a_deleted_file_is_filled_again(tmp_path: Path) -> None:
+    feed, path = BucketFeed(), tmp_path / "runs.db"
+    feed.put(A)
+    feed.put(B)
+    await filled(feed, path)
+    path.unlink()
+
+    rows = await filled(feed, path)
+
+    assert [row["run_id"] for row in rows] == [B, A]
+    assert feed.asked_after == [0, 0]
+
+
+async def test_a_kept_file_is_not_filled_again(tmp_path: Path) -> None:
+    feed, path = BucketFeed(), tmp_path / "runs.db"
+    feed.put(A)
+    first = await filled(feed, path)
+
+    assert await filled(feed, path) == first
+    assert feed.asked_after == [0, 1]
+
+
+async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp_path: Path) -> None:
+    feed, index = BucketFeed(), SqliteRunIndex.open(tmp_path / "runs.db")
+    feed.put(A)
+    async with running(follower_of(feed, index)) as follower:
+        await follower.caught_up()
+
+        index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
+        with pytest.raises(IndexUnavailable, match="run index") as damaged:
+            index.run_ids(RunQuery())
+        assert "NATS" not in damaged.value.hint
+
+        await feed.asked(times=2)
+        await follower.caught_up()
+        assert listed(index) == [A]
+    index.close()
+
+
+async def filled(feed: BucketFeed, path: Path) -> list[Any]:
+    index = SqliteRunIndex.open(path)
+    try:
+        async with running(follower_of(feed, index)) as follower:
+            await follower.caught_up()
+        return [orjson.loads(summary) for summary in index.summaries(RunQuery())]
+    finally:
+        index.close()
+
+
+def position_of(feed: BucketFeed, sequence: int, last_key: RunId) -> IndexPosition:
+    return IndexPosition(stream_created=feed.created, sequence=sequence, last_key=last_key)
