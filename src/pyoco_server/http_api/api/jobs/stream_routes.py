@@ -132,7 +132,7 @@ async def follow_job_log(
 ) -> Response:
     """Follow what a job writes, from its first line or from any other, until the job is over."""
     run_id, place = parse_run_id(job_id), query.place(parse_run_id(job_id))
-    had = stream_encoding.heard(last_event_id)
+    had = stream_encoding.resume_point(last_event_id)
     if had is not None and had.end:
         snapshot = await executions.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
         if snapshot["status"] in TERMINAL_RUN_STATUSES:
