@@ -106,7 +106,7 @@ async def test_what_another_client_deleted_is_gone_and_what_we_deleted_is_gone_f
         assert await place.wheels.all() == []
         with pytest.raises(NotFoundError):
             await theirs.get("other-1-py3-none-any.whl")
-        assert await place.pieces.strangers() == frozenset()
+        assert await place.pieces.upload_ids() == frozenset()
 
 
 @pytest.mark.parametrize("nuid", [">", "*", "a b", "a.b", "", 5.5])
@@ -158,7 +158,7 @@ async def test_an_upload_that_fails_leaves_no_piece_behind(place: Place) -> None
     with pytest.raises(ConnectionResetError):
         await place.wheels.put(NAME, cut_short(), tags=())
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()
 
 
 async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) -> None:
@@ -175,7 +175,7 @@ async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) 
     upload.cancel()
     await asyncio.wait([upload])
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()
 
 
 async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_upload(place: Place) -> None:
@@ -185,7 +185,7 @@ async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_uploa
         wheel = await later.wheels.put(NAME, pieces_of(LARGE), tags=())
 
     assert await place.wheels.all() == [wheel]
-    assert await place.pieces.strangers() == {wheel.nuid}
+    assert await place.pieces.upload_ids() == {wheel.nuid}
 
 
 async def test_pieces_of_an_upload_that_goes_on_are_left_alone(place: Place) -> None:
@@ -193,7 +193,7 @@ async def test_pieces_of_an_upload_that_goes_on_are_left_alone(place: Place) -> 
 
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
 
-    assert await place.pieces.strangers() == {wheel.nuid, "going-on"}
+    assert await place.pieces.upload_ids() == {wheel.nuid, "going-on"}
 
 
 async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place: Place) -> None:
@@ -213,6 +213,6 @@ async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place:
 async def test_an_upload_that_ends_while_others_are_tidied_up_is_in_nobodys_way(place: Place) -> None:
     await place.pieces.write("left-behind", pieces_of(LARGE))
 
-    await place.pieces.purge_old(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
+    await place.pieces.purge_idle(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
 from pyoco_server.adapters.jetstream.client import LeanClient
-from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
+from pyoco_server.adapters.jetstream.messages import Message, delivery_info, headers
 
 BLOCK = headers(("Nats-Msg-Id", "r.1"), ("Pyoco-Created", 7))
 WIRE = (
@@ -86,4 +86,4 @@ def test_a_status_is_told_from_headers() -> None:
     ],
 )
 def test_a_delivery_is_read_from_every_form_of_the_reply_subject(reply: bytes) -> None:
-    assert delivered_at(reply) == (b"pyoco-worker-a", 2, 30, 4, 5)
+    assert delivery_info(reply) == (b"pyoco-worker-a", 2, 30, 4, 5)

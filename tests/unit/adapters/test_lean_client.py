@@ -74,21 +74,21 @@ async def test_a_socket_that_closed_before_anybody_noticed_takes_nothing_and_har
 
 
 async def test_the_requests_of_a_crowd_leave_together_in_a_moment(client: LeanClient, socket: Socket) -> None:
-    client.write_in_crowd(b"one ")
+    client.write_batched(b"one ")
     await asyncio.sleep(0)
-    client.write_in_crowd(b"two")
+    client.write_batched(b"two")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_in_crowd(b"three")
+        client.write_batched(b"three")
         assert await socket.written.get() == b"three"
 
 
 async def test_what_is_in_a_hurry_takes_the_crowd_along(client: LeanClient, socket: Socket) -> None:
-    client.write_in_crowd(b"one ")
+    client.write_batched(b"one ")
     client.write(b"two")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_in_crowd(b"three")
+        client.write_batched(b"three")
         assert await socket.written.get() == b"three"

@@ -131,7 +131,7 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing(
             for _ in range(3):
                 clock.pass_time(1)
                 keys.refresh()
-    assert keys.generation == 1
+    assert keys.version == 1
     assert keys.find("a").algorithm == "RS256"
     assert len(caplog.records) == 2
 
@@ -139,7 +139,7 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing(
     clock.pass_time(1)
     keys.refresh()
 
-    assert keys.generation == 2
+    assert keys.version == 2
     assert keys.find("c") is keys.find(None)
     with pytest.raises(InvalidToken):
         keys.find("a")
