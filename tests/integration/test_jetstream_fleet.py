@@ -34,9 +34,7 @@ async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
         yield opened
 
 
-async def test_a_fleet_is_followed_into_a_bucket_that_was_made_anew(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_a_fleet_is_followed_into_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     await registry.put(worker("old"))
 
@@ -52,9 +50,7 @@ async def test_a_fleet_is_followed_into_a_bucket_that_was_made_anew(
         assert view.worker(WorkerId("old")) is None
 
 
-async def test_what_is_no_workers_word_is_nobody_and_keeps_nobody_else_out(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_unreadable_worker_records_are_ignored(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     odd = [b"", b"no", b"[]", b"7", b"{}", b'{"worker_id":"another"}', b'{"worker_id":"odd5","last_seen_at":"now"}']
     for nth, value in enumerate(odd):
@@ -73,7 +69,7 @@ async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
     await ports.registry.put(worker(last_seen_at=0.0))
 
     async def breathe() -> None:
-        for _ in range(3):  # without it nobody else would ever get a word in
+        for _ in range(3):  # gives the other writer a turn
             await ports.registry.get(WorkerId("w1"))
 
     async def beat() -> None:
