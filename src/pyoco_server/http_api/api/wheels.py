@@ -166,7 +166,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
             return _json(_wheel_out(await wheels.upload(upload, _trail(request), turn.context)))
 
         others = (FormPart.of(name, content) for name, content in form.items() if name != "wheel")
-        return await run_once(request, of_form([wheel, *others]), work, resource_id=no_id)
+        return await run_once(request, of_form([wheel, *others]), work, new_id=no_id)
 
 
 @router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
@@ -187,7 +187,7 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
         await wheels.delete(wheel_name, _trail(request), turn)
         return _json(WheelDeleted(name=wheel_name, deleted=True))
 
-    return await run_once(request, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, new_id=no_id)
 
 
 def _json(told: BaseModel) -> Response:
