@@ -134,12 +134,6 @@ async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinis
     return _replayed(found, None) if isinstance(found, Answer) else found
 
 
-async def was_asked_before(request: Request) -> bool:
-    """Whether there is a record of a request with the same key: then only the whole of this one tells what it is."""
-    key = _key_of(request)
-    return key is not None and await services_of(request).stores.idempotency.get(_record_key(request, key)) is not None
-
-
 def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
     """The digest of a JSON body that was accepted, or of none."""
     return partial(_json_digest, body, leave_out)
