@@ -100,6 +100,8 @@ async def test_a_body_that_is_cut_off_leaves_nothing(address: str, broker: Broke
     await until_gone(broker, tmp_path)
 
 
+# Starlette leaves the file of a part without an end to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("claimed", "answer"), [(-40, b" 422 "), (10**9, b" 413 ")])
 async def test_a_length_that_lies_is_refused(
     address: str, broker: Broker, tmp_path: Path, claimed: int, answer: bytes
@@ -111,18 +113,6 @@ async def test_a_length_that_lies_is_refused(
 
     assert answer in told.splitlines()[0]
     assert await stored(broker, tmp_path) == (0, frozenset())
-
-
-async def test_a_version_that_cannot_be_taken_is_refused_before_the_file_has_come(address: str) -> None:
-    async with httpx.AsyncClient(base_url=address) as client:
-        await client.post("/wheels", files={"wheel": (NAME, wheel())})
-    body = form(b"the first bytes of very many")
-
-    with connected_to(address) as connection:
-        connection.sendall(head(100_000_000) + body[: body.index(b"of very")])
-        told = connection.recv(200)
-
-    assert b" 409 " in told.splitlines()[0]
 
 
 async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_next_upload_tidies_up(

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,14 +78,17 @@ async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str)
 
 
 class IdempotentAttempt:
-    """One attempt of a request: the context of its commands, and the id of the resource it makes."""
+    """One attempt of a request: the context of its commands, and the id of the resource it makes.
 
-    __slots__ = ("_hold", "_resource_id", "context")
+    It ends with `finish` or `abandon`; until then its lease is renewed. Without a key there is no lease.
+    """
 
-    def __init__(self, context: CommandContext, resource_id: str, hold: _Lease | None = None) -> None:
+    __slots__ = ("_lease", "_resource_id", "context")
+
+    def __init__(self, context: CommandContext, resource_id: str, lease: _Lease | None = None) -> None:
         self.context = context
         self._resource_id = resource_id
-        self._hold = hold
+        self._lease = lease
 
     @property
     def resource_id(self) -> str:
@@ -98,19 +100,31 @@ class IdempotentAttempt:
 
         The choice of a concurrent attempt that was stored first counts instead.
         """
-        self._resource_id = resource_id if self._hold is None else await self._hold.choose(resource_id)
+        self._resource_id = resource_id if self._lease is None else await self._lease.choose(resource_id)
         return self._resource_id
+
+    async def finish(self, answer: Answer) -> Answered:
+        """Store a success or a refusal, or return the answer of a concurrent attempt that was stored first."""
+        if self._lease is None:
+            return Answered(answer=answer, replayed=False)
+        if answer.status >= 400 and answer.status not in REFUSED:
+            await self.abandon()
+            return Answered(answer=answer, replayed=False)
+        await self._lease.stop_renewing()
+        return await self._lease.keep(answer)
+
+    async def abandon(self) -> None:
+        """End the lease without an answer: the next attempt continues at once, because a part may be done."""
+        if self._lease is not None:
+            await self._lease.stop_renewing()
+            await self._lease.let_go()
 
 
 Work = Callable[[IdempotentAttempt], Awaitable[Answer]]
 
 
-async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str], work: Work) -> Answered:
-    """The answer of the work, or the stored one; `IdempotencyConflict` for another request with the same key.
-
-    Successes and refusals are stored. Other outcomes are not: the next attempt continues at once, because a part of the
-    work may be done.
-    """
+async def begin(stores: Stores, asked: Asked, new_resource_id: Callable[[], str]) -> IdempotentAttempt | Answer:
+    """A new attempt, or the stored answer; `IdempotencyConflict` for another request with the same key."""
     begun_at = stores.clock.monotonic()
     first = Record(
         idempotency_key=asked.key,
@@ -124,29 +138,31 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
     created = await stores.idempotency.create(asked.record_key, first)
     stored = created or await _waited_for(stores, asked, first)
     if stored.record.answer is not None:
-        return Answered(answer=stored.record.answer, replayed=True)
-    hold = _Lease(stores, asked.record_key, stored)
+        return stored.record.answer
+    lease = _Lease(stores, asked.record_key, stored)
+    lease.start_renewing()
     context = replace(
         asked.context,
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,
         resumed=created is None,
         begun_at=begun_at,
-        hold=hold,
+        hold=lease,
     )
-    return await _done(hold, IdempotentAttempt(context, stored.record.resource_id, hold), work)
+    return IdempotentAttempt(context, stored.record.resource_id, lease)
 
 
-async def _done(hold: _Lease, attempt: IdempotentAttempt, work: Work) -> Answered:
-    is_kept = False
+async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str], work: Work) -> Answered:
+    """The answer of the work, or the stored one, for callers that have the work as a function."""
+    begun = await begin(stores, asked, new_resource_id)
+    if isinstance(begun, Answer):
+        return Answered(answer=begun, replayed=True)
     try:
-        async with _renewed(hold):
-            answer = await work(attempt)
-        is_kept = answer.status < 400 or answer.status in REFUSED
-    finally:
-        if not is_kept:
-            await hold.let_go()
-    return await hold.keep(answer) if is_kept else Answered(answer=answer, replayed=False)
+        answer = await work(begun)
+    except BaseException:
+        await begun.abandon()
+        raise
+    return await begun.finish(answer)
 
 
 async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecord:
@@ -181,22 +197,6 @@ async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecor
         pause_sec = min(2 * pause_sec, LONGEST_PAUSE_SEC)
 
 
-@asynccontextmanager
-async def _renewed(hold: _Lease) -> AsyncIterator[None]:
-    """Renew the lease during the block; most blocks end before the first renewal."""
-    renewing: list[asyncio.Task[None]] = []
-    begin = asyncio.get_running_loop().call_later(
-        RENEW_EVERY_SEC, lambda: renewing.append(asyncio.create_task(hold.renew()))
-    )
-    try:
-        yield
-    finally:
-        begin.cancel()
-        for task in renewing:
-            task.cancel()
-            await asyncio.wait([task])
-
-
 class _Lease:
     """The record of the present attempt; writes are serialised."""
 
@@ -208,6 +208,22 @@ class _Lease:
         self._resource_id = stored.record.resource_id
         self._writing = asyncio.Lock()
         self._event_ids: dict[str, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    def start_renewing(self) -> None:
+        """Most attempts end before the first renewal: the task is created only then."""
+        self._timer = asyncio.get_running_loop().call_later(RENEW_EVERY_SEC, self._renew_from_now)
+
+    def _renew_from_now(self) -> None:
+        self._renewing = asyncio.create_task(self.renew())
+
+    async def stop_renewing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
 
     def emitted(self, commit_id: CommitId, events: int) -> None:
         self._event_ids.update(dict.fromkeys(event_id(commit_id, place) for place in range(events)))

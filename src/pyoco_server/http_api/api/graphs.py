@@ -109,7 +109,7 @@ async def put_graph(
 
     # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
     digest = of_value({"document": to_plain(document), "expectedVersion": expected})
-    return await run_once(request, digest, work, resource_id=no_id)
+    return await run_once(request, digest, work, new_id=no_id)
 
 
 @router.get("", responses=_answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import UploadFile
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import WheelEvent, to_plain
-from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, WheelName, parse_tags, parse_wheel_name
-from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
+from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, parse_tags, parse_wheel_name
+from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import no_id, of_form, of_json, run_once, was_asked_before
-from pyoco_server.http_api.protocol.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
-from pyoco_server.http_api.protocol.spool import Spool
+from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, read_form, text_of
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, no_id, of_form, of_json, run_once
 from pyoco_server.http_api.responses.problems import answers, failures
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -30,7 +32,7 @@ router = APIRouter(prefix="/wheels", tags=["wheels"])
 MAX_TAGS_BYTES = 8 * 1024
 MAX_SOURCE_CHARS = 200
 CURL = f"-F wheel=@{EXAMPLE} -F tags=gpu,batch"
-_YES, _NO = (b"true", b"1", b""), (b"false", b"0")
+FIELDS = ("wheel", "replace", "tags")
 
 
 class WheelArtifact(BaseModel):
@@ -140,32 +142,27 @@ async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Q
 @requires_scope(Scope.WHEELS_WRITE)
 async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:
     """Register a wheel. Of each package only a newer version than every registered one is taken (409)."""
-    names: list[WheelName] = []
-
-    async def named(file_name: str) -> None:
-        names.append(parse_wheel_name(file_name))
-        try:
-            await wheels.check_newer(names[0])
-        except WheelVersionConflict:
-            # It may be in the way of itself: registered by the first try of this very request.
-            if not await was_asked_before(request):
-                raise
-
-    async with upload_turn(wheels.uploads), Spool("wheel", named) as spool:
-        form = await read_form(request, _limits(config), sink=spool, example=CURL)
-        if not names:
+    async with (
+        upload_turn(wheels.uploads),
+        read_form(request, FIELDS, max_text_bytes=MAX_TAGS_BYTES, example=CURL) as form,
+    ):
+        file = form.get("wheel")
+        if not isinstance(file, UploadFile):
             raise InvalidRequest(f"the part 'wheel' is missing: a wheel as a file; with curl: {CURL}")
-        _check_replace(form)
-        tags = parse_tags(form.get("tags", b"").decode(errors="replace"))
-        file, size = await spool.whole()
-        wheel = FormPart(name="wheel", file_name=names[0].file_name, sha256=spool.sha256)
-
-        async def work(turn: IdempotentAttempt) -> Response:
-            upload = Upload(name=names[0], file=file, size=size, tags=tags, sha256_hex=wheel.sha256.hex())
-            return _json(_wheel_out(await wheels.upload(upload, _trail(request), turn.context)))
-
-        others = (FormPart.of(name, content) for name, content in form.items() if name != "wheel")
-        return await run_once(request, of_form([wheel, *others]), work, resource_id=no_id)
+        name, size = parse_wheel_name(file.filename or ""), file.size or 0
+        if size > config.wheel_max_bytes:
+            raise RequestTooLarge(f"the wheel has more than {config.wheel_max_bytes} bytes (PYOCO_WHEEL_MAX_BYTES)")
+        _check_replace(text_of(form, "replace", "true"))
+        tags = parse_tags(text_of(form, "tags"))
+        spooled: Any = file.file
+        sha256 = (await asyncio.to_thread(hashlib.file_digest, spooled, "sha256")).digest()
+        upload = Upload(name=name, file=file.file, size=size, tags=tags, sha256_hex=sha256.hex())
+        texts = (FormPart.of(part, value.encode()) for part, value in form.items() if isinstance(value, str))
+        digest = of_form([FormPart(name="wheel", file_name=name.file_name, sha256=sha256), *texts])
+        async with IdempotentRequest(request, digest, new_id=no_id) as once:
+            if once.attempt is not None:
+                once.response = _json(_wheel_out(await wheels.upload(upload, _trail(request), once.attempt.context)))
+        return once.answer
 
 
 @router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
@@ -186,30 +183,17 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
         await wheels.delete(wheel_name, _trail(request), turn)
         return _json(WheelDeleted(name=wheel_name, deleted=True))
 
-    return await run_once(request, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, new_id=no_id)
 
 
 def _json(told: BaseModel) -> Response:
     return Response(told.model_dump_json(), media_type="application/json")
 
 
-def _limits(config: NatsBackendConfig) -> dict[str, Limit]:
-    most = config.wheel_max_bytes
-    return {
-        "wheel": Limit(most, lambda: RequestTooLarge(f"the wheel has more than {most} bytes (PYOCO_WHEEL_MAX_BYTES)")),
-        "replace": Limit(16, _bad_replace),
-        "tags": Limit(MAX_TAGS_BYTES, lambda: InvalidRequest(f"tags: more than {MAX_TAGS_BYTES} bytes")),
-    }
-
-
-def _check_replace(form: Mapping[str, bytes]) -> None:
-    """It changes nothing: a file of the same name has the same version, and that is refused either way."""
-    if form.get("replace", b"true").lower() not in (*_YES, *_NO):
-        raise _bad_replace()
-
-
-def _bad_replace() -> InvalidRequest:
-    return InvalidRequest("replace must be true or false")
+def _check_replace(given: str) -> None:
+    """It changes nothing: a file of the same name has the same version, which is rejected either way."""
+    if given.lower() not in ("true", "1", "", "false", "0"):
+        raise InvalidRequest("replace must be true or false")
 
 
 def _trail(request: Request) -> Trail:

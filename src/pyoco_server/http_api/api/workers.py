@@ -129,7 +129,7 @@ async def patch_worker(
         patched = WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
         return Response(patched.model_dump_json(), media_type="application/json")
 
-    return await run_once(request, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, new_id=no_id)
 
 
 def _worker_id(text: str) -> WorkerId:

@@ -1,11 +1,4 @@
-"""Requests that carry an idempotency key: read it, have the work done once, answer with what came of it.
-
-A route validates and authorises as ever, then hands its work over:
-
-    return await run_once(request, of_json(body), work)
-
-where `work(turn)` does it and returns the response. Without a key the work is simply done.
-"""
+"""Requests with an idempotency key: the work is done once, and its answer is stored and replayed."""
 
 from __future__ import annotations
 
@@ -37,7 +30,7 @@ from pyoco_server.errors import (
 from pyoco_server.http_api.dependencies import context_of, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of
 from pyoco_server.http_api.responses.problems import response_for
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Unfinished, find_earlier, once
+from pyoco_server.services.idempotency import Asked, IdempotentAttempt, Unfinished, begin, find_earlier
 
 Digest = Callable[[], Awaitable[str]]
 Work = Callable[[IdempotentAttempt], Awaitable[Response]]
@@ -54,43 +47,88 @@ _ANEW = "__pyoco_answered_anew__"
 _NAMES = frozenset(name.lower().encode() for name in HEADERS)
 
 
-async def run_once(
-    request: Request,
-    digest: Digest,
-    work: Work,
-    *,
-    required: bool = False,
-    replay_status: int | None = None,
-    resource_id: Callable[[], str] | None = None,
-) -> Response:
-    """The response of the work, done once per key. `digest` tells this request from others with the same key.
+class IdempotentRequest:
+    """Runs the block of a route once per idempotency key:
 
-    `resource_id` makes the id for a new resource (a run's, unless told otherwise); `replay_status` is the status of a
-    success that is told again, where that is another one. A refusal that the work raises is rendered and kept.
+        async with IdempotentRequest(request, of_json(body)) as once:
+            if once.attempt is not None:
+                execution = await executions.submit(…, once.attempt.context)
+                once.response = json_response(…)
+        return once.answer
+
+    `attempt` is None when an earlier request was answered. `digest` distinguishes requests with the same key. Its
+    rejections are rendered and stored. `new_id` makes the id of a new resource (default: of a run);
+    `replay_status` is the status of a stored success, where it differs.
     """
-    key = _key_of(request)
-    stores = services_of(request).stores
-    new_id = resource_id or stores.ids.run_id
-    if key is None:
-        if required:
-            raise IdempotencyKeyRequired
-        return await work(IdempotentAttempt(context_of(request), new_id()))
-    asked = Asked(
-        record_key=_record_key(request, key),
-        key=key,
-        endpoint=f"{request.method} {_concrete_path(request)}",
-        request_hash=await digest(),
-        context=context_of(request),
-    )
-    made: Response | None = None
 
-    async def answer(turn: IdempotentAttempt) -> Answer:
-        nonlocal made
-        made = await _response_of(request, work, turn)
-        return _kept(made)
+    def __init__(
+        self,
+        request: Request,
+        digest: Digest,
+        *,
+        required: bool = False,
+        replay_status: int | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        self._request = request
+        self._digest = digest
+        self._required = required
+        self._replay_status = replay_status
+        self._new_id = new_id
+        self.attempt: IdempotentAttempt | None = None
+        self.response: Response | None = None
 
-    answered = await once(stores, asked, new_id, answer)
-    return _told(answered, replay_status) if made is None or answered.replayed else made
+    @property
+    def answer(self) -> Response:
+        """The response of the block, or the stored one."""
+        if self.response is None:
+            raise RuntimeError("the block has set no response")
+        return self.response
+
+    async def __aenter__(self) -> IdempotentRequest:
+        request, key = self._request, _key_of(self._request)
+        stores = services_of(request).stores
+        new_id = self._new_id or stores.ids.run_id
+        if key is None:
+            if self._required:
+                raise IdempotencyKeyRequired
+            self.attempt = IdempotentAttempt(context_of(request), new_id())
+            return self
+        asked = Asked(
+            record_key=_record_key(request, key),
+            key=key,
+            endpoint=f"{request.method} {_concrete_path(request)}",
+            request_hash=await self._digest(),
+            context=context_of(request),
+        )
+        begun = await begin(stores, asked, new_id)
+        if isinstance(begun, Answer):
+            self.response = _replayed(begun, self._replay_status)
+        else:
+            self.attempt = begun
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+        if self.attempt is None or _key_of(self._request) is None:
+            return False
+        is_stored = isinstance(error, PyocoError) and _is_answer(error)
+        if isinstance(error, PyocoError) and is_stored:
+            self.response = response_for(self._request, error)
+        elif error is not None:
+            await self.attempt.abandon()
+            return False
+        answered = await self.attempt.finish(_stored(self.answer))
+        if answered.replayed:
+            self.response = _replayed(answered.answer, self._replay_status)
+        return is_stored
+
+
+async def run_once(request: Request, digest: Digest, work: Work, **options: Any) -> Response:
+    """The response of a function, called once per key; see `IdempotentRequest`."""
+    async with IdempotentRequest(request, digest, **options) as once:
+        if once.attempt is not None:
+            once.response = await work(once.attempt)
+    return once.answer
 
 
 async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinished | None:
@@ -99,13 +137,7 @@ async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinis
     if key is None:
         raise IdempotencyKeyRequired
     found = await find_earlier(services_of(request).stores, _record_key(request, key), await digest())
-    return _told(Answered(answer=found, replayed=True), None) if isinstance(found, Answer) else found
-
-
-async def was_asked_before(request: Request) -> bool:
-    """Whether there is a record of a request with the same key: then only the whole of this one tells what it is."""
-    key = _key_of(request)
-    return key is not None and await services_of(request).stores.idempotency.get(_record_key(request, key)) is not None
+    return _replayed(found, None) if isinstance(found, Answer) else found
 
 
 def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
@@ -190,17 +222,12 @@ def _concrete_path(request: Request) -> str:
     return f"{path}?{query.decode('latin-1')}" if query else path
 
 
-async def _response_of(request: Request, work: Work, turn: IdempotentAttempt) -> Response:
-    try:
-        return await work(turn)
-    except PyocoError as refusal:
-        # What is refused because of the state of things is an answer, and kept; what is not there at all is none.
-        if refusal.kind is not Kind.CONFLICT and not isinstance(refusal, NodeNotFound):
-            raise
-        return response_for(request, refusal)
+def _is_answer(rejection: PyocoError) -> bool:
+    """A rejection because of the present state is an answer, and stored; a missing resource is none."""
+    return rejection.kind is Kind.CONFLICT or isinstance(rejection, NodeNotFound)
 
 
-def _kept(response: Response) -> Answer:
+def _stored(response: Response) -> Answer:
     return Answer(
         status=response.status_code,
         body=bytes(response.body),
@@ -209,8 +236,7 @@ def _kept(response: Response) -> Answer:
     )
 
 
-def _told(answered: Answered, replay_status: int | None) -> Response:
-    answer = answered.answer
+def _replayed(answer: Answer, replay_status: int | None) -> Response:
     headers = dict(answer.headers) | {REPLAYED: "true"}
     if answer.media_type is not None:
         headers["content-type"] = answer.media_type

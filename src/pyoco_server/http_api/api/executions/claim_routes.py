@@ -48,7 +48,7 @@ async def claim_node(request: Request) -> Response:
         async def work(turn: IdempotentAttempt) -> Response:
             return json_response(translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
 
-        return await run_once(request, digest, work, required=True, resource_id=lambda: node)
+        return await run_once(request, digest, work, required=True, new_id=lambda: node)
 
     answered = await claims.claim(
         claim,

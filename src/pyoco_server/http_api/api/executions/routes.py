@@ -56,7 +56,7 @@ async def commanded(request: Request, name: str, body: bytes, does: Does) -> Res
         translate.rejected(handled, name)
         return json_response(translate.accepted_out(handled, name, turn.context), 202)
 
-    return await run_once(request, of_json(body), work, required=True, replay_status=200, resource_id=no_id)
+    return await run_once(request, of_json(body), work, required=True, replay_status=200, new_id=no_id)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -121,4 +121,4 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
             await executions.discard(parse_run_id(job_id), turn.context)
         return Response(status_code=204)
 
-    return await run_once(request, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, new_id=no_id)

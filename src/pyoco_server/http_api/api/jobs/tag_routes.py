@@ -50,7 +50,7 @@ async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep
         handled = await executions.add_label(parsed, label, turn.context)
         return json_response(handled.accepted().labels)
 
-    return await run_once(request, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, new_id=no_id)
 
 
 @router.delete(
@@ -69,7 +69,7 @@ async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executio
         (await executions.remove_label(parsed, tag, turn.context)).accepted()
         return Response(status_code=204)
 
-    return await run_once(request, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, new_id=no_id)
 
 
 @router.get(

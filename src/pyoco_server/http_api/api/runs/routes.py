@@ -15,7 +15,7 @@ from pyoco_server.http_api.api.runs import schemas, translate
 from pyoco_server.http_api.api.runs.list_query import GIVEN_ONCE, ListQueryDep
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, FleetDep, ListsDep, RawRoute, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, no_id, of_json, run_once
 from pyoco_server.http_api.responses.problems import answers, json_request
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -42,11 +42,12 @@ async def submit_run(request: Request) -> Response:
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
-        return _json(translate.accepted_out(execution, executions.stores.durability))
-
-    return await run_once(request, of_json(body), work)
+    async with IdempotentRequest(request, of_json(body)) as once:
+        if once.attempt is not None:
+            run_id = RunId(once.attempt.resource_id)
+            execution = await executions.submit(asked, labels, once.attempt.context, run_id=run_id)
+            once.response = _json(translate.accepted_out(execution, executions.stores.durability))
+    return once.answer
 
 
 router.add_api_route(
@@ -116,4 +117,4 @@ async def cancel_run(run_id: RunIdPath, request: Request, executions: Executions
         execution = handled.execution if is_finished else handled.accepted()
         return _json(_shown(fleet, to_snapshot(execution), records=False))
 
-    return await run_once(request, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, new_id=no_id)

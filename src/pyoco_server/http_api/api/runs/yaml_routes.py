@@ -1,23 +1,35 @@
-"""The route of `POST /runs/yaml`: authorise, translate, call, translate."""
+"""`POST /runs/yaml`: a run of a flow.yaml, as a form."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
+from pyoco_server.domain.execution.state import Request as Run
+from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.ids import RunId
-from pyoco_server.http_api.api.runs import schemas, translate, yaml_translate
+from pyoco_server.errors import InvalidRequest, RequestTooLarge, WorkflowTooLarge
+from pyoco_server.http_api.api.runs import schemas, translate
 from pyoco_server.http_api.dependencies import RawRoute, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import of_form, run_once
-from pyoco_server.http_api.protocol.multipart import FORM, declared_bytes, read_form
+from pyoco_server.http_api.protocol import request_parsing
+from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, Parts, read_form
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.services.executions.submit import Workflow
 
 router = APIRouter(prefix="/runs", tags=["runs"])
+
+FIELDS = ("workflow", "flow_name", "tag", "timeout_sec")
+CURL = "-F workflow=@flow.yaml -F flow_name=main"
+MAX_FLOW_NAME_CHARS = 256
 
 
 @requires_scope(Scope.RUNS_WRITE)
@@ -25,19 +37,84 @@ async def submit_run_yaml(request: Request) -> Response:
     """Store and queue a run of the flow in a flow.yaml. Nothing of it is imported here; a bad file is a 422."""
     executions = services_of(request).executions
     config = executions.config
-    yaml_translate.check_size(declared_bytes(request), config)
-    form = await read_form(request, yaml_translate.limits(config))
-    # The largest file takes tens of milliseconds, for which all other requests would wait.
-    workflow = await asyncio.to_thread(yaml_translate.workflow, form, config)
-    asked, labels = yaml_translate.submit_request(form, workflow, config, caller_of(request))
+    limit = config.workflow_yaml_max_bytes
+    if _declared_bytes(request) > limit + MAX_FRAME_BYTES:
+        raise _too_large(limit)
+    try:
+        async with read_form(request, FIELDS, max_text_bytes=limit, example=CURL) as form:
+            data = await _workflow_bytes(form, limit)
+            texts = {name: value for name, value in form.items() if isinstance(value, str) and name != "workflow"}
+    except RequestTooLarge as error:
+        raise _too_large(limit) from error  # all other parts are small
+    # The largest file takes tens of milliseconds, which would block all other requests.
+    workflow = await asyncio.to_thread(_parse_workflow, data, config)
+    asked, labels = _submit_request(texts, workflow, config, caller_of(request))
+    contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}
+    digest = of_form(FormPart.of(name, content) for name, content in contents.items())
+    async with IdempotentRequest(request, digest) as once:
+        if once.attempt is not None:
+            run_id = RunId(once.attempt.resource_id)
+            execution = await executions.submit(asked, labels, once.attempt.context, workflow, run_id=run_id)
+            body = translate.accepted_out(execution, executions.stores.durability)
+            once.response = Response(body, media_type="application/json")
+    return once.answer
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        run_id = RunId(turn.resource_id)
-        execution = await executions.submit(asked, labels, turn.context, workflow, run_id=run_id)
-        return Response(translate.accepted_out(execution, executions.stores.durability), media_type="application/json")
 
-    parts = (FormPart.of(name, content) for name, content in form.items())
-    return await run_once(request, of_form(parts), work)
+def _declared_bytes(request: Request) -> int:
+    """The Content-Length; 0 without a valid one."""
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isdecimal() and len(declared) < 20 else 0
+
+
+def _too_large(limit: int) -> WorkflowTooLarge:
+    return WorkflowTooLarge(f"flow.yaml has more than {limit} bytes")
+
+
+async def _workflow_bytes(form: Parts, limit: int) -> bytes:
+    part = form.get("workflow")
+    if part is None:
+        raise InvalidRequest("the part 'workflow' is missing: the flow.yaml as a file")
+    if isinstance(part, str):
+        return part.encode()
+    if (part.size or 0) > limit:
+        raise _too_large(limit)
+    return await part.read()
+
+
+def _parse_workflow(data: bytes, config: NatsBackendConfig) -> Workflow:
+    allowed = patterns_of(config.callable_allow)
+    return Workflow(data.decode(), read_flow_file(data, max_bytes=config.workflow_yaml_max_bytes, allowed=allowed))
+
+
+def _submit_request(
+    form: Mapping[str, str], workflow: Workflow, config: NatsBackendConfig, caller: Caller
+) -> tuple[Run, tuple[str, ...]]:
+    """The request of a caller and its labels. The params are the flow's own defaults."""
+    if "flow_name" not in form:
+        raise InvalidRequest("the part 'flow_name' is missing: the name under which the run is shown")
+    if not 1 <= len(form["flow_name"]) <= MAX_FLOW_NAME_CHARS:
+        raise InvalidRequest(f"flow_name must have 1 to {MAX_FLOW_NAME_CHARS} characters")
+    request = request_parsing.request_of(
+        caller,
+        config,
+        flow_name=form["flow_name"],
+        params=request_parsing.checked_params(workflow.flow.defaults, config),
+        tag=form.get("tag"),
+        timeout_sec=_timeout_sec(form.get("timeout_sec")),
+    )
+    return request, (request.tag,)
+
+
+def _timeout_sec(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_TIMEOUT_SEC:
+        raise InvalidRequest(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
+    return seconds
 
 
 router.add_api_route(
