@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
-from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InternalError
+from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import Clock, RunIndex
 from pyoco_server.stores import Feed
 
@@ -267,7 +267,7 @@ class Indexer:
         since = self.failing.since if self.failing else self._clock.now()
         self.failing = Failing(since=since, error=f"{type(cause).__name__}: {cause}")
         facts = {"failures": self.failures, "pause_sec": self._pause_sec}
-        if isinstance(cause, (BrokerUnavailable, IndexUnavailable)):
+        if isinstance(cause, BrokerUnavailable):
             logger.warning("indexer failed, retrying", extra=facts | {"reason": cause.detail})
         else:
             logger.error("indexer failed, retrying", extra=facts, exc_info=failure)
