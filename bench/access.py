@@ -15,7 +15,7 @@ from bench.measures import submit_body
 from bench.systems import Ours, Stack
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, scope_names
 
 CONNECTIONS = 64
 # Short bursts in turn: whatever else the machine does meets both sides alike.
@@ -48,7 +48,7 @@ class Guarded(Ours):
 
     def headers_with_token(self) -> dict[str, str]:
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "bench", "tenant": TENANT, "exp": int(time.time()) + 3600}
-        token = jwt.encode({**claims, "scope": " ".join(in_words(USUAL_SCOPES))}, self._key, algorithm="ES256")
+        token = jwt.encode({**claims, "scope": " ".join(scope_names(USUAL_SCOPES))}, self._key, algorithm="ES256")
         return {"Authorization": f"Bearer {token}"}
 
     async def _hand_out(self) -> str:

@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# A worker in bash: takes the nodes of the graph `release` (examples/release.yaml) and runs a command for each.
+# A worker in bash: claims the nodes of the graph `release` (examples/release.yaml) and runs a command for each.
 #
 #   examples/release_worker.sh
 #
-# It needs bash 5, curl and jq (apt install curl jq), and nothing of pyoco: all it does is HTTP. It renews its lease while
-# a command runs, stops the command when the execution is cancelled, repeats what a restarting gateway did not answer
-# with the same Idempotency-Key, and gives a node back when it is told to end (SIGTERM, Ctrl-C).
+# It needs bash 5, curl and jq (apt install curl jq), and nothing of pyoco: it uses HTTP only. It renews its lease while a
+# command runs, stops the command when the execution is cancelled, repeats requests to a restarting gateway with the
+# same Idempotency-Key, and returns its node when it is stopped (SIGTERM, Ctrl-C).
 #
 # Settings, all from the environment:
 #   PYOCO_SERVER   http://127.0.0.1:8000   the gateway
-#   PYOCO_API_KEY                          a key with the scopes nodes:work and runs:read, where access is controlled
-#   GRAPH_ID       release                 whose nodes to take
-#   WORKER_ID      <host>-<pid>            how this worker is called
-#   STEPS_DIR                              a folder with an executable per node; without one, or for a node that has
-#                                          none there, what `step` below says
-#   LEASE_SEC      60                      how long it may be silent; every third of it, it says how far it is
+#   PYOCO_API_KEY                          with access control: a key with the scopes nodes:work and runs:read
+#   GRAPH_ID       release                 the graph to claim nodes of
+#   WORKER_ID      <host>-<pid>            the name of this worker
+#   STEPS_DIR                              a folder with an executable per node; nodes without one use `step` below
+#   LEASE_SEC      60                      the lease; renewed every third of it
 #   WAIT_SEC       20                      how long a claim waits for a node (30 at most)
 #
-# A step gets the claim (input, params, outputs of the nodes before it) as JSON on standard input. What it prints becomes
-# the node's output, its standard error goes to the terminal. A number from 0 to 100 that it writes into the file
-# $PROGRESS is shown as the node's progress. It succeeds or fails by its exit status.
+# A step gets the claim (input, params, outputs of its predecessors) as JSON on standard input. Its standard output becomes
+# the node's output, its standard error goes to the terminal. A number from 0 to 100 in the file $PROGRESS is the node's
+# progress. The exit status decides between success and failure.
 set -u -o pipefail
 
 SERVER=${PYOCO_SERVER:-http://127.0.0.1:8000}
@@ -29,10 +28,10 @@ STEPS_DIR=${STEPS_DIR:-}
 LEASE_SEC=${LEASE_SEC:-60}
 WAIT_SEC=${WAIT_SEC:-20}
 RETRY_SEC=1
-KILL_AFTER_SEC=10       # what a command has to put things in order when it is to stop
+KILL_AFTER_SEC=10       # time for a command to clean up when it is stopped
 MAX_OUTPUT_BYTES=16384  # 64 KiB are accepted; as JSON a text may grow
 
-# What to do for a node that has no executable in STEPS_DIR: replace it by your own commands.
+# The command of a node without an executable in STEPS_DIR: replace it by your own.
 step() {
   case $1 in
     build | test | lint | deploy)
@@ -44,7 +43,7 @@ step() {
       echo "$1 done"
       ;;
     *)
-      echo "nobody has said what to do for $1" >&2
+      echo "no command for the node $1" >&2
       return 64
       ;;
   esac
@@ -59,7 +58,7 @@ die() {
 
 # --- HTTP -------------------------------------------------------------------------------------------------------------
 
-# request METHOD PATH KEY BODY: one try. The answer's status is in $STATUS (000: none came), its body in $ANSWER.
+# request METHOD PATH KEY BODY: one try. The status is in $STATUS (000: no response), the body in $ANSWER.
 request() {
   local answer=$WORK/answer.$BASHPID status=$WORK/status.$BASHPID
   # In the background, because bash heeds a signal only between two commands, and while it waits for one of these.
@@ -79,9 +78,9 @@ request() {
   rm -f "$answer"
 }
 
-# told METHOD PATH BODY: the same until it is answered, always with one key, so that it is done once. Gives up only when
-# the worker is to end and the gateway does not answer.
-told() {
+# send METHOD PATH BODY: repeats the request with one key until there is a response, so that it takes effect once. Gives up
+# only when the worker stops and the gateway does not respond.
+send() {
   local key
   key=$(new_key)
   while true; do
@@ -131,7 +130,7 @@ renew() {
     percent=$(tail -n 1 "$WORK/progress" 2>/dev/null)
     [[ $percent =~ ^([0-9]|[1-9][0-9]|100)$ ]] || percent=null
     body="{\"progress\":$percent,\"attempt\":$ATTEMPT,\"leaseSec\":$LEASE_SEC}"
-    told POST "$NODE/progress" "$body" || continue
+    send POST "$NODE/progress" "$body" || continue
     if [[ $STATUS == 4?? ]]; then
       say "$NODE_ID is to stop: $(refusal)"
       if [[ $(jq -r .error.details.guard <<<"$ANSWER") == CANCEL_REQUESTED ]]; then stop_step canceled; else stop_step lost; fi
@@ -200,21 +199,21 @@ work_on_node() {
   for group in "$LISTENER" "$RENEWAL" "$STOPPER"; do end_group "$group"; done
   LISTENER='' RENEWAL='' STOPPER=''
   why=$(cat "$WORK/why" 2>/dev/null)
-  tell_the_end "$code" "$why"
+  report_result "$code" "$why"
 }
 
-tell_the_end() {
+report_result() {
   local error="{\"error\":{\"code\":\"%s\",\"message\":\"%s\"},\"attempt\":$ATTEMPT}" body
   case $2 in
     *canceled*)
-      # It is refused, for an execution that is cancelled goes no further; but it says that nobody works on it any more.
+      # Rejected, because the execution is cancelled, but it confirms that the work on this node has stopped.
       # shellcheck disable=SC2059 # the format is ours
-      told POST "$NODE/fail" "$(printf "$error" CANCELED "the command was stopped")"
+      send POST "$NODE/fail" "$(printf "$error" CANCELED "the command was stopped")"
       ;;
     *lost*) return ;;
     *stopping*)
-      # A short lease gives the node back: the next worker takes it within a second.
-      told POST "$NODE/progress" "{\"message\":\"given back by $WORKER_ID\",\"attempt\":$ATTEMPT,\"leaseSec\":1}"
+      # A short lease returns the node: the next worker claims it within a second.
+      send POST "$NODE/progress" "{\"message\":\"given back by $WORKER_ID\",\"attempt\":$ATTEMPT,\"leaseSec\":1}"
       say "$NODE_ID is given back"
       return
       ;;
@@ -222,10 +221,10 @@ tell_the_end() {
       if [[ $1 == 0 ]]; then
         body=$(head -c "$MAX_OUTPUT_BYTES" "$WORK/output" | jq -Rsc --argjson attempt "$ATTEMPT" \
           '{output: {stdout: .}, attempt: $attempt}')
-        told POST "$NODE/success" "$body"
+        send POST "$NODE/success" "$body"
       else
         # shellcheck disable=SC2059 # the format is ours
-        told POST "$NODE/fail" "$(printf "$error" "EXIT_$1" "the command ended with $1")"
+        send POST "$NODE/fail" "$(printf "$error" "EXIT_$1" "the command ended with $1")"
       fi
       ;;
   esac
@@ -238,7 +237,7 @@ tell_the_end() {
 # --- the worker -------------------------------------------------------------------------------------------------------
 
 claim() {
-  told POST '/executions:claim' "$CLAIM" || return 1
+  send POST '/executions:claim' "$CLAIM" || return 1
   case $STATUS in
     200) ;;
     204) return 1 ;;
@@ -254,7 +253,7 @@ claim() {
 }
 
 stop() {
-  # A background job that is told to end in its first moment still has our traps: they are the worker's, not its own.
+  # A background job that is signalled right after its start still has the traps of the worker.
   [[ $BASHPID == "$$" ]] || exit 143
   STOPPING=yes
   [[ -z $CALL ]] || kill "$CALL" 2>/dev/null
@@ -287,7 +286,7 @@ STOPPING='' CALL='' STEP='' LISTENER='' RENEWAL='' STOPPER=''
 WORK=$(mktemp -d) || exit 1
 trap clean_up EXIT
 trap stop TERM INT
-# In a file that only we may read: what stands on a command line can be seen by everybody on the machine.
+# In a private file: command lines are visible to all users of the machine.
 (umask 077 && printf '%s\n' "User-Agent: release_worker.sh" ${PYOCO_API_KEY:+"X-API-Key: $PYOCO_API_KEY"} >"$WORK/headers")
 CLAIM=$(jq -nc --arg graph "$GRAPH_ID" --arg worker "$WORKER_ID" --argjson wait "$WAIT_SEC" --argjson lease "$LEASE_SEC" \
   '{graphIds: [$graph], workerId: $worker, waitSec: $wait, leaseSec: $lease}')

@@ -24,7 +24,7 @@ from pyoco_server.domain.ids import NodeId, RunId, WorkerId
 from pyoco_server.domain.queries.steps import WaitQuery
 from pyoco_server.services.claims.claim_node import Claim
 from pyoco_server.services.claims.claim_queue import ClaimFilter
-from pyoco_server.services.executions.execution_service import NewExecution
+from pyoco_server.services.executions.service import NewExecution
 from simulation.plan import WAIT_KEY
 from simulation.requests import Request, Told
 from simulation.world import PATIENCE, World

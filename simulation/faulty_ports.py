@@ -111,9 +111,9 @@ class FeedOnTheWay(Feed):
                 await self._way.there()
                 yield batch
 
-    async def last_commit(self) -> int:
+    async def commit_stream(self) -> tuple[str, int]:
         await self._way.there()
-        return await self._feed.last_commit()
+        return await self._feed.commit_stream()
 
     async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
         async with aclosing(self._feed.commits(after=after)) as batches:

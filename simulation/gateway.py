@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -18,20 +19,20 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import CommitId, RunId
-from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.http_api.api.executions import translate
-from pyoco_server.services.claims.claim_node import NothingToClaim, name_of, take
+from pyoco_server.services.claims.claim_node import ClaimService, Take
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.executions.execution_service import ExecutionService
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
-from pyoco_server.services.maintenance.error_handling import log_and_continue
-from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Unfinished, Work, find_earlier, once
+from pyoco_server.services.loops import log_and_continue
+from pyoco_server.services.maintenance import cancels
+from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
 from pyoco_server.services.projections.indexer import Indexer
-from pyoco_server.services.projections.lists import Lists
+from pyoco_server.services.projections.lists import ListService
 from pyoco_server.testing.index import MemoryRunIndex
 from simulation.faulty_ports import FeedOnTheWay, Way
 from simulation.loop import SeededLoop
@@ -62,23 +63,14 @@ class SeededGateway:
         feed = FeedOnTheWay(shared.feed, way)
         self.index = MemoryRunIndex()
         self.follower = Indexer(feed, self.index, self.stores.clock)
-        self.desk = ExecutionCache(self.stores)
-        self.claims = ClaimQueue(self.index, self.follower, self.stores.clock)
-        self.caretaker = Maintenance(self.stores, self.index, feed, CONFIG)
-        self.executions = ExecutionService(
-            stores=self.stores,
-            desk=self.desk,
-            config=CONFIG,
-            flow_of=_no_flow,
-            mark_submitted=self.caretaker.mark_submitted,
+        cache = ExecutionCache(self.stores)
+        self.executions = ExecutionService(stores=self.stores, cache=cache, config=CONFIG, find_flow=_no_flow)
+        lists = ListService(
+            stores=self.stores, index=self.index, indexer=self.follower, cache=cache, heavy=asyncio.Semaphore(4)
         )
-        self.lists = Lists(
-            stores=self.stores,
-            index=self.index,
-            follower=self.follower,
-            heavy=asyncio.Semaphore(4),
-            settle=self.desk.settle,
-        )
+        queue = ClaimQueue(self.index, self.follower, self.stores.clock)
+        self.claims = ClaimService(executions=self.executions, lists=lists, queue=queue)
+        self._repairer = SnapshotRepairer(self.stores, self.index, feed, self.executions.queued)
 
     @property
     def is_dead(self) -> bool:
@@ -86,7 +78,13 @@ class SeededGateway:
 
     def start(self) -> None:
         """Begin the work that nobody asks for."""
-        for work in (self.follower.run(), self.desk.run(), self.claims.run(), self._note(), self._care()):
+        for work in (
+            self.follower.run(),
+            self.executions.cache.run(),
+            self.claims.queue.run(),
+            self._note(),
+            self._care(),
+        ):
             self._own(work).add_done_callback(self._tasks.pop)
 
     def kill(self) -> None:
@@ -138,14 +136,14 @@ class SeededGateway:
     async def _note(self) -> None:
         while True:
             with log_and_continue("commits"):
-                await self.caretaker.note_commits()
+                await self._repairer.note_commits()
             await asyncio.sleep(0.5)
 
     async def _care(self) -> None:
         rounds = [
-            ("repair", self.caretaker.repair),
-            ("cancels", self.caretaker.see_cancels_through),
-            ("times", self.caretaker.expire_nodes),
+            ("snapshots", self._repairer.repair),
+            ("cancels", lambda: cancels.confirm_cancels(self.stores, self.index, CONFIG)),
+            ("nodes", lambda: cancels.expire_nodes(self.stores, self.index)),
         ]
         while True:
             await asyncio.sleep(self._random.uniform(*CARE_EVERY_SEC))
@@ -169,14 +167,14 @@ class SeededGateway:
             key=IdempotencyKey(request.key),
             endpoint=f"POST {request.name}",
             request_hash=request.name,
-            origin=CommandContext(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
+            context=CommandContext(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
         )
         return await once(self.stores, asked, lambda: resource_id, work)
 
     def _create(self, request: Request) -> Work:
         async def work(turn: IdempotentAttempt) -> Answer:
             assert request.new is not None
-            handled = await self.executions.create(request.new, RunId(turn.resource_id), turn.origin)
+            handled = await self.executions.create(request.new, RunId(turn.resource_id), turn.context)
             return _answer(request, handled, turn)
 
         return work
@@ -187,49 +185,35 @@ class SeededGateway:
         async def work(turn: IdempotentAttempt) -> Answer:
             assert request.run_id is not None
             if request.name == "StartExecution":
-                handled = await self.executions.start(request.run_id, turn.origin)
+                handled = await self.executions.start(request.run_id, turn.context)
             elif request.name == "CancelExecution":
-                handled = await self.executions.cancel(request.run_id, None, turn.origin)
+                handled = await self.executions.cancel(request.run_id, None, turn.context)
             else:
                 assert request.make is not None
-                handled = await self.executions.command(request.run_id, request.make(at), turn.origin)
+                handled = await self.executions.command(request.run_id, request.make(at), turn.context)
             return _answer(request, handled, turn)
 
         return work
 
     async def _claim(self, request: Request) -> Told | None:
-        """As `POST /executions:claim` does it."""
         assert request.claim is not None
-        wanted = request.claim.wanted
-        stored = await self.stores.idempotency.get(RecordKey(request.key))
-        if stored is not None and stored.record.answer is not None:
-            return _told(request, Answered(answer=stored.record.answer, replayed=True))
-        give_up_at = self.stores.clock.monotonic() + request.wait_sec
-        node = self.claims.reserve(wanted)
-        if node is None:
-            await self.lists.fresh()
-            node = self.claims.reserve(wanted)
-        while True:
-            if node is not None:
-                try:
-                    return _told(request, await self._once(request, self._take(request, node), name_of(node)))
-                except NothingToClaim:
-                    pass
-                finally:
-                    self.claims.release(node)
-            left_sec = give_up_at - self.stores.clock.monotonic()
-            if left_sec <= 0:
-                return None
-            await self.claims.changed(wanted, left_sec)
-            node = self.claims.reserve(wanted)
+        claim = replace(request.claim, wait_sec=request.wait_sec)
 
-    def _take(self, request: Request, node: ClaimableNode) -> Work:
-        async def work(turn: IdempotentAttempt) -> Answer:
-            assert request.claim is not None
-            claimed = await take(self.executions, self.claims, request.claim, node, turn)
-            return Answer(status=200, body=translate.claimed_out(claimed, request.claim.lease_sec, turn.origin))
+        async def earlier() -> Answered | Unfinished | None:
+            found = await find_earlier(self.stores, RecordKey(request.key), request.name)
+            return Answered(answer=found, replayed=True) if isinstance(found, Answer) else found
 
-        return work
+        async def run_once(node: str, take: Take) -> Answered:
+            async def work(turn: IdempotentAttempt) -> Answer:
+                return Answer(status=200, body=translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
+
+            return await self._once(request, work, node)
+
+        async def is_disconnected() -> bool:
+            return False
+
+        answered = await self.claims.claim(claim, earlier=earlier, run_once=run_once, is_disconnected=is_disconnected)
+        return None if answered is None else _told(request, answered)
 
 
 def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:
@@ -239,7 +223,7 @@ def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -
         if refusal.kind is not Kind.CONFLICT:
             raise
         return Answer(status=REFUSED, body=refusal.detail.encode())
-    return Answer(status=202, body=translate.accepted_out(handled, request.name, turn.origin))
+    return Answer(status=202, body=translate.accepted_out(handled, request.name, turn.context))
 
 
 def _told(request: Request, answered: Answered) -> Told:

@@ -11,7 +11,7 @@ import orjson
 from pyoco_server.domain.execution.commands import Command
 from pyoco_server.domain.ids import CommitId, NodeId, RunId
 from pyoco_server.services.claims.claim_node import Claim
-from pyoco_server.services.executions.execution_service import NewExecution
+from pyoco_server.services.executions.service import NewExecution
 
 ACCEPTED = (200, 202)
 REFUSED = 409

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,22 +24,31 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.ports import Clock
+from pyoco_server.ports import Clock, RunIndex
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
+from pyoco_server.services.auth.tickets import TicketService
+from pyoco_server.services.claims.claim_node import ClaimService
 from pyoco_server.services.claims.claim_queue import ClaimQueue
+from pyoco_server.services.container import Services
 from pyoco_server.services.context import Stores
+from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.maintenance.dead_jobs import DeadJobSweeper
-from pyoco_server.services.maintenance.lost_workers import LostWorkerRescuer
-from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
+from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.loops import Periodic
+from pyoco_server.services.maintenance.periodic import maintenance_jobs, run_maintenance
+from pyoco_server.services.projections.event_history import EventHistoryService
+from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
-from pyoco_server.services.projections.lists import FIRST_FILL_WAIT_SEC
+from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
+from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
 from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.wheels import WheelService
 from pyoco_server.stores import (
     DeadLetters,
     EventLog,
@@ -71,60 +80,78 @@ async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    """The services of a gateway: the stores, its own index, and the unasked work."""
+async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
+    """The services of a gateway, with its own index and its background tasks."""
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = stores_on(connection, facts, config)
         feed = feed_on(connection, facts, config)
-        door = _door(connection, facts, config, stores.clock)
+        authenticator = _authenticator(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
-            follower = Indexer(feed, index, stores.clock)
-            connection.on_reconnect(follower.hurry)
-            caretaker = Maintenance(stores, index, feed, config)
-            fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
-            watches = WatchHub(stores, stores.events, config)
-            desk, claims = ExecutionCache(stores, on_ready=follower.look_now), ClaimQueue(index, follower, stores.clock)
+            indexer = Indexer(feed, index, stores.clock)
+            connection.on_reconnect(indexer.hurry)
+            services = build_services(stores, index, indexer, config, authenticator)
+            jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
             async with asyncio.TaskGroup() as group:
-                unasked = [
-                    group.create_task(follower.run()),
-                    group.create_task(fleet.run()),
-                    group.create_task(
-                        _look_after(
-                            follower,
-                            caretaker,
-                            LostWorkerRescuer(stores, index, config),
-                            DeadJobSweeper(stores, index, fleet),
-                        )
-                    ),
-                    group.create_task(watches.run()),
-                    group.create_task(desk.run()),
-                    group.create_task(claims.run()),
-                ]
-                if door is not None and door.keyring is not None:
-                    unasked.append(group.create_task(door.keyring.run()))
-                try:
-                    # Runs are shown with what is known of their workers: better not before anything is.
-                    await fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
-                    yield Gateway(
-                        stores=stores,
-                        index=index,
-                        follower=follower,
-                        caretaker=caretaker,
-                        fleet=fleet,
-                        watches=watches,
-                        log_feed=LogStreamHub(stores, watches, config),
-                        live=stores.events,
-                        desk=desk,
-                        claims=claims,
-                        config=config,
-                        door=door,
+                tasks = [
+                    group.create_task(work)
+                    for work in (
+                        indexer.run(),
+                        services.fleet.run(),
+                        _run_when_caught_up(indexer, jobs),
+                        services.watches.run(),
+                        services.executions.cache.run(),
+                        services.claims.queue.run(),
                     )
+                ]
+                if authenticator is not None and authenticator.keyring is not None:
+                    tasks.append(group.create_task(authenticator.keyring.run()))
+                try:
+                    # Runs are shown with facts about their workers, so the first request waits for the fleet.
+                    await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
+                    yield services
                 finally:
-                    watches.close()
-                    claims.close()
-                    await desk.settle()
-                    for task in unasked:
+                    services.end_streams()
+                    await services.executions.cache.flush(progress=True)
+                    for task in tasks:
                         task.cancel()
+
+
+def build_services(
+    stores: Stores,
+    index: RunIndex,
+    indexer: Indexer,
+    config: NatsBackendConfig,
+    authenticator: Authenticator | None = None,
+) -> Services:
+    """The services over these stores; nothing runs yet."""
+    fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
+    watches = WatchHub(stores, stores.events, config)
+    cache = ExecutionCache(stores, on_ready=indexer.look_now)
+    executions = ExecutionService(stores=stores, cache=cache, config=config, find_flow=fleet.find_flow)
+    heavy = asyncio.Semaphore(HEAVY_LISTS)
+    lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
+    queue = ClaimQueue(index, indexer, stores.clock)
+    return Services(
+        config=config,
+        stores=stores,
+        executions=executions,
+        lists=lists,
+        claims=ClaimService(executions=executions, lists=lists, queue=queue),
+        watches=watches,
+        log_streams=LogStreamHub(stores, watches, config),
+        event_history=EventHistoryService(
+            events=stores.events, watches=watches, heartbeat_sec=config.http_watch_heartbeat_sec
+        ),
+        run_logs=RunLogService(executions=executions, watches=watches, heavy=heavy),
+        explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
+        graphs=GraphService(stores=stores, fleet=fleet),
+        wheels=WheelService(stores),
+        fleet=fleet,
+        metrics=MetricsService(lists=lists, fleet=fleet, watches=watches, claims=queue),
+        tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
+        dead_letters=DeadLetterService(executions=executions, lists=lists),
+        authenticator=authenticator,
+    )
 
 
 @asynccontextmanager
@@ -135,8 +162,10 @@ async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
 
 
-def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock) -> Authenticator | None:
-    """Whoever lets callers in; None where everybody may come."""
+def _authenticator(
+    connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock
+) -> Authenticator | None:
+    """None where every caller is admitted."""
     keyring, tokens = None, None
     if "api_key" in config.auth_ways:
         keyring = ApiKeyCache(api_keys_on(connection, facts, config), clock, Pepper(config.auth_pepper))
@@ -145,12 +174,10 @@ def _door(connection: Connection, facts: Facts, config: NatsBackendConfig, clock
     return Authenticator(keyring=keyring, read_token=tokens) if config.auth_ways else None
 
 
-async def _look_after(follower: Indexer, *carers: Maintenance | LostWorkerRescuer | DeadJobSweeper) -> None:
-    """The care begins when the index is filled: until then everything would look as if it were behind."""
-    await follower.caught_up()
-    async with asyncio.TaskGroup() as group:
-        for carer in carers:
-            group.create_task(carer.run())
+async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> None:
+    """Maintenance starts when the index is filled: until then every snapshot would look behind."""
+    await indexer.caught_up()
+    await run_maintenance(jobs)
 
 
 @asynccontextmanager

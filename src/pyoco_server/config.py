@@ -20,7 +20,7 @@ from pyoco_server.errors import InvalidUsage
 
 T = TypeVar("T")
 
-# A hundred years: far more than anybody means, far less than what overflows the broker's nanoseconds.
+# A hundred years: more than any sensible value, and far from overflowing the broker's nanoseconds.
 MAX_SECONDS = 100 * 365 * 86400.0
 MIB = 1024 * 1024
 WORDS_FOR_YES = ("1", "true", "yes", "on")
@@ -36,7 +36,7 @@ DOTENV_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Accepts(Generic[T]):
-    """What a setting may be: in words, as text from the environment, and as a value given by a program."""
+    """The accepted values of a setting: as documentation, as text from the environment, and as a value."""
 
     words: str
     read: Callable[[str], T]
@@ -45,7 +45,7 @@ class Accepts(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of the table of settings, as a reader of the documentation wants it."""
+    """One row of the settings reference."""
 
     name: str
     variable: str
@@ -80,7 +80,7 @@ def _matching(pattern: str, words: str) -> Accepts[str]:
 def _are_nats_urls(value: str) -> bool:
     try:
         parts = [urlsplit(url) for url in value.split(",")]
-        # Asking for the port is what finds a bad one.
+        # Reading the port raises for an invalid one.
         return all(part.scheme in NATS_SCHEMES and part.hostname and part.port != 0 for part in parts)
     except ValueError:
         return False
@@ -88,7 +88,7 @@ def _are_nats_urls(value: str) -> bool:
 
 ABOVE_ZERO = Accepts("a number above 0", float, lambda value: isfinite(value) and 0 < value <= MAX_SECONDS)
 ZERO_OR_MORE = Accepts("a number from 0", float, lambda value: isfinite(value) and 0 <= value <= MAX_SECONDS)
-# What is forgotten while it is still being done would be done twice.
+# A record that expires while its request is running would let it run twice.
 KEPT_A_WHILE: Accepts[float] = Accepts(
     "a number from 60", float, lambda value: isfinite(value) and 60 <= value <= MAX_SECONDS
 )
@@ -96,7 +96,7 @@ YES_OR_NO = Accepts("0 | 1 | true | false | yes | no | on | off", _read_bool, la
 ANY_TEXT: Accepts[str] = Accepts("any text", str, lambda value: True)
 PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
 A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
-# One token of a NATS subject; streams and buckets keep to it too: the broker makes subjects and folders of them.
+# One token of a NATS subject. Also for streams and buckets: the broker makes subjects and folders of their names.
 NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
 SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
 HEADER = _matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header")
@@ -106,7 +106,7 @@ AUTH_MODE: Accepts[str] = Accepts(
     lambda text: ",".join(sorted(word.strip() for word in text.lower().split(","))),
     lambda value: value in ("none", "api_key", "jwt", "api_key,jwt", "jwt,api_key"),
 )
-# Clocks that differ by more are broken; a wide leeway would keep tokens alive that have expired.
+# Clocks that differ by more are broken; a wide leeway would accept expired tokens.
 LEEWAY: Accepts[float] = Accepts("a number from 0 to 600", float, lambda value: isfinite(value) and 0 <= value <= 600)
 FLOW_NAME = Accepts("the name of a flow", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
 CLAIM = Accepts("the name of a claim", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
@@ -114,16 +114,16 @@ LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.up
 
 
 def _setting(default: T, accepts: Accepts[T], about: str, *, unit: str = "", secret: bool = False) -> T:
-    told = {"accepts": accepts, "about": about, "unit": unit, "secret": secret}
-    declared: T = field(default=default, metadata=told)
+    metadata = {"accepts": accepts, "about": about, "unit": unit, "secret": secret}
+    declared: T = field(default=default, metadata=metadata)
     return declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NatsBackendConfig:
-    """The settings of one process; made by `from_env` at the edge, handed down, never changed.
+    """The settings of one process; created by `from_env` at the edge and immutable.
 
-    Whoever constructs it gets a configuration that can work, or `InvalidUsage` with the variable to correct.
+    The constructor raises `InvalidUsage` with the variable to correct unless the configuration can work.
     """
 
     # Broker
@@ -288,7 +288,7 @@ class NatsBackendConfig:
 
     @property
     def auth_ways(self) -> frozenset[str]:
-        """The ways to show who one is, `api_key` and `jwt`; none: nobody is asked."""
+        """The accepted credentials, `api_key` and `jwt`; empty if authentication is off."""
         return frozenset(self.http_auth_mode.split(",")) - {"none"}
 
     def __repr__(self) -> str:
@@ -312,7 +312,7 @@ def _read(setting: Setting, environ: Mapping[str, str]) -> Any:
     try:
         value = setting.accepts.read(text)
     except ValueError:
-        raise _refused(setting, text) from None  # the cause would repeat the value, and it may be a secret
+        raise _refused(setting, text) from None  # the cause would repeat the value, which may be a secret
     if not setting.accepts.allows(value):
         raise _refused(setting, text)
     return value
@@ -331,12 +331,12 @@ def _shown(setting: Setting, value: object) -> str:
 
 
 def _without_userinfo(url: str) -> str:
-    # Greedy on purpose: a password may hold commas, slashes and at-signs; losing a host's name is the lesser evil.
+    # Greedy on purpose: a password may hold commas, slashes and at-signs; hiding a host name is harmless.
     return re.sub(r"^(\w+://)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
 def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
-    """What no single setting can know: pairs that cannot work together."""
+    """Check combinations of settings that cannot work together."""
     for lower, upper in (
         ("ack_progress_interval_sec", "consumer_ack_wait_sec"),
         ("run_heartbeat_interval_sec", "worker_disconnect_timeout_sec"),
@@ -381,15 +381,15 @@ def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, st
 
 
 def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody chose a broker; otherwise the one in the data folder is meant, if it runs."""
+    """Whether a broker was configured; otherwise the one of the data folder is used, if it runs."""
     return bool(environ.get(BY_NAME["nats_url"].variable, "").strip())
 
 
 def load_dotenv(environ: MutableMapping[str, str]) -> None:
-    """Adds the variables of the dotenv file to `environ`; those that are set already stay as they are.
+    """Add the variables of the dotenv file to `environ`; existing ones are kept.
 
-    Lines are `KEY=VALUE`, perhaps with `export` before and a comment after; quotes are taken off, and nothing between
-    them is interpreted. No default file is fine; a file that was asked for must be there.
+    Lines are `KEY=VALUE`, optionally with `export` and a comment; quotes are removed and their content is not
+    interpreted. The default file is optional; a file that was named must exist.
     """
     if not _read(BY_NAME["load_dotenv"], environ):
         return

@@ -96,11 +96,9 @@ class BrokerUnavailable(PyocoError, number=3, kind=Kind.UNAVAILABLE, code="UNAVA
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
-class IndexUnavailable(PyocoError):
+class IndexUnavailable(PyocoError, number=63, kind=Kind.UNAVAILABLE):
     """the run index is being rebuilt"""
 
-    err_id, msg_id, kind = "ERR-PYOCO-0003", "MSG-PYOCO-0003", Kind.UNAVAILABLE
-    code = "UNAVAILABLE"
     message_ja = "runの索引を再構築しています"
     hint = "Try again in a moment; if it lasts, check the gateway's log and the disk that holds the run index."
     hint_ja = "少し待って再試行してください。続く場合は Gateway のログと索引のディスクを確認してください。"

@@ -1,7 +1,7 @@
-"""Log records as lines on stdout: one JSON object each, or words for people; the fields are part of the contract.
+"""Log records as lines on stdout, as JSON objects or as text for people; the fields are part of the contract.
 
-A line shows where it was written, the original exception, and whatever facts the caller gave as `extra`. It never shows
-the secrets of the configuration, and a record that cannot be written never stops the program that wrote it.
+A line shows its origin, the original exception and the caller's `extra`. It never shows secrets of the configuration,
+and a record that cannot be written never stops the program.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ import orjson
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import LoggingFailed, PyocoError
 
-# What every record has; anything beyond it was given by the caller. `color_message` is uvicorn's copy of its message.
+# The attributes of every record; others are from the caller. `color_message` is uvicorn's copy of its message.
 OWN_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 USERINFO_IN_URL = re.compile(r"(\w://)[^/\s\"@]+@")
-# A shorter secret would be found inside ordinary words, and is no secret.
+# A shorter secret would match ordinary text.
 SHORTEST_SECRET = 6
 UVICORN_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
 def configure_logging(service: str = "pyoco-server:http", config: NatsBackendConfig | None = None) -> None:
-    """Sends every log record of this process to stdout in the form the settings ask for; saying it again is harmless.
+    """Send all log records of this process to stdout in the configured format; repeated calls are harmless.
 
-    Uvicorn's own handlers are taken away, so that its lines look like all others. Handlers of other people on the root
-    logger stay.
+    Removes uvicorn's own handlers, so that its lines look like all others. Other handlers of the root logger stay.
     """
     config = config or NatsBackendConfig.from_env()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # JSON is UTF-8 whatever the locale says; a name that is no text (a lone surrogate) must not lose the line.
+        # JSON is UTF-8 regardless of the locale; a lone surrogate must not lose the line.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     handler = LineHandler(sys.stdout)
     handler.setFormatter((JsonLines if config.log_format == "json" else TextLines)(service, config))
@@ -54,7 +53,7 @@ def configure_logging(service: str = "pyoco-server:http", config: NatsBackendCon
 
 
 class Lines(logging.Formatter):
-    """What both forms share: the time, the facts of a record, and silence about secrets."""
+    """What both formats share: the time, the facts of a record, and the removal of secrets."""
 
     def __init__(self, service: str, config: NatsBackendConfig) -> None:
         super().__init__()
@@ -70,7 +69,7 @@ class Lines(logging.Formatter):
         return text.replace("+00:00", "Z")
 
     def facts(self, record: logging.LogRecord) -> dict[str, object]:
-        """What the caller said beyond the message, and what the exception knows by itself."""
+        """The `extra` of the caller and the facts of the exception."""
         facts = {key: value for key, value in record.__dict__.items() if key not in OWN_ATTRIBUTES}
         if not self.include_traceback:
             facts.pop("exc_traceback", None)  # of a task's exception, which was raised in another process
@@ -80,7 +79,7 @@ class Lines(logging.Formatter):
         return facts
 
     def without_secrets(self, line: str) -> str:
-        """The line as it may be kept; the last guard, not the first: nobody should log a secret."""
+        """The line without secrets. A last resort: secrets should not be logged in the first place."""
         for secret in self.secrets:
             line = line.replace(secret, "***")
         return USERINFO_IN_URL.sub(r"\1***@", line) if "@" in line else line
@@ -104,7 +103,7 @@ class JsonLines(Lines):
             line |= self._exception(record.exc_info[1])
         if record.stack_info:
             line["stack"] = record.stack_info
-        # Twice, because its fields come first and are also the ones that nobody may overwrite.
+        # Twice: these fields come first and must not be overwritten.
         return self.without_secrets(_json(line | self.facts(record) | line))
 
     def _exception(self, error: BaseException) -> dict[str, object]:
@@ -118,7 +117,7 @@ class JsonLines(Lines):
 
 
 class TextLines(Lines):
-    """Lines for a person at a terminal; the same facts, without the places in the code."""
+    """Lines for a terminal: the same facts, without source locations."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_in_line(value)}" for key, value in self.facts(record).items())
@@ -135,7 +134,7 @@ class TextLines(Lines):
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes to a stream; for a record that cannot be written it leaves a line that says so, and goes on."""
+    """Writes to a stream; a record that cannot be written is replaced by a line that says so."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         place = {"pathname": record.pathname, "lineno": record.lineno, "funcName": record.funcName}
@@ -144,7 +143,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         facts = {"exc_type": type(sys.exc_info()[1]).__name__}
         stand_in = {"name": record.name, "msg": LoggingFailed.message(), **level, **place, **ids, **facts}
         line = self.format(logging.makeLogRecord(stand_in))
-        # Stdout may be what is broken. If stderr is broken too, there is nobody left to tell.
+        # Stdout may be broken. If stderr is broken too, nothing can be reported.
         for stream in (self.stream, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 print(line, file=stream, flush=True)
@@ -152,16 +151,16 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 def _in_line(value: object) -> str:
-    """The fact without what would begin a line of its own or speak to the terminal: it may be a user's text."""
+    """The fact without line breaks and terminal escapes: it may be a user's text."""
     text = str(value)
     return text if text.isprintable() else repr(text)
 
 
 def _json(line: dict[str, object]) -> str:
     try:
-        # Dataclasses go through their repr, which knows what not to show.
+        # Dataclasses use their repr, which hides secrets.
         options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(line, default=repr, option=options).decode()
-    except TypeError:  # a lone surrogate, an integer beyond 64 bits, a loop: all of them have a repr
+    except TypeError:  # a lone surrogate, an integer beyond 64 bits, a cycle: all have a repr
         plain = {str(key): value if isinstance(value, str | int | None) else repr(value) for key, value in line.items()}
         return json.dumps(plain)

@@ -91,7 +91,7 @@ async def test_jobs_of_another_tag_stay_where_they_are(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_a_repeated_publish_is_swallowed_and_the_next_nth_is_not(ports: Ports) -> None:
+async def test_a_repeated_publish_is_dropped_and_the_next_nth_is_not(ports: Ports) -> None:
     job = job_for(new_run_id())
 
     await ports.queue.publish(job, created_sequence=1)
@@ -189,7 +189,7 @@ async def test_a_cancelled_receive_loses_nothing(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_what_was_not_handed_out_is_there_for_others_after_a_close(ports: Ports) -> None:
+async def test_received_jobs_are_given_back_on_close(ports: Ports) -> None:
     run_id = new_run_id()
     queue = await ports.queue.open("default")
     waiting = asyncio.create_task(queue.receive(1))
@@ -208,14 +208,14 @@ async def test_what_was_not_handed_out_is_there_for_others_after_a_close(ports: 
     await other.close()
 
 
-async def test_the_state_of_a_tag_that_nobody_has_pulled_is_what_waits(ports: Ports) -> None:
+async def test_the_state_of_an_unpulled_tag_counts_waiting_jobs(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
 
     assert await ports.queue.state("default") == QueueState(waiting=1, in_work=0, redelivered=0)
     assert await ports.queue.state("unheard-of") == QueueState(waiting=0, in_work=0, redelivered=0)
 
 
-async def test_the_state_tells_what_waits_from_what_is_in_work_and_what_was_handed_out_twice(ports: Ports) -> None:
+async def test_the_state_counts_waiting_delivered_and_redelivered_jobs(ports: Ports) -> None:
     for _ in range(3):
         await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -255,7 +255,7 @@ async def depth_becomes(ports: Ports, count: int) -> None:
 # --- seen and moved by others than the holder -------------------------------------------------------------------------
 
 
-async def test_anybody_can_give_a_job_back_that_somebody_has_in_hand(ports: Ports) -> None:
+async def test_any_process_can_give_back_a_delivered_job(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.queue.publish(job_for(run_id), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -304,7 +304,7 @@ async def test_a_job_is_given_back_although_others_that_came_later_are_done(port
     await queue.close()
 
 
-async def test_what_is_in_anybodys_hands_can_be_taken_back_and_what_waits_is_left_alone(ports: Ports) -> None:
+async def test_delivered_jobs_are_taken_back_and_waiting_ones_are_not(ports: Ports) -> None:
     ids = [new_run_id() for _ in range(3)]
     for number, run_id in enumerate(ids, start=1):
         await ports.queue.publish(job_for(run_id), created_sequence=number)
@@ -320,7 +320,7 @@ async def test_what_is_in_anybodys_hands_can_be_taken_back_and_what_waits_is_lef
     await queue.close()
 
 
-async def test_a_job_that_waits_and_that_nobody_has_is_not_handed_out_twice_by_being_taken_back(ports: Ports) -> None:
+async def test_taking_back_a_waiting_job_does_not_deliver_it_twice(ports: Ports) -> None:
     done, waits = new_run_id(), new_run_id()
     await ports.queue.publish(job_for(done), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -369,7 +369,7 @@ async def test_stored_jobs_are_shown_in_order_and_not_taken(ports: Ports) -> Non
     assert await ports.queue.tags() == ["default"]
 
 
-async def test_a_job_where_nobody_could_look_for_it_is_of_no_tag(ports: Ports) -> None:
+async def test_an_invalid_tag_is_not_listed(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id(), tag="default.strange"), created_sequence=1)
     await ports.queue.publish(job_for(new_run_id()), created_sequence=2)
 
@@ -387,7 +387,7 @@ async def test_a_discarded_job_is_gone_and_may_be_discarded_twice(ports: Ports) 
     assert await ports.queue.tags() == []
 
 
-async def test_a_job_that_was_delivered_too_often_is_given_up_and_told_of(ports: Ports) -> None:
+async def test_a_job_that_used_up_its_deliveries_is_reported(ports: Ports) -> None:
     heard = asyncio.Event()
     await ports.queue.on_given_up(heard.set)
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)

@@ -302,8 +302,7 @@ def test_labels_of_another_time_are_found_without_reading_what_is_newer(monkeypa
 def test_common_labels_that_never_meet_are_found_out_without_reading_a_run(
     query: RunQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "runs_in_order", None)
-    monkeypatch.setattr(listing, "jobs_in_order", None)
+    monkeypatch.setattr(listing, "in_order", None)
     runs = numbered(9_000)
     with opened("sqlite") as index:
         changes = [seen(n + 1, run_id, tags=["even" if n % 2 else "odd"]) for n, run_id in enumerate(runs)]

@@ -1,4 +1,4 @@
-"""What every signal port promises."""
+"""The guarantees of every Signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def nothing(_run_id: RunId) -> bool:
     return False
 
 
-async def test_a_tap_reaches_the_instance_it_is_meant_for_and_no_other(ports: Ports) -> None:
+async def test_a_signal_reaches_only_its_instance(ports: Ports) -> None:
     mine, other, run_id = IDS.instance_id(), IDS.instance_id(), new_run_id()
     heard: asyncio.Queue[RunId] = asyncio.Queue()
     overheard: list[RunId] = []
@@ -27,7 +27,7 @@ async def test_a_tap_reaches_the_instance_it_is_meant_for_and_no_other(ports: Po
     assert overheard == []
 
 
-async def test_a_tap_that_nobody_hears_is_no_error(ports: Ports) -> None:
+async def test_a_signal_without_a_listener_is_no_error(ports: Ports) -> None:
     await ports.signals.tell(IDS.instance_id(), new_run_id())
 
 
@@ -42,7 +42,7 @@ async def test_an_instance_answers_as_soon_as_it_listens(ports: Ports) -> None:
     assert heard == []
 
 
-async def test_an_instance_says_of_each_run_whether_it_works_on_it(ports: Ports) -> None:
+async def test_an_instance_reports_whether_it_works_on_a_run(ports: Ports) -> None:
     instance_id, ours, other = IDS.instance_id(), new_run_id(), new_run_id()
     heard: list[RunId] = []
     assert not await ports.signals.holds(instance_id, ours)

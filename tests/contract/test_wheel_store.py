@@ -1,4 +1,4 @@
-"""What every store of wheels promises."""
+"""The guarantees of every WheelStore."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.ids import WorkerId
-from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.service import cancel
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.world import HELLO, USER, World
@@ -169,7 +169,7 @@ async def test_an_async_task_is_cancelled_and_its_progress_is_visible_before(wor
     run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
     await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})
 
-    await cancel(world.truth, run_id, None, None, USER)
+    await cancel(world.truth, run_id, None, USER)
 
     shown = await world.until(run_id, "CANCELLED")
     assert shown["cancel"]["how"] == "cooperative"

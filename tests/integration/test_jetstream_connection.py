@@ -75,7 +75,7 @@ async def test_a_broker_that_starts_late_is_waited_for(tmp_path: Path) -> None:
             assert connection.connected
 
 
-async def test_the_token_opens_the_door_and_a_wrong_one_does_not(tmp_path: Path) -> None:
+async def test_only_the_right_token_connects(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         async with await Connection.open(settings(server.url, nats_token=server.token)) as connection:
             assert connection.connected
@@ -83,13 +83,13 @@ async def test_the_token_opens_the_door_and_a_wrong_one_does_not(tmp_path: Path)
             await Connection.open(settings(server.url, nats_token="wrong"), timeout_sec=1.0)
 
 
-async def test_a_subject_that_nobody_listens_to_is_answered_at_once(connection: Connection) -> None:
+async def test_a_subject_without_listeners_is_answered_at_once(connection: Connection) -> None:
     message = await connection.request("nobody.listens")
 
     assert message.status == NO_RESPONDERS
 
 
-async def test_what_the_server_would_not_take_is_refused_and_harms_nobody(connection: Connection) -> None:
+async def test_a_message_that_is_too_large_is_rejected_before_it_is_sent(connection: Connection) -> None:
     with pytest.raises(RequestTooLarge):
         await connection.request("any.subject", b"x" * (connection.max_payload + 1))
 
@@ -213,7 +213,9 @@ async def test_an_error_from_the_server_leads_to_a_reconnect(broker: Broker, con
     assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
 
 
-async def test_coming_and_going_is_logged_without_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_connects_and_disconnects_are_logged_without_secrets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     async with running_nats(tmp_path) as server:
         url = server.url.replace("nats://", f"nats://{server.token}@")

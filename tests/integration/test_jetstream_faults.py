@@ -42,7 +42,7 @@ async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) 
         assert stored.commit == commit
 
 
-async def test_a_lost_ack_is_found_behind_somebody_elses_commit_too(broker: Broker) -> None:
+async def test_a_lost_ack_is_found_behind_another_writers_commit(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
         proxy.hold_replies()
@@ -70,7 +70,7 @@ async def test_a_lost_ack_of_a_refused_append_is_a_conflict(broker: Broker) -> N
         assert await appending == Conflict()
 
 
-async def test_an_append_that_nobody_can_confirm_is_unavailable_in_bounded_time(broker: Broker) -> None:
+async def test_an_unconfirmed_append_is_unavailable_in_bounded_time(broker: Broker) -> None:
     loop = asyncio.get_running_loop()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
         proxy.hold_replies()
@@ -263,7 +263,7 @@ async def grown(acknowledged: dict[RunId, list[CommitId]], moved: asyncio.Event)
             await moved.wait()
 
 
-async def test_many_who_read_a_heavy_log_at_once_cost_nobody_the_connection(broker: Broker) -> None:
+async def test_concurrent_reads_of_a_large_log_keep_the_connection(broker: Broker) -> None:
     run_id, heavy, version = new_run_id(), "x" * 500_000, 0
     async with opened_ports(broker.url) as ports:
         for number in range(25):

@@ -34,27 +34,23 @@ async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
         yield opened
 
 
-async def test_a_fleet_is_followed_into_a_bucket_that_was_made_anew(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_a_fleet_is_followed_into_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     await registry.put(worker("old"))
 
     async with watching(registry, connection, config) as view:
-        assert view.sight(WorkerId("old")) is not None
+        assert view.worker(WorkerId("old")) is not None
         await connection.api("$JS.API.STREAM.DELETE.KV_pyoco_workers")
         again = (await jetstream_ports(connection, config)).registry
         await again.put(worker("new"))
         async with asyncio.timeout(20):
-            while view.sight(WorkerId("new")) is None:  # noqa: ASYNC110 — the view has no event for single words
+            while view.worker(WorkerId("new")) is None:  # noqa: ASYNC110 — the view has no event for single words
                 await asyncio.sleep(0.01)
 
-        assert view.sight(WorkerId("old")) is None
+        assert view.worker(WorkerId("old")) is None
 
 
-async def test_what_is_no_workers_word_is_nobody_and_keeps_nobody_else_out(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_unreadable_worker_records_are_ignored(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     odd = [b"", b"no", b"[]", b"7", b"{}", b'{"worker_id":"another"}', b'{"worker_id":"odd5","last_seen_at":"now"}']
     for nth, value in enumerate(odd):
@@ -63,7 +59,7 @@ async def test_what_is_no_workers_word_is_nobody_and_keeps_nobody_else_out(
     await registry.put(worker())
 
     async with watching(registry, connection, config) as view:
-        assert {seen.record.worker_id for seen in view.sightings()} == {"few", "w1"}
+        assert {seen.record.worker_id for seen in view.workers()} == {"few", "w1"}
 
 
 async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
@@ -73,7 +69,7 @@ async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
     await ports.registry.put(worker(last_seen_at=0.0))
 
     async def breathe() -> None:
-        for _ in range(3):  # without it nobody else would ever get a word in
+        for _ in range(3):  # gives the other writer a turn
             await ports.registry.get(WorkerId("w1"))
 
     async def beat() -> None:

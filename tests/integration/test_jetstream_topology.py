@@ -46,7 +46,7 @@ async def stream_config(connection: Connection, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_everything_is_made_as_designed(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_streams_are_created_as_designed(connection: Connection, config: NatsBackendConfig) -> None:
     facts = await ensure_resources(connection, config)
 
     assert (facts.replicas, facts.durability) == (1, "buffered")
@@ -70,7 +70,7 @@ async def test_everything_is_made_as_designed(connection: Connection, config: Na
         assert not kept.get("deny_delete")
 
 
-async def test_what_is_kept_for_a_short_time_only_can_be_made_too(
+async def test_streams_with_a_short_maximum_age_can_be_created(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     short = replace(config, idempotency_ttl_sec=60.0, wheel_history_ttl_sec=5.0, dlq_max_age_sec=119.0)
@@ -82,9 +82,7 @@ async def test_what_is_kept_for_a_short_time_only_can_be_made_too(
         assert (made["max_age"], made["duplicate_window"]) == (kept_sec * NS, kept_sec * NS)
 
 
-async def test_how_safe_a_write_is_follows_from_replicas_and_sync(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_durability_follows_from_replicas_and_sync(connection: Connection, config: NatsBackendConfig) -> None:
     assert (await ensure_resources(connection, config, fsynced=True)).durability == "fsynced"
     wanted = streams(settings(config.nats_url, nats_replicas=3))
     assert {stream["num_replicas"] for stream in wanted} == {3}
@@ -104,7 +102,7 @@ async def test_ensuring_again_and_by_many_at_once_changes_nothing(
     assert (await stream_config(connection, "PYOCO_DLQ"))["max_msgs"] == 100_000
 
 
-async def test_what_an_operator_has_changed_stays(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_an_operators_changes_stay(connection: Connection, config: NatsBackendConfig) -> None:
     await ensure_resources(connection, config)
     changed = await stream_config(connection, "PYOCO_EVENTS") | {"max_bytes": 10_000_000, "allow_direct": False}
     await connection.api("$JS.API.STREAM.UPDATE.PYOCO_EVENTS", changed)
@@ -223,7 +221,9 @@ async def test_a_commit_of_a_newer_program_is_an_internal_error(
         await ports.log.read(run_id)
 
 
-async def test_what_does_not_fit_into_a_message_has_a_name(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_a_value_that_exceeds_a_message_raises_a_named_error(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     huge = execution_at(run_id, 1)
@@ -318,7 +318,7 @@ async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, 
     await queue.close()
 
 
-async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream_in_silence(
+async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, settings(config.nats_url, consumer_max_deliver=2))
@@ -356,7 +356,7 @@ async def test_a_foreign_producers_job_has_no_created_sequence(
     await queue.close()
 
 
-async def test_a_job_that_waits_unseen_is_not_given_to_another(
+async def test_a_received_job_is_not_redelivered_before_it_is_returned(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, config)
@@ -459,7 +459,7 @@ async def test_an_operators_hidden_survives_a_heartbeat_by_another_process(
 
 
 @pytest.mark.parametrize("stored", [b"no JSON", b"[]", b'{"schemaVersion":2}'])
-async def test_a_record_of_a_request_that_cannot_be_read_is_not_taken_for_none(
+async def test_an_unreadable_idempotency_record_is_an_error(
     connection: Connection, config: NatsBackendConfig, stored: bytes
 ) -> None:
     ports = await jetstream_ports(connection, config)

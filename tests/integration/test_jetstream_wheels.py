@@ -106,13 +106,11 @@ async def test_what_another_client_deleted_is_gone_and_what_we_deleted_is_gone_f
         assert await place.wheels.all() == []
         with pytest.raises(NotFoundError):
             await theirs.get("other-1-py3-none-any.whl")
-        assert await place.pieces.strangers() == frozenset()
+        assert await place.pieces.upload_ids() == frozenset()
 
 
 @pytest.mark.parametrize("nuid", [">", "*", "a b", "a.b", "", 5.5])
-async def test_an_object_whose_upload_has_no_proper_id_is_none_and_costs_the_others_nothing(
-    place: Place, nuid: object
-) -> None:
+async def test_an_object_with_an_invalid_upload_id_is_ignored(place: Place, nuid: object) -> None:
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
     stray = "stray-1-py3-none-any.whl"
     meta = {"name": stray, "nuid": nuid, "size": 5, "chunks": 1}
@@ -125,7 +123,7 @@ async def test_an_object_whose_upload_has_no_proper_id_is_none_and_costs_the_oth
     assert b"".join([piece async for piece in place.wheels.read(wheel)]) == LARGE
 
 
-async def test_bytes_that_changed_in_the_store_are_not_given_out_as_whole(place: Place) -> None:
+async def test_changed_bytes_are_detected(place: Place) -> None:
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
     subject = subjects.object_piece(BUCKET, wheel.nuid)
     await place.connection.api(subjects.stream_purge(f"OBJ_{BUCKET}"), {"filter": subject})
@@ -158,7 +156,7 @@ async def test_an_upload_that_fails_leaves_no_piece_behind(place: Place) -> None
     with pytest.raises(ConnectionResetError):
         await place.wheels.put(NAME, cut_short(), tags=())
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()
 
 
 async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) -> None:
@@ -175,7 +173,7 @@ async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) 
     upload.cancel()
     await asyncio.wait([upload])
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()
 
 
 async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_upload(place: Place) -> None:
@@ -185,15 +183,15 @@ async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_uploa
         wheel = await later.wheels.put(NAME, pieces_of(LARGE), tags=())
 
     assert await place.wheels.all() == [wheel]
-    assert await place.pieces.strangers() == {wheel.nuid}
+    assert await place.pieces.upload_ids() == {wheel.nuid}
 
 
-async def test_pieces_of_an_upload_that_goes_on_are_left_alone(place: Place) -> None:
+async def test_pieces_of_an_upload_in_progress_are_kept(place: Place) -> None:
     await place.pieces.write("going-on", pieces_of(LARGE))
 
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
 
-    assert await place.pieces.strangers() == {wheel.nuid, "going-on"}
+    assert await place.pieces.upload_ids() == {wheel.nuid, "going-on"}
 
 
 async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place: Place) -> None:
@@ -210,9 +208,9 @@ async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place:
     assert bytes(seen) == LARGE * 4
 
 
-async def test_an_upload_that_ends_while_others_are_tidied_up_is_in_nobodys_way(place: Place) -> None:
+async def test_an_upload_that_ends_during_a_sweep_is_no_error(place: Place) -> None:
     await place.pieces.write("left-behind", pieces_of(LARGE))
 
-    await place.pieces.purge_old(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
+    await place.pieces.purge_idle(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
 
-    assert await place.pieces.strangers() == frozenset()
+    assert await place.pieces.upload_ids() == frozenset()

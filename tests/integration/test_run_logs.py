@@ -18,7 +18,7 @@ from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.services.context import Stores
-from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.service import cancel
 from pyoco_server.services.executions.submit import submit
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.supervisor import Supervisor
@@ -200,7 +200,7 @@ async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(bro
         while len(beats) < 5:
             beats.add((await until(stores, run_id, "RUNNING"))["heartbeat_at"])
             await asyncio.sleep(AGAIN_SEC)
-        await cancel(stores, run_id, None, None, USER)
+        await cancel(stores, run_id, None, USER)
         shown = await ended(stores, run_id)
 
     assert (shown["status"], shown["cancel"]["how"]) == ("CANCELLED", "cooperative")

@@ -13,7 +13,7 @@ import pytest
 from pyoco_server.adapters.sqlite import listing, posting_lists
 from pyoco_server.adapters.sqlite import steps as steps_sql
 from pyoco_server.adapters.sqlite.files import start_empty
-from pyoco_server.adapters.sqlite.listing import Partition
+from pyoco_server.adapters.sqlite.listing import LAST_UPDATE_FIRST, NEWEST_ID_FIRST, Partition, below_key, conditions_of
 from pyoco_server.adapters.sqlite.posting_lists import Matches
 from pyoco_server.adapters.sqlite.statements import Statement
 from pyoco_server.domain.queries.jobs import LabelQuery
@@ -54,7 +54,10 @@ def reads(steps: list[str], table: str) -> set[str]:
 def test_partitions_are_read_in_order_through_the_index_of_the_filter(
     file: sqlite3.Connection, flow: str | None, tag: str | None, index: str, span: RunQuery
 ) -> None:
-    steps = plan(file, *listing.runs_in_order(replace(span, flow=flow, tag=tag), PARTITIONS, limit=None))
+    steps = plan(
+        file,
+        *listing.in_order(LAST_UPDATE_FIRST, conditions_of(replace(span, flow=flow, tag=tag)), PARTITIONS, limit=None),
+    )
 
     read = reads(steps, "runs")
     assert len(read) == 1
@@ -64,14 +67,14 @@ def test_partitions_are_read_in_order_through_the_index_of_the_filter(
 
 
 def test_few_matches_are_fetched_by_their_numbers(file: sqlite3.Connection) -> None:
-    runs = listing.fetched_runs(RunQuery(flow="f"), Matches({0: 6}), PARTITIONS)
-    jobs = listing.fetched_jobs(Matches({0: 6}), PARTITIONS, below=b"\xff", limit=5)
+    runs = listing.fetched(LAST_UPDATE_FIRST, conditions_of(RunQuery(flow="f")), PARTITIONS, Matches({0: 6}), limit=5)
+    jobs = listing.fetched(NEWEST_ID_FIRST, [below_key(b"\xff")], PARTITIONS, Matches({0: 6}), limit=5)
 
     assert reads(plan(file, runs, jobs), "runs") == {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 def test_jobs_are_read_in_order_from_where_the_last_page_ended(file: sqlite3.Connection) -> None:
-    steps = plan(file, *listing.jobs_in_order(PARTITIONS, below=b"\xff", limit=50))
+    steps = plan(file, *listing.in_order(NEWEST_ID_FIRST, [below_key(b"\xff")], PARTITIONS, limit=50))
 
     assert reads(steps, "runs") == {"SEARCH USING COVERING INDEX by_key (partition=? AND run_key<?)"}
     assert not any(SORTED in step for step in steps)

@@ -44,7 +44,7 @@ def told(answer: httpx.Response) -> tuple[int, str]:
 
 async def uploads_stored(broker: Broker, tmp_path: Path) -> int:
     async with await Connection.open(gateway_settings(broker.url, tmp_path)) as connection:
-        return len(await Pieces(connection, "pyoco_wheels").strangers())
+        return len(await Pieces(connection, "pyoco_wheels").upload_ids())
 
 
 async def test_a_wheel_is_registered_listed_and_downloaded_byte_for_byte(client: httpx.AsyncClient) -> None:

@@ -67,7 +67,7 @@ async def stored(broker: Broker, folder: Path) -> tuple[int, frozenset[str]]:
     config = gateway_settings(broker.url, folder)
     async with await Connection.open(config) as connection:
         store = JetStreamWheelStore(connection, config, await ensure_resources(connection, config), SystemClock())
-        return len(await store.all()), await Pieces(connection, config.wheel_object_store_bucket).strangers()
+        return len(await store.all()), await Pieces(connection, config.wheel_object_store_bucket).upload_ids()
 
 
 async def until_gone(broker: Broker, folder: Path) -> None:
@@ -85,7 +85,7 @@ async def until_begun(broker: Broker, folder: Path) -> None:
     async with asyncio.timeout(PATIENCE_SEC), await Connection.open(config) as connection:
         pieces = Pieces(connection, config.wheel_object_store_bucket)
         while True:
-            if await pieces.strangers():
+            if await pieces.upload_ids():
                 return
 
 

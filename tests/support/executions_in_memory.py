@@ -1,4 +1,4 @@
-"""Executions whose nodes are taken one by one, in memory: a desk, an index that is filled by hand, small graphs."""
+"""Executions whose nodes are taken one by one, in memory: a cache, an index that is filled by hand, small graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyoco_server.domain.execution.state import Request, Work
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.executions.execution_service import ExecutionService
+from pyoco_server.services.executions.service import ExecutionService
 from support.world import World
 
 A, B, ASK = NodeId("a"), NodeId("b"), NodeId("ask")
@@ -25,16 +25,16 @@ async def begun(world: World, graph: Graph | None = FORK, name: str = "g") -> Ru
     return run_id
 
 
-def executions_of(world: World, *flows: AnnouncedFlow, desk: ExecutionCache | None = None) -> ExecutionService:
+def executions_of(world: World, *flows: AnnouncedFlow, cache: ExecutionCache | None = None) -> ExecutionService:
     """The use cases, in a fleet that announces these flows."""
 
-    async def flow_of(name: str) -> AnnouncedFlow | None:
+    async def find_flow(name: str) -> AnnouncedFlow | None:
         return next((flow for flow in flows if flow.name == name), None)
 
     return ExecutionService(
         stores=world.stores,
-        desk=desk or ExecutionCache(world.stores),
+        cache=cache or ExecutionCache(world.stores),
         config=world.config,
-        flow_of=flow_of,
-        mark_submitted=world.caretaker.mark_submitted,
+        find_flow=find_flow,
+        queued=world.maintenance.queued,
     )

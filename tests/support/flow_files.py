@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyoco_server.domain.flow_yaml.document import read_flow_file
-from pyoco_server.services.executions.workflow import Workflow
+from pyoco_server.services.executions.submit import Workflow
 
 TWO_TASKS = """\
 tasks:

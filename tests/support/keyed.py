@@ -24,7 +24,7 @@ def asked(request_hash: str = "sha256:1", key: str = "k-1") -> Asked:
         key=IdempotencyKey(key),
         endpoint="POST /runs",
         request_hash=request_hash,
-        origin=USER,
+        context=USER,
     )
 
 
@@ -37,7 +37,7 @@ class Submits:
 
     async def __call__(self, turn: IdempotentAttempt) -> Answer:
         self.turns.append(turn)
-        execution = await submit(self.stores, HELLO, ("default",), turn.origin, run_id=RunId(turn.resource_id))
+        execution = await submit(self.stores, HELLO, ("default",), turn.context, run_id=RunId(turn.resource_id))
         return Answer(status=200, body=execution.execution_id.encode())
 
 

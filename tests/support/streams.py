@@ -52,12 +52,12 @@ class Gateway:
 
     @property
     def watches(self) -> WatchHub:
-        watches: WatchHub = self._app.state.gateway.watches
+        watches: WatchHub = self._app.state.services.watches
         return watches
 
     def let_go(self) -> None:
         """As when it is told to stop."""
-        self._app.state.gateway.let_go()
+        self._app.state.services.end_streams()
 
     @property
     def sockets(self) -> int:
@@ -66,13 +66,13 @@ class Gateway:
 
     @property
     def claims(self) -> ClaimQueue:
-        claims: ClaimQueue = self._app.state.gateway.claims
+        claims: ClaimQueue = self._app.state.services.claims.queue
         return claims
 
     @property
     def records(self) -> IdempotencyStore:
         """What is kept of requests with a key."""
-        records: IdempotencyStore = self._app.state.gateway.stores.idempotency
+        records: IdempotencyStore = self._app.state.services.stores.idempotency
         return records
 
 
@@ -110,7 +110,7 @@ async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None
             try:
                 yield Gateway(app, server, client, port)
             finally:
-                app.state.gateway.let_go()
+                app.state.services.end_streams()
                 server.should_exit = True
                 await serving
 

@@ -1,9 +1,10 @@
-"""A whole small world in memory: the stores, a gateway's index and caretaker, time by hand, faults by plan."""
+"""A whole small world in memory: the stores, a gateway's index and maintenance, time by hand, faults by plan."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from pyoco_server.adapters.system import SystemIds
@@ -15,12 +16,14 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Request, empty_execution
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.domain.queries.query import IndexPosition
-from pyoco_server.ports import Clock, SnapshotSeen
+from pyoco_server.ports import Clock, RunIndex, SnapshotSeen
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
-from pyoco_server.services.executions.submit import submit
-from pyoco_server.services.executions.workflow import Workflow
-from pyoco_server.services.maintenance.periodic import Maintenance
+from pyoco_server.services.executions.submit import Workflow, submit
+from pyoco_server.services.maintenance.cancels import confirm_cancels, expire_nodes
+from pyoco_server.services.maintenance.lost_workers import StrayRequeuer
+from pyoco_server.services.maintenance.retention import forget_workers, remove_old_runs
+from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
 from pyoco_server.stores import EventLog, Feed, LoadedSnapshot, LogSeen
 from pyoco_server.testing.broker import MemorySubjectLog
 from pyoco_server.testing.index import MemoryRunIndex
@@ -52,12 +55,26 @@ class PresentFeed(Feed):
         if last > after:
             yield await anext(aiter(self._feed.snapshots(after=after)))
 
-    async def last_commit(self) -> int:
-        return await self._feed.last_commit()
+    async def commit_stream(self) -> tuple[str, int]:
+        return await self._feed.commit_stream()
 
     async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
-        if await self.last_commit() > after:
+        if (await self.commit_stream())[1] > after:
             yield await anext(aiter(self._feed.commits(after=after)))
+
+
+class Maintenance:
+    """The maintenance of one gateway; each job runs when it is called."""
+
+    def __init__(self, stores: Stores, index: RunIndex, feed: Feed, config: NatsBackendConfig) -> None:
+        self.queued: set[RunId] = set()
+        repairer = SnapshotRepairer(stores, index, feed, self.queued)
+        self.note_commits, self.repair = repairer.note_commits, repairer.repair
+        self.requeue_strays = StrayRequeuer(stores, index, config).requeue
+        self.confirm_cancels = partial(confirm_cancels, stores, index, config)
+        self.expire_nodes = partial(expire_nodes, stores, index)
+        self.remove_old_runs = partial(remove_old_runs, stores, index, config)
+        self.forget_workers = partial(forget_workers, stores)
 
 
 class ListenedEvents(EventLog):
@@ -107,9 +124,9 @@ class World:
         )
         self.stores = behind(self.faults, self.truth)
         self.index = MemoryRunIndex()
-        self.caretaker = self.new_caretaker()
+        self.maintenance = self.new_maintenance()
 
-    def new_caretaker(self) -> Maintenance:
+    def new_maintenance(self) -> Maintenance:
         """That of another gateway, or of this one after a restart."""
         return Maintenance(self.stores, self.index, self.feed, self.config)
 
@@ -162,13 +179,13 @@ class World:
         raise AssertionError("the feed ended")
 
     async def catch_up(self) -> None:
-        """Let the index take in everything that is stored, and the caretaker see every commit."""
+        """Let the index take in everything that is stored, and maintenance see every commit."""
         created, last = await self.feed.snapshot_stream()
         known = self.index.position()
         async for changes in self.feed.snapshots(after=known.sequence if known else 0):
             position = IndexPosition(stream_created=created, sequence=last, last_key=changes[-1].run_id)
             self.index.apply(changes, position)
-        await self.caretaker.note_commits(pause_sec=0.0)
+        await self.maintenance.note_commits(pause_sec=0.0)
 
     def now(self) -> float:
         return self.truth.clock.now()

@@ -18,7 +18,7 @@ from pyoco_server.cli.output import print_stderr
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
-from pyoco_server.domain.auth.scopes import USUAL_SCOPES, in_words, parse_scopes
+from pyoco_server.domain.auth.scopes import USUAL_SCOPES, parse_scopes, scope_names
 from pyoco_server.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def create(
     name: Annotated[str | None, Option(help="A name for people.")] = None,
     scopes: Annotated[
         str, Option(help="What the key allows, joined by commas; `admin` is everything, for all tenants.")
-    ] = ",".join(in_words(USUAL_SCOPES)),
+    ] = ",".join(scope_names(USUAL_SCOPES)),
     expires_in: Annotated[str | None, Option(help="Lifetime: 30m, 12h, 90d, 52w.")] = None,
     expires_at: Annotated[str | None, Option(help="End: 2030-01-31 or 2030-01-31T12:00:00Z.")] = None,
     output_form: OutputOption = "table",
@@ -131,7 +131,7 @@ def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, da
 def _as_json(record: ApiKey) -> dict[str, Any]:
     """A record without its digest."""
     fields = ("key_id", "tenant_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
-    return {name: getattr(record, name) for name in fields} | {"scopes": in_words(record.scopes)}
+    return {name: getattr(record, name) for name in fields} | {"scopes": scope_names(record.scopes)}
 
 
 def expiry(lifetime: str | None, end: str | None, now: float) -> float | None:

@@ -28,7 +28,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.container import Services
 
 logger = logging.getLogger(__name__)
 
@@ -191,16 +191,16 @@ class _Gateway(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Uvicorn waits for open responses first, and a stream ends with its run only.
-        gateway: Gateway = self._app.state.gateway
-        gateway.let_go()
+        services: Services = self._app.state.services
+        services.end_streams()
         await super().shutdown(sockets)
 
     async def wait_for_worker(self) -> None:
         """Return once a worker can take runs: only then the suggested commands work."""
-        gateway: Gateway = self._app.state.gateway
+        services: Services = self._app.state.services
         while True:
             with contextlib.suppress(BrokerUnavailable):
-                records = await gateway.stores.registry.all()
+                records = await services.stores.registry.all()
                 # Records of earlier workers may exist.
                 if any(record.stopped_at is None and record.last_seen_at >= self._since for record in records):
                     return

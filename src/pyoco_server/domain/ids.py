@@ -1,4 +1,4 @@
-"""Names of things, parsed once at the edge and trusted inside; refuses what could not be a subject token or a key."""
+"""Ids and names, parsed once at the edge and trusted inside. They must be valid subject tokens, keys or path parts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_LABEL_CHARS = 128
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# What a path means by them: clients leave them out before they ask.
-_OTHER_PLACES = (".", "..")
+# Clients resolve these in paths before they send a request.
+_DOT_SEGMENTS = (".", "..")
 _WORKER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 
 
 def parse_run_id(text: str) -> RunId:
-    """A run id as we make them; whatever else it is, there is no such run."""
+    """A run id (UUID); any other text is an unknown run."""
     lowered = text.lower()
     if not _UUID.fullmatch(lowered):
         raise RunNotFound(run_id=text[:64])
@@ -32,7 +32,7 @@ def parse_run_id(text: str) -> RunId:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether it is a run id as we make them, to the letter."""
+    """Whether the text is a run id in its canonical form."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -48,19 +48,19 @@ def is_tag(text: str) -> bool:
 
 
 def parse_label(text: str) -> str:
-    """A label of a run: free text that can be shown on one line, and stand in a path."""
-    if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable() or text in _OTHER_PLACES:
+    """A label of a run: free text on one line that can be part of a path."""
+    if not 1 <= len(text) <= MAX_LABEL_CHARS or not text.isprintable() or text in _DOT_SEGMENTS:
         raise InvalidRequest(f"a tag in tags must be 1 to {MAX_LABEL_CHARS} printable characters, and not . or ..")
     return text
 
 
 def parse_worker_id(text: str) -> WorkerId:
-    """A worker id: it is a key of the registry, so no dots at its ends and no spaces."""
+    """A worker id: a key of the registry, so no dots at its ends and no spaces."""
     if not _WORKER.fullmatch(text) or text.endswith(".") or ".." in text:
         raise InvalidRequest("worker id must be 1 to 128 of the characters A-Z a-z 0-9 _ - and single dots inside")
     return WorkerId(text)
 
 
 def is_path_name(text: str) -> bool:
-    """Whether a graph or one of its nodes may be called so: it stands in paths, where dots alone mean another place."""
-    return 1 <= len(text) <= MAX_NODE_ID_CHARS and text.isprintable() and "/" not in text and text not in _OTHER_PLACES
+    """Whether the text is a valid name of a graph or node: it is part of paths, where `.` and `..` are special."""
+    return 1 <= len(text) <= MAX_NODE_ID_CHARS and text.isprintable() and "/" not in text and text not in _DOT_SEGMENTS

@@ -1,8 +1,8 @@
-"""YAML bytes → plain values, strictly: refuses what two readers could read differently and what could cost much.
+"""YAML bytes → plain values, strictly: refuses ambiguous and expensive documents.
 
-The file is read event by event and given up at the first fault, so a bomb costs no more than the bytes before it. What
-is accepted has the meaning that pyoco's own reader (YAML 1.1) gives it; where that meaning surprises people — 12:30 is
-750, a date is no text — the value has to be put in quotes. What the values mean is for whoever reads flows or graphs.
+The file is read event by event and refused at the first fault, so a YAML bomb costs no more than the bytes before it.
+Accepted values have the meaning that pyoco's reader (YAML 1.1) gives them; surprising ones (12:30 is 750, a date is not
+a text) must be quoted.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from yaml.resolver import Resolver
 
 try:
     from yaml import CSafeLoader as _Loader
-except ImportError:  # PyYAML without libyaml: slower by a factor of ten, and the same guards
+except ImportError:  # PyYAML without libyaml: ten times slower, with the same guards
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 32
-# Of a flow two thousand tasks fit, a thousand with two inputs each; a value takes a few microseconds to read.
+# Enough for two thousand tasks, or a thousand with two inputs each; a value takes a few microseconds.
 MAX_VALUES = 12_000
 MAX_ALIASES = 16
-# What aliases may add to the text; without it a few of them could multiply one long text by thousands.
+# The text that aliases may add; a few of them could multiply one long text by thousands.
 MAX_ALIASED_CHARS = 65_536
-# Lines are remembered for the keys that the schema knows: tasks.<name>.callable is the deepest.
+# Lines are kept for the keys of the schema: tasks.<name>.callable is the deepest.
 _LINED_DEPTH = 3
-# What is quoted from a file is cut: whoever sends nonsense does not get all of it back.
+# Quotations from the file in messages are cut to this length.
 SHOWN_CHARS = 60
-# A 64-bit number takes 67 characters at most (-0b…), a float far fewer; what is longer is refused unread.
+# A 64-bit number has at most 67 characters (-0b…), a float far fewer; longer ones are refused unparsed.
 _MAX_NUMBER_CHARS = 400
 
 _PREFIX = "tag:yaml.org,2002:"
@@ -54,7 +54,7 @@ _READERS: Mapping[str, Callable[[ScalarNode], Any]] = {
     "int": _CONSTRUCTOR.construct_yaml_int,
     "float": _CONSTRUCTOR.construct_yaml_float,
 }
-_ODD = {
+_AMBIGUOUS = {
     "timestamp": "is a date or a time to YAML; put it in quotes to pass it as text",
     "merge": "would merge another mapping into this one; write the keys out",
     "value": "has a meaning of its own in YAML; put it in quotes",
@@ -64,7 +64,7 @@ Path = tuple[str, ...]
 
 
 class YamlFault(ValueError):
-    """The file is refused: what is wrong with it, and on which line where one can be named."""
+    """The file is invalid: what is wrong, and on which line if known."""
 
     def __init__(self, what: str, line: int | None = None) -> None:
         super().__init__(what if line is None else f"line {line}: {what}")
@@ -74,26 +74,26 @@ class YamlFault(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's value, and the lines on which its upper keys stand."""
+    """A file's value, and the lines of its upper keys."""
 
     value: Any
     lines: Mapping[Path, int]
 
     def line_of(self, *path: str) -> int:
-        """The line of a key, or of the nearest one above it that has a line."""
+        """The line of a key, or of its nearest parent with a line."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 def shown(text: object) -> str:
-    """A piece of the file as it may stand in a message."""
+    """A part of the file, shortened for a message."""
     quoted = repr(text)
     return quoted if len(quoted) <= SHOWN_CHARS else f"{quoted[:SHOWN_CHARS]}…"
 
 
 def read_yaml(data: bytes, *, max_values: int = MAX_VALUES) -> Document:
-    """The one document in `data`; `YamlFault` says what is wrong with it, and where."""
+    """The single document in `data`; `YamlFault` names what is wrong, and where."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -114,7 +114,7 @@ def read_yaml(data: bytes, *, max_values: int = MAX_VALUES) -> Document:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list whose end has not come yet."""
+    """A mapping or list that is still open."""
 
     value: Any
     path: Path | None
@@ -134,7 +134,7 @@ class _Anchored:
 
 @dataclass(slots=True)
 class _Reader:
-    """Events in, values out; every guard stands here."""
+    """Builds values from events and applies all guards."""
 
     max_values: int
     value: Any = None
@@ -177,7 +177,7 @@ class _Reader:
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             raise YamlFault("a key must be text, not a list or a mapping", line)
         if event.anchor is not None:
-            self._anchors.pop(event.anchor, None)  # an alias inside of it would refer to itself
+            self._anchors.pop(event.anchor, None)  # an alias inside it would refer to itself
         opened = _Open({} if is_map else [], self._path_here(), line, event.anchor, self._values, self._chars)
         self._count(1, 0, event)
         self._open.append(opened)
@@ -209,7 +209,7 @@ class _Reader:
             raise YamlFault(f"more than {self.max_values} values", _line(event))
 
     def _put(self, value: Any, event: Event) -> None:
-        """A value that is whole: the next key of the open mapping, or what belongs to its last one."""
+        """Add a complete value: the next key of the open mapping, or the value of its last key."""
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
             self._key(value, _line(event))
         else:
@@ -237,7 +237,7 @@ class _Reader:
             parent.key = None
 
     def _path_here(self) -> Path | None:
-        """The keys that lead to the value that begins now; None inside of lists, whose parts have no name."""
+        """The path of the value that begins now; None inside lists."""
         if not self._open:
             return ()
         parent = self._open[-1]
@@ -251,8 +251,8 @@ def _scalar_value(event: ScalarEvent) -> Any:
     kind = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
     if kind == "str":
         return _text(event)
-    if kind in _ODD:
-        raise YamlFault(f"{shown(event.value)} {_ODD[kind]}", _line(event))
+    if kind in _AMBIGUOUS:
+        raise YamlFault(f"{shown(event.value)} {_AMBIGUOUS[kind]}", _line(event))
     if kind not in _READERS:
         raise YamlFault(f"the tag {shown(tag)} is not known here", _line(event))
     if kind in ("int", "float"):
@@ -264,7 +264,7 @@ def _scalar_value(event: ScalarEvent) -> Any:
 
 
 def _text(event: ScalarEvent) -> str:
-    # Only an escape can make one, and only the slower of the two parsers lets it pass.
+    # Only an escape can produce one, and only the pure Python parser accepts it.
     if event.style == '"' and any("\ud800" <= char <= "\udfff" for char in event.value):
         raise YamlFault("half of a surrogate pair is no character", _line(event))
     return event.value
@@ -273,7 +273,7 @@ def _text(event: ScalarEvent) -> str:
 def _number(event: ScalarEvent, tag: str, kind: str) -> int | float:
     text, line = event.value, _line(event)
     if kind == "int" and text.isdecimal() and text[0] != "0" and len(text) < 19:
-        return int(text)  # almost all of them, at a third of the price
+        return int(text)  # the common case, three times as fast
     if ":" in text:
         raise YamlFault(f"{shown(text)} is a number in base 60 to YAML; put it in quotes to pass it as text", line)
     if len(text) > _MAX_NUMBER_CHARS:

@@ -72,13 +72,13 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             configure_logging(service="pyoco-server:http", config=settings)
         async with AsyncExitStack() as opened:
             try:
-                app.state.gateway = await opened.enter_async_context(open_gateway(settings))
+                app.state.services = await opened.enter_async_context(open_gateway(settings))
             except PyocoError as error:
                 # With exc_info the log line has the exc_* fields; uvicorn logs the traceback as a message only.
                 logger.exception("gateway startup failed")
                 app.state.refusal = error  # `pyoco-server up` prints it with its hint
                 raise
-            opened.enter_context(on_shutdown_signal(app.state.gateway.let_go))
+            opened.enter_context(on_shutdown_signal(app.state.services.end_streams))
             yield
 
     app = DocumentedApp(

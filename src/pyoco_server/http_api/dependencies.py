@@ -1,4 +1,4 @@
-"""What routes ask for: the gateway's services and the caller. Nothing here does any work."""
+"""What routes depend on: the gateway's services, the settings and the caller."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.http_api.middleware.authentication import caller_of
-from pyoco_server.services.context import CommandContext
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.auth.tickets import TicketService
+from pyoco_server.services.container import Services
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.dead_letters import DeadLetterService
+from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.projections.event_history import EventHistoryService
+from pyoco_server.services.projections.explain import ExplainService
+from pyoco_server.services.projections.lists import ListService
+from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.run_logs.read import RunLogService
+from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
+from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.wheels import WheelService
 
 # More than any route knows, each as often as it may be given.
 MOST_GIVEN = 256
@@ -33,24 +47,27 @@ class RawRoute(APIRoute):
         return handler
 
 
-def gateway_of(request: HTTPConnection) -> Gateway:
-    gateway: Gateway = request.app.state.gateway
-    return gateway
+def services_of(request: HTTPConnection) -> Services:
+    services: Services = request.app.state.services
+    return services
 
 
-def origin_of(request: HTTPConnection) -> CommandContext:
+def context_of(request: HTTPConnection) -> CommandContext:
     """Who asks; the correlation id ties events, logs and answers together."""
-    actor = Actor(kind="user", id=caller_of(request).name)
-    return CommandContext(actor=actor, correlation_id=request.scope.get("correlation_id"))
+    caller = caller_of(request)
+    return CommandContext(
+        actor=Actor(kind="user", id=caller.name),
+        tenant_filter=caller.tenant_filter,
+        correlation_id=request.scope.get("correlation_id"),
+    )
 
 
 # Coroutines, although nothing is waited for: the framework sends plain functions to a thread, each for each request.
-async def _gateway(request: Request) -> Gateway:
-    return gateway_of(request)
+def _service(name: str) -> Any:
+    async def get(request: Request) -> Any:
+        return getattr(services_of(request), name)
 
-
-async def _origin(request: Request) -> CommandContext:
-    return origin_of(request)
+    return Depends(get)
 
 
 async def _caller(request: Request) -> Caller:
@@ -85,6 +102,19 @@ async def _no_query(request: Request) -> None:
 
 
 NO_QUERY = Depends(_no_query)
-GatewayDep = Annotated[Gateway, Depends(_gateway)]
-OriginDep = Annotated[CommandContext, Depends(_origin)]
+ConfigDep = Annotated[NatsBackendConfig, _service("config")]
+StoresDep = Annotated[Stores, _service("stores")]
+ExecutionsDep = Annotated[ExecutionService, _service("executions")]
+ListsDep = Annotated[ListService, _service("lists")]
+WatchesDep = Annotated[WatchHub, _service("watches")]
+LogStreamsDep = Annotated[LogStreamHub, _service("log_streams")]
+EventHistoryDep = Annotated[EventHistoryService, _service("event_history")]
+RunLogsDep = Annotated[RunLogService, _service("run_logs")]
+ExplanationsDep = Annotated[ExplainService, _service("explanations")]
+GraphsDep = Annotated[GraphService, _service("graphs")]
+WheelsDep = Annotated[WheelService, _service("wheels")]
+FleetDep = Annotated[FleetView, _service("fleet")]
+MetricsDep = Annotated[MetricsService, _service("metrics")]
+TicketsDep = Annotated[TicketService, _service("tickets")]
+DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]

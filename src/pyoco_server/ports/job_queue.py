@@ -12,7 +12,7 @@ from pyoco_server.domain.ids import RunId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is put into the queue for a worker (contract, appendix E)."""
+    """The message of a job (contract, appendix E)."""
 
     run_id: RunId
     flow_name: str
@@ -22,12 +22,12 @@ class Job:
     params: Mapping[str, Any] = field(default_factory=dict)
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
-    correlation_id: str | None = None  # what the asking is recognised by, in the worker's events and log lines too
+    correlation_id: str | None = None  # appears in the worker's events and log lines too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredJob:
-    """A job as it lies in the queue, seen by somebody who does not take it; `sequence` is its place there."""
+    """A job in the queue, read without taking it."""
 
     sequence: int
     tag: str
@@ -37,7 +37,7 @@ class StoredJob:
 
 
 class Delivery(Protocol):
-    """One job in a worker's hands. Exactly one of ack, nak, term — or nothing, when it is somebody else's now."""
+    """One delivered job. Call exactly one of ack, nak, term, or none when another worker has it now."""
 
     @property
     def payload(self) -> bytes: ...
@@ -49,11 +49,11 @@ class Delivery(Protocol):
     def num_delivered(self) -> int: ...
     @property
     def created_sequence(self) -> int | None:
-        """The sequence of EXECUTION_CREATED as the submitter saw it; None for a foreign producer's job."""
+        """The sequence of EXECUTION_CREATED; None for a job of a foreign producer."""
 
     @property
     def return_to(self) -> str:
-        """Where anybody can give this job back, should the worker be lost that has it."""
+        """The address for `JobQueue.give_back`, should this worker be lost."""
 
     async def ack(self) -> None: ...
     async def nak(self, delay_sec: float) -> None: ...
@@ -62,56 +62,56 @@ class Delivery(Protocol):
 
 
 class TagQueue(Protocol):
-    """One tag's jobs, as one worker pulls them."""
+    """The jobs of one tag, as one worker pulls them."""
 
     @property
     def ack_wait_sec(self) -> float:
-        """What the real consumer has, which may be older than our settings."""
+        """The setting of the real consumer, which may be older than ours."""
 
     async def receive(self, credit: int) -> Sequence[Delivery]:
-        """Ask for up to `credit` jobs in all that were not handed out yet, wait for at least one, return those here.
+        """Keep up to `credit` jobs requested, wait for at least one, and return those received.
 
-        Safe to cancel: a job that arrives meanwhile waits for the next call.
+        Safe to cancel: a job that arrives meanwhile is returned by the next call.
         """
 
     async def close(self) -> None:
-        """Ask for no more, and give back what arrived and was not handed out."""
+        """Stop requesting, and give back received jobs that were not returned."""
 
 
 class JobQueue(Protocol):
     """Work waiting for workers, by tag."""
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
-        """Put the job in; `nth` rises with each deliberate re-publish of a run, the repeat of one is swallowed."""
+        """Enqueue the job. `nth` rises with each deliberate re-publish of a run; a repeated `nth` is dropped."""
 
     async def open(self, tag: str) -> TagQueue:
-        """Start to pull a tag (makes its durable consumer where there is none, respects one that is there)."""
+        """Start to pull a tag; creates its durable consumer when it is missing, and changes no existing one."""
 
     async def depth(self, tag: str) -> int:
-        """How many jobs of the tag are stored: waiting or in work."""
+        """How many jobs of the tag are stored: waiting or delivered."""
 
     async def state(self, tag: str) -> QueueState:
-        """How the jobs of the tag stand, also of one that nobody has pulled yet."""
+        """The state of the tag's queue, also before the first worker pulls it."""
 
     async def give_back(self, return_to: str) -> None:
-        """Have a job delivered again at once that somebody has in hand; one that is gone stays gone."""
+        """Redeliver a delivered job at once; a removed one stays removed."""
 
     async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
-        """Have those of these jobs delivered again at once that somebody has in hand, whoever that is.
+        """Redeliver those of these jobs that are delivered, at once. Waiting and removed ones are left alone.
 
-        `like` is the `return_to` of another job of their tag. Those that wait or are gone are left alone.
+        `like` is the `return_to` of another job of their tag.
         """
 
     async def tags(self) -> Sequence[str]:
-        """The tags that have jobs stored, waiting or in work; what is no tag is left out, whoever put it there."""
+        """The tags that have stored jobs; invalid tags of foreign producers are left out."""
 
     async def stored(
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> Sequence[StoredJob]:
-        """The jobs of the tag behind a place (and up to another), in order, taking none of them."""
+        """The jobs of the tag behind a sequence (and up to another), in order, without taking them."""
 
     async def discard(self, job: StoredJob) -> None:
-        """Take the job out of the queue, whoever has it; one that is gone already is no error."""
+        """Remove the job, also when it is delivered; a missing one is no error."""
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:
-        """Call `heard` when the queue gives a job up, from now on and across reconnects: a hint, never the truth."""
+        """Call `heard` when a job has used up its deliveries, across reconnects; best effort."""

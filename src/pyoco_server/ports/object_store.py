@@ -9,10 +9,10 @@ from pyoco_server.domain.wheels.wheel import Wheel
 
 
 class WheelStore(Protocol):
-    """The wheels there are, and their bytes in pieces: no method holds a whole wheel in memory."""
+    """Wheels by name. No method holds a whole wheel in memory."""
 
     async def all(self) -> Sequence[Wheel]:
-        """Every wheel that is there, by name."""
+        """Every wheel, by name."""
 
     async def get(self, name: str) -> Wheel | None: ...
     async def put(
@@ -23,16 +23,16 @@ class WheelStore(Protocol):
         tags: Sequence[str],
         admit: Callable[[Sequence[Wheel]], None] | None = None,
     ) -> Wheel:
-        """Store the bytes under this name, in place of what was there; what was there stays when `chunks` raises.
+        """Store the bytes under this name in place of the present ones, which stay when `chunks` raises.
 
-        `admit` is asked with all wheels there are, at the very moment: between its word and the new wheel nobody else's
-        is added, changed or removed. What it raises is raised here, and nothing has changed.
+        `admit` is called with all present wheels; between its return and the write no wheel is added, changed or
+        removed. Its exceptions are raised here, and nothing has changed.
         """
 
     def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
         """The bytes of exactly this upload, in order; `WheelNotFound` when it was deleted or replaced meanwhile.
 
-        Ends with `WheelCorrupt` instead of the last piece when the bytes are not those that were stored.
+        Raises `WheelCorrupt` instead of yielding the last piece when the digest does not match.
         """
 
     async def delete(self, wheel: Wheel) -> bool:

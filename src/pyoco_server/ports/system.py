@@ -18,11 +18,11 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """The only source of names for new things."""
+    """The only source of new ids."""
 
     def run_id(self) -> RunId: ...
     def commit_id(self) -> CommitId: ...
     def instance_id(self) -> InstanceId: ...
     def key_id(self) -> KeyId: ...
     def key_secret(self) -> str:
-        """256 bits that nobody can guess, as 43 characters of base64url."""
+        """256 random bits, as 43 characters of base64url."""

@@ -1,4 +1,4 @@
-"""The stores that every use case works on, as one value; it knows promises only, never who keeps them."""
+"""The stores that use cases work on, and the context of a command."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from pyoco_server.stores import (
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """What this process has met with since it began, for its metrics."""
+    """Counters of this process, for its metrics."""
 
     append_conflicts: int = 0
+    stale_lists: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,26 +53,26 @@ class Stores:
 
 
 class IdempotencyLease(Protocol):
-    """A request with an idempotency key while it is done; see `application.idempotency`."""
+    """The lease of a request with an idempotency key; see `services.idempotency`."""
 
     async def overtaken(self) -> bool:
-        """Whether somebody else has begun to carry on with it: a run that is read before this is asked, and not
-        overtaken, has nothing of theirs in it."""
+        """Whether another attempt has taken over. A run read before a False contains nothing of another attempt."""
 
     def emitted(self, commit_id: CommitId, events: int) -> None:
-        """Remember that it has brought about the events of this commit."""
+        """Record that the request has caused the events of this commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Who asks, and how the asking can be recognised later.
+    """Who sends a command, which tenant's executions exist for it (None: all), and how to recognise a retry.
 
-    A request with an idempotency key also brings the id for its one commit to a run. Whoever carries on with it uses
-    the same id, so `resumed` says to look for it in the log first, and `hold` tells what others have done meanwhile.
-    The id of one that is not resumed was made up at `begun_at`, by the monotonic clock: nothing older can have it.
+    A request with an idempotency key has one commit id for all its attempts. `resumed`: an earlier attempt may have
+    stored it, so the log is searched first; `hold` tells whether another attempt has taken over. The id of a request
+    that is not resumed was generated at `begun_at` (monotonic): nothing older can contain it.
     """
 
     actor: Actor
+    tenant_filter: str | None = None
     correlation_id: str | None = None
     idempotency_key: str | None = None
     commit_id: CommitId | None = None

@@ -1,4 +1,4 @@
-"""Dead letters read page by page, and replayed as new runs."""
+"""List dead letters page by page, and replay one as a new run."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.events import ExecutionCreated, NodeCreated, StoredCommit
 from pyoco_server.domain.execution.evolve import fold_commits
-from pyoco_server.domain.execution.state import Execution, empty_execution
+from pyoco_server.domain.execution.state import Execution, Work, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import DeadLetterNotFound, DeadLetterNotReplayable, RunNotFound
-from pyoco_server.services.executions.submit import submit_command
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
-from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB
+from pyoco_server.services.maintenance.dead_jobs import INVALID_JOB
+from pyoco_server.services.projections.lists import ListService
 from pyoco_server.stores import DeadLetter, StoredDeadLetter
 
 logger = logging.getLogger(__name__)
 
-# What one page may cost, however few letters fit; then its cursor carries on.
-MOST_READ = 5_000
-MOST_STRETCHES = 20
+# The cost of one page, however few dead letters match; its cursor continues behind it.
+MAX_READ = 5_000
+MAX_BATCHES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterQuery:
-    """Which letters to show; None means any. `sees` is the only tenant whose runs exist for the caller."""
+    """Which dead letters to list; None means any. `tenant_filter` hides those of other tenants' runs."""
 
     limit: int = 50
     reason: str | None = None
@@ -38,7 +38,7 @@ class DeadLetterQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPage:
-    """Letters, newest first; older ones are behind `before` (None: there are none)."""
+    """Dead letters, newest first; older ones are behind `before` (None: there are none)."""
 
     items: tuple[StoredDeadLetter, ...]
     before: int | None
@@ -52,78 +52,82 @@ class Replayed:
     original: RunId
 
 
-async def dead_letter_page(gateway: Gateway, query: DeadLetterQuery, before: int | None) -> DeadLetterPage:
-    """The next letters that fit, at a bounded price: a page may be short, or empty, and still not be the last."""
-    await gateway.lists.fresh()
-    items: list[StoredDeadLetter] = []
-    read = 0
-    for _ in range(MOST_STRETCHES):
-        stretch = await gateway.stores.dead_letters.stretch(before=before, tag=query.tag)
-        read += len(stretch.letters)
-        items += _fitting(gateway, query, stretch.letters)
-        if len(items) > query.limit:
-            return DeadLetterPage(items=tuple(items[: query.limit]), before=items[query.limit - 1].seq)
-        before = stretch.before
-        if before is None or len(items) == query.limit or read >= MOST_READ:
-            break
-    return DeadLetterPage(items=tuple(items), before=before)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterService:
+    """The dead letters of all gateways."""
+
+    executions: ExecutionService
+    lists: ListService
+
+    async def page(self, query: DeadLetterQuery, before: int | None) -> DeadLetterPage:
+        """The next matching dead letters at a bounded cost: a page may be short, or empty, and not be the last."""
+        await self.lists.fresh()
+        items: list[StoredDeadLetter] = []
+        read = 0
+        for _ in range(MAX_BATCHES):
+            batch = await self.lists.stores.dead_letters.stretch(before=before, tag=query.tag)
+            read += len(batch.letters)
+            items += self._matching(query, batch.letters)
+            if len(items) > query.limit:
+                return DeadLetterPage(items=tuple(items[: query.limit]), before=items[query.limit - 1].seq)
+            before = batch.before
+            if before is None or len(items) == query.limit or read >= MAX_READ:
+                break
+        return DeadLetterPage(items=tuple(items), before=before)
+
+    async def replay(
+        self, seq: int, attempt: IdempotentAttempt, *, tenant_filter: str | None, api_key_id: str | None
+    ) -> Replayed:
+        """Submit the run of a dead letter again: the same flow, input, tag, labels and YAML, for the same tenant."""
+        stores = self.executions.stores
+        dead_letter = await stores.dead_letters.get(seq)
+        if dead_letter is None or not self._is_visible(dead_letter, tenant_filter):
+            raise DeadLetterNotFound(seq=seq)
+        original = _replayable(dead_letter)
+        commits = await stores.events.read(original)
+        execution = fold_commits(commits, empty_execution(original))
+        if not execution.exists:
+            raise DeadLetterNotReplayable(
+                f"the data of run {original} is gone (retention, or it was never a run of this server); "
+                "submit it anew with its flow and params",
+                seq=seq,
+                run_id=original,
+            )
+        create = _create_again(execution, commits, at=stores.clock.now(), api_key_id=api_key_id)
+        created = await self.executions.submit_command(create, attempt.context, run_id=RunId(attempt.resource_id))
+        logger.info("dead letter replayed", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
+        return Replayed(execution=created, original=original)
+
+    def _matching(self, query: DeadLetterQuery, found: Sequence[StoredDeadLetter]) -> list[StoredDeadLetter]:
+        chosen = [
+            filed
+            for filed in found
+            if query.reason in (None, filed.letter.reason) and query.flow in (None, filed.letter.flow_name)
+        ]
+        if query.tenant_filter is None:
+            return chosen
+        run_ids = [RunId(filed.letter.run_id) for filed in chosen if filed.letter.run_id]
+        visible = self.lists.runs_of(query.tenant_filter, run_ids)
+        return [filed for filed in chosen if filed.letter.run_id in visible]
+
+    def _is_visible(self, dead_letter: DeadLetter, tenant_filter: str | None) -> bool:
+        if tenant_filter is None:
+            return True
+        run_id = dead_letter.run_id
+        return run_id is not None and bool(self.lists.runs_of(tenant_filter, [RunId(run_id)]))
 
 
-def _fitting(gateway: Gateway, query: DeadLetterQuery, letters: Sequence[StoredDeadLetter]) -> list[StoredDeadLetter]:
-    chosen = [
-        filed
-        for filed in letters
-        if query.reason in (None, filed.letter.reason) and query.flow in (None, filed.letter.flow_name)
-    ]
-    if query.tenant_filter is None:
-        return chosen
-    theirs = gateway.runs_of(
-        query.tenant_filter, [RunId(filed.letter.run_id) for filed in chosen if filed.letter.run_id]
-    )
-    return [filed for filed in chosen if filed.letter.run_id in theirs]
-
-
-async def replay(
-    gateway: Gateway, seq: int, turn: IdempotentAttempt, *, tenant_filter: str | None, api_key_id: str | None
-) -> Replayed:
-    """A new run of what the letter is about: the same flow, input, tag, labels and YAML, for the same tenant."""
-    letter = await gateway.stores.dead_letters.get(seq)
-    if letter is None or not _visible(gateway, letter, tenant_filter):
-        raise DeadLetterNotFound(seq=seq)
-    original = _replayable(letter)
-    commits = await gateway.stores.events.read(original)
-    execution = fold_commits(commits, empty_execution(original))
-    if not execution.exists:
+def _replayable(dead_letter: DeadLetter) -> RunId:
+    if dead_letter.reason == INVALID_JOB or dead_letter.run_id is None:
         raise DeadLetterNotReplayable(
-            f"the data of run {original} is gone (retention, or it was never a run of this server); "
-            "submit it anew with its flow and params",
-            seq=seq,
-            run_id=original,
-        )
-    create = _create_again(execution, commits, at=gateway.stores.clock.now(), api_key_id=api_key_id)
-    created = await submit_command(gateway.stores, create, turn.origin, run_id=RunId(turn.resource_id))
-    gateway.caretaker.mark_submitted(created.execution_id)
-    logger.info("replayed a dead letter", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
-    return Replayed(execution=created, original=original)
-
-
-def _visible(gateway: Gateway, letter: DeadLetter, tenant_filter: str | None) -> bool:
-    if tenant_filter is None:
-        return True
-    return letter.run_id is not None and bool(gateway.runs_of(tenant_filter, [RunId(letter.run_id)]))
-
-
-def _replayable(letter: DeadLetter) -> RunId:
-    if letter.reason == INVALID_JOB or letter.run_id is None:
-        raise DeadLetterNotReplayable(
-            f"a letter of the reason {letter.reason} has no job that could be run again; "
-            "mend whatever publishes it, or submit the run anew",
-            reason=letter.reason,
+            f"a dead letter of the reason {dead_letter.reason} has no job that could be run again; "
+            "fix its producer, or submit the run anew",
+            reason=dead_letter.reason,
         )
     try:
-        return parse_run_id(letter.run_id)
+        return parse_run_id(dead_letter.run_id)
     except RunNotFound as malformed:
-        raise DeadLetterNotReplayable("the letter names no run of this server; submit it anew") from malformed
+        raise DeadLetterNotReplayable("the dead letter names no run of this server; submit it anew") from malformed
 
 
 def _create_again(
@@ -131,7 +135,8 @@ def _create_again(
 ) -> CreateExecution:
     first = commits[0].commit.events
     created = next(event for event in first if isinstance(event, ExecutionCreated))
-    request = replace(execution.request, replay_of=execution.execution_id, api_key_id=api_key_id)
+    # Queued at once, also where the original waited for its start: a replay is never started by hand.
+    request = replace(execution.request, replay_of=execution.execution_id, api_key_id=api_key_id, work=Work.QUEUED)
     return CreateExecution(
         at=at,
         request=request,

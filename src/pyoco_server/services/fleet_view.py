@@ -18,7 +18,14 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord, state_of
-from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced, is_alive, run_facts
+from pyoco_server.domain.fleet.worker_status import (
+    WorkerQuery,
+    WorkerStatus,
+    announced,
+    filter_workers,
+    is_alive,
+    run_facts,
+)
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
 from pyoco_server.ports import Broker, Clock
@@ -30,6 +37,8 @@ TICK_SEC = 0.5
 # Longer than a tick that comes late; shorter than anything a worker could be blamed for.
 AWAY_AFTER_SEC = 2.0
 PAUSE_SEC = 1.0
+# How long a request waits for the first fill after a start.
+FIRST_FILL_WAIT_SEC = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,32 +76,46 @@ class FleetView:
             return False
         return True
 
-    def sightings(self) -> Sequence[WorkerStatus]:
+    async def all_workers(self) -> Sequence[WorkerStatus]:
+        """Every worker; refused while the records may be incomplete: a missing worker would look like a dead one."""
+        if not self._broker.connected:
+            raise BrokerUnavailable
+        if not await self.wait_caught_up(FIRST_FILL_WAIT_SEC):
+            raise BrokerUnavailable("the list of workers is being built after a start; try again in a moment")
+        return self.workers()
+
+    async def list_workers(self, query: WorkerQuery) -> Sequence[WorkerStatus]:
+        """The matching workers, in order."""
+        return filter_workers(await self.all_workers(), query)
+
+    async def flows(self) -> Mapping[str, AnnouncedFlow]:
+        """The flows that active workers announce, by name; refused while the records may be incomplete."""
+        await self.all_workers()
+        return self.announced_flows()
+
+    async def find_flow(self, name: str) -> AnnouncedFlow | None:
+        """One of these flows."""
+        return (await self.flows()).get(name)
+
+    def workers(self) -> Sequence[WorkerStatus]:
         """Every worker there is, as it stands now."""
         present = self._present()
-        return [self._sighting(heard, present) for heard in self._heard.values()]
+        return [self._status(heard, present) for heard in self._heard.values()]
 
-    def sight(self, worker_id: WorkerId) -> WorkerStatus | None:
+    def worker(self, worker_id: WorkerId) -> WorkerStatus | None:
         """One worker as it stands now."""
         present = self._present()
         heard = self._heard.get(worker_id)
-        return None if heard is None else self._sighting(heard, present)
+        return None if heard is None else self._status(heard, present)
 
     def alive(self) -> int:
         """How many workers live: not stopped, and heard of lately."""
         within_sec = self._config.workers_kv_ttl_sec
-        return sum(is_alive(seen, seen.record.instance_id, within_sec=within_sec) for seen in self.sightings())
+        return sum(is_alive(seen, seen.record.instance_id, within_sec=within_sec) for seen in self.workers())
 
-    def announced_flows(self) -> Sequence[AnnouncedFlow]:
-        """The flows that workers at work announce, by name."""
-        return tuple(self._flows().values())
-
-    def announced_flow(self, name: str) -> AnnouncedFlow | None:
-        """The flow of that name, if a worker at work announces it."""
-        return self._flows().get(name)
-
-    def _flows(self) -> Mapping[str, AnnouncedFlow]:
-        active = [seen for seen in self.sightings() if seen.is_active]
+    def announced_flows(self) -> Mapping[str, AnnouncedFlow]:
+        """The flows that active workers announce, by name, as far as this gateway knows."""
+        active = [seen for seen in self.workers() if seen.is_active]
         # Quickly compared: what is announced again is the same value (`flows_from_plain`).
         key = [(one.record.worker_id, one.record.started_at, one.record.tags, one.record.flows) for one in active]
         if key != self._announced[0]:
@@ -103,7 +126,7 @@ class FleetView:
         """What to show of the worker beside a run's snapshot."""
         return run_facts(
             snapshot,
-            self.sight,
+            self.worker,
             now=self._clock.now(),
             alive_within_sec=self._config.workers_kv_ttl_sec,
             run_heartbeat_sec=self._config.run_heartbeat_interval_sec,
@@ -188,7 +211,7 @@ class FleetView:
             was_lost = silent_sec > patience_sec
             self._heard[worker_id] = replace(heard, heard_at=now - silent_sec if was_lost else now)
 
-    def _sighting(self, heard: _Heard, present: float) -> WorkerStatus:
+    def _status(self, heard: _Heard, present: float) -> WorkerStatus:
         silent_sec = max(0.0, present - heard.heard_at)
         timeout_sec = self._config.worker_disconnect_timeout_sec
         state = state_of(heard.record, silent_sec=silent_sec, disconnect_timeout_sec=timeout_sec)

@@ -1,13 +1,13 @@
-"""Graphs by name: put, show, list. What workers announce is a graph as well, unless somebody put one of that name.
+"""Graphs by name: put, get, list. A flow that workers announce is a graph too, unless one of that name is stored.
 
-A graph that was put has versions; a put is a compare-and-set on the one before, so each version is one writer's.
+A stored graph has versions; a put is a compare-and-set on the previous one, so each version has one writer.
 """
 
 from __future__ import annotations
 
 import logging
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,17 +18,16 @@ from pyoco_server.domain.graphs.document import GraphDocument, is_same, of_tasks
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
 from pyoco_server.services.context import Stores
+from pyoco_server.services.fleet_view import FleetView
 
 logger = logging.getLogger(__name__)
 
 MAX_RACES = 20
 
-Flows = Callable[[], Sequence[AnnouncedFlow]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGraph:
-    """A graph as it is found by its name. A flow's is the workers' own: it has no version, and nobody put it there."""
+    """A graph as it is found by its name. The graph of a flow has no version and no author."""
 
     graph_id: str
     document: GraphDocument
@@ -41,7 +40,7 @@ class ShownGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutGraph:
-    """What is stored after a put, and whether it was the first of that name."""
+    """The stored graph after a put, and whether it was the first of that name."""
 
     graph: ShownGraph
     created: bool
@@ -65,11 +64,11 @@ class GraphPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graphs:
-    """The graphs of every tenant; `flows` tells what workers announce, which is everybody's."""
+class GraphService:
+    """The graphs of every tenant, and the flows that workers announce, which all tenants share."""
 
     stores: Stores
-    flows: Flows
+    fleet: FleetView
 
     async def put(
         self,
@@ -83,7 +82,7 @@ class Graphs:
     ) -> PutGraph:
         """Store a graph; the same once more changes nothing. The present version must be the expected one (0: none).
 
-        `resumed`: somebody who carries on with a put that may be done already, and asks for the answer to it.
+        `resumed`: an earlier attempt of the same request may have stored it already.
         """
         for _ in range(MAX_RACES):
             present = await self.stores.graphs.get(tenant_id, graph_id)
@@ -109,19 +108,19 @@ class Graphs:
         raise AppendConflict(graph_id=graph_id)
 
     async def get(self, tenant_id: str | None, graph_id: str) -> ShownGraph:
-        """The graph of that name; of another tenant's nobody hears."""
+        """The graph of that name; hides other tenants' graphs."""
         stored = await self.stores.graphs.get(tenant_id, graph_id)
         if stored is not None:
             return _shown(stored)
-        flow = next((flow for flow in self.flows() if flow.name == graph_id), None)
+        flow = await self.fleet.find_flow(graph_id)
         if flow is None:
             raise GraphNotFound(graph_id=graph_id)
         return _of_flow(flow)
 
     async def page(self, tenant_id: str | None, query: GraphQuery) -> GraphPage:
-        """The next graphs by id; whatever changes meanwhile, no other is left out or shown twice."""
+        """The next graphs by id; concurrent changes leave out or repeat no other graph."""
         after = _place(query)
-        found = {flow.name: _of_flow(flow) for flow in reversed(self.flows())}
+        found = {name: _of_flow(flow) for name, flow in (await self.fleet.flows()).items()}
         found |= {stored.graph_id: _shown(stored) for stored in await self.stores.graphs.all(tenant_id)}
         names = sorted(name for name in found if name.startswith(query.prefix) and (after is None or name > after))
         items = tuple(found[name] for name in names[: query.limit])
@@ -145,7 +144,7 @@ def _of_flow(flow: AnnouncedFlow) -> ShownGraph:
 
 
 def _may_be_ours(present: StoredGraph, document: GraphDocument, expected_version: int | None) -> bool:
-    """What a put under this condition would have left, and nobody else's since."""
+    """Whether a put under this condition may have stored this version."""
     return expected_version in (None, present.version - 1) and is_same(present.document, document)
 
 
@@ -159,15 +158,15 @@ def _cursor(query: GraphQuery, items: Sequence[ShownGraph]) -> str:
 
 
 def _place(query: GraphQuery) -> str | None:
-    """The id behind which a page begins; a cursor is of one list, because another prefix would leave some out."""
+    """The id behind which a page begins; a cursor is valid for its own prefix only."""
     if not query.cursor:
         return None
     try:
         padded = query.cursor + "=" * (-len(query.cursor) % 4)
-        words = orjson.loads(b64decode(padded, altchars="-_", validate=True))
+        decoded = orjson.loads(b64decode(padded, altchars="-_", validate=True))
     except ValueError as error:
         raise InvalidRequest("cursor: it is damaged; start without one") from error
-    match words:
+    match decoded:
         case [query.prefix, str(after)]:
             return after
     raise InvalidRequest("cursor: it is of a list with another q; start without one, and keep q")

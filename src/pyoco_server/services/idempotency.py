@@ -1,14 +1,14 @@
-"""A request with a key is done once, however often it is sent and whoever dies over it; knows nothing of HTTP.
+"""A request with an idempotency key is carried out once, across retries and crashes. Independent of HTTP.
 
-    create the record ──▶ ours ──────────────────────▶ work ──▶ keep the answer ──▶ answered
+    create the record ──▶ ours ──────────────────────▶ work ──▶ store the answer ──▶ answered
           │                                             ▲
-          └─ there is one ─▶ other request: conflict    │ carry on: same commit id, same resource id
+          └─ it exists ────▶ other request: conflict    │ continue: same commit id, same resource id
                              finished: its answer       │
                              in work: wait until it is finished, or its lease has ended
 
-The record holds a lease, renewed while the work goes on, so that a twin waits instead of working too. Nothing hangs on
-the lease being right: clocks may differ and processes may sleep. Two who work at once use one commit id and one
-resource id, of which the log and the stores take one; and of two answers one is kept, which both then give.
+The record holds a lease, renewed during the work, so that a concurrent retry waits. Correctness does not depend on the
+lease: clocks may differ and processes may pause. Two attempts at once use one commit id and one resource id, of which
+the event log and the stores accept one; of two answers one is stored, and both return it.
 """
 
 from __future__ import annotations
@@ -33,50 +33,70 @@ logger = logging.getLogger(__name__)
 LEASE_SEC = 5.0
 RENEW_EVERY_SEC = 2.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.005, 0.1
-# Each is somebody else's success.
+# Each is the success of another attempt.
 MAX_RACES = 20
-# What guards answer: the state does not allow it, or has no such node.
+# A refusal: the state does not allow it, or has no such node.
 REFUSED = (404, 409)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request with a key: where its record is kept, and what it must be the same in to be the same request."""
+    """A request with a key: the place of its record, and what identifies the same request."""
 
     record_key: RecordKey
     key: IdempotencyKey
     endpoint: str
     request_hash: str
-    origin: CommandContext
+    context: CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What to tell the caller; `replayed`: it was told before."""
+    """The answer to the caller; `replayed`: it is the stored answer of an earlier attempt."""
 
     answer: Answer
     replayed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A request that was begun with this resource and has no answer yet: a retry continues it."""
+
+    resource_id: str
+
+
+async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str) -> Answer | Unfinished | None:
+    """What is stored of an earlier attempt; None for a new request, `IdempotencyConflict` for another request.
+
+    For work that may have to wait before it starts: it needs no record until then.
+    """
+    stored = await stores.idempotency.get(record_key)
+    if stored is None:
+        return None
+    if stored.record.request_hash != request_hash:
+        raise IdempotencyConflict(endpoint=stored.record.endpoint)
+    return stored.record.answer or Unfinished(stored.record.resource_id)
+
+
 class IdempotentAttempt:
-    """What the work needs to be done once: whom it is for, with which commit id, and the id for what it makes."""
+    """One attempt of a request: the context of its commands, and the id of the resource it makes."""
 
-    __slots__ = ("_hold", "_resource_id", "origin")
+    __slots__ = ("_hold", "_resource_id", "context")
 
-    def __init__(self, origin: CommandContext, resource_id: str, hold: _Hold | None = None) -> None:
-        self.origin = origin
+    def __init__(self, context: CommandContext, resource_id: str, hold: _Lease | None = None) -> None:
+        self.context = context
         self._resource_id = resource_id
         self._hold = hold
 
     @property
     def resource_id(self) -> str:
-        """The id for the new resource; for one who carries on, that of the one before."""
+        """The id for the new resource; a continued request keeps that of the first attempt."""
         return self._resource_id
 
     async def choose(self, resource_id: str) -> str:
-        """Use another resource, which the work has found only now; the answer is the id that counts from here on.
+        """Store another resource id before it is used; returns the one that counts.
 
-        It is stored before it is used. A twin's choice that was stored first counts instead of ours.
+        The choice of a concurrent attempt that was stored first counts instead.
         """
         self._resource_id = resource_id if self._hold is None else await self._hold.choose(resource_id)
         return self._resource_id
@@ -86,10 +106,10 @@ Work = Callable[[IdempotentAttempt], Awaitable[Answer]]
 
 
 async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str], work: Work) -> Answered:
-    """What the work answers, or what was answered when it was done before; `IdempotencyConflict` for another request.
+    """The answer of the work, or the stored one; `IdempotencyConflict` for another request with the same key.
 
-    Answers that are a success or a guard's refusal are kept. Whatever else comes of the work is not: the next who sends
-    the request carries on at once, because a part of it may be done.
+    Successes and refusals are stored. Other outcomes are not: the next attempt continues at once, because a part of the
+    work may be done.
     """
     begun_at = stores.clock.monotonic()
     first = Record(
@@ -105,23 +125,23 @@ async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str],
     stored = created or await _waited_for(stores, asked, first)
     if stored.record.answer is not None:
         return Answered(answer=stored.record.answer, replayed=True)
-    hold = _Hold(stores, asked.record_key, stored)
-    origin = replace(
-        asked.origin,
+    hold = _Lease(stores, asked.record_key, stored)
+    context = replace(
+        asked.context,
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,
         resumed=created is None,
         begun_at=begun_at,
         hold=hold,
     )
-    return await _done(hold, IdempotentAttempt(origin, stored.record.resource_id, hold), work)
+    return await _done(hold, IdempotentAttempt(context, stored.record.resource_id, hold), work)
 
 
-async def _done(hold: _Hold, turn: IdempotentAttempt, work: Work) -> Answered:
+async def _done(hold: _Lease, attempt: IdempotentAttempt, work: Work) -> Answered:
     is_kept = False
     try:
         async with _renewed(hold):
-            answer = await work(turn)
+            answer = await work(attempt)
         is_kept = answer.status < 400 or answer.status in REFUSED
     finally:
         if not is_kept:
@@ -130,15 +150,15 @@ async def _done(hold: _Hold, turn: IdempotentAttempt, work: Work) -> Answered:
 
 
 async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecord:
-    """The record when it is finished, or ours to carry on with.
+    """The record when it is finished, or its lease is ours.
 
-    Its lease has ended when its holder's clock says so, or when nobody has written it for as long as a lease lasts by
-    our own clock: a clock that is ahead must not make anybody wait for ever.
+    The lease has ended by its holder's time, or when the record was not written for the length of a lease by our own
+    clock: a clock that is ahead must not block the request for ever.
     """
     pause_sec, seen, since = FIRST_PAUSE_SEC, 0, stores.clock.monotonic()
     while True:
         stored = await stores.idempotency.get(asked.record_key)
-        if stored is None:  # it has had its time, just now
+        if stored is None:  # it has just expired
             stored = await stores.idempotency.create(asked.record_key, ours)
             if stored is not None:
                 return stored
@@ -154,7 +174,7 @@ async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecor
             mine = replace(stored.record, holder=ours.holder, lease_until=stores.clock.now() + LEASE_SEC)
             taken = await stores.idempotency.replace(asked.record_key, mine, revision=stored.revision)
             if taken is not None:
-                logger.info("carrying on with a request", extra={"endpoint": asked.endpoint})
+                logger.info("continuing a request", extra={"endpoint": asked.endpoint})
                 return taken
             continue
         await asyncio.sleep(pause_sec)
@@ -162,8 +182,8 @@ async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecor
 
 
 @asynccontextmanager
-async def _renewed(hold: _Hold) -> AsyncIterator[None]:
-    """Renew the lease for as long as the block lasts, and not a moment longer; most are over before the first time."""
+async def _renewed(hold: _Lease) -> AsyncIterator[None]:
+    """Renew the lease during the block; most blocks end before the first renewal."""
     renewing: list[asyncio.Task[None]] = []
     begin = asyncio.get_running_loop().call_later(
         RENEW_EVERY_SEC, lambda: renewing.append(asyncio.create_task(hold.renew()))
@@ -177,8 +197,8 @@ async def _renewed(hold: _Hold) -> AsyncIterator[None]:
             await asyncio.wait([task])
 
 
-class _Hold:
-    """A record that we work on. Whatever we write to it is written here, one thing after the other."""
+class _Lease:
+    """The record of the present attempt; writes are serialised."""
 
     def __init__(self, stores: Stores, key: RecordKey, stored: StoredRecord) -> None:
         self._stores = stores
@@ -197,13 +217,13 @@ class _Hold:
         return stored is None or stored.record.holder != self._holder
 
     async def renew(self) -> None:
-        """Until cancelled, or until somebody else carries on."""
+        """Until cancelled, or until another attempt has taken over."""
         while True:
             try:
                 if not await self._write(lease_until=self._stores.clock.now() + LEASE_SEC):
                     return
             except PyocoError as error:
-                logger.warning("a lease was not renewed", extra={"err_id": error.err_id, "error": error.detail})
+                logger.warning("lease not renewed", extra=error.ids() | {"error": error.detail})
             await asyncio.sleep(RENEW_EVERY_SEC)
 
     async def choose(self, resource_id: str) -> str:
@@ -216,7 +236,7 @@ class _Hold:
         raise AppendConflict(endpoint=self._stored.record.endpoint)
 
     async def keep(self, answer: Answer) -> Answered:
-        """Store the answer, or give the one that a twin has stored before us: both are asked for the same."""
+        """Store the answer, or return the one that a concurrent attempt has stored first."""
         answer = replace(answer, event_ids=tuple(self._event_ids))
         try:
             for _ in range(MAX_RACES):
@@ -226,24 +246,24 @@ class _Hold:
                     return Answered(answer=self._stored.record.answer, replayed=True)
         except PyocoError as error:
             if answer.status in REFUSED:
-                raise  # no log has it: whoever asked again would be told what is so then
-            # It is done. Whoever asks again carries on, finds it done, and is told the same.
+                raise  # no event has it: a retry would get an answer to a later state
+            # It is done. A retry continues, finds it done, and gets the same answer.
             facts = {"endpoint": self._stored.record.endpoint, "err_id": error.err_id, "error": error.detail}
-            logger.warning("an answer was not kept", extra=facts)
+            logger.warning("answer not stored", extra=facts)
         return Answered(answer=answer, replayed=False)
 
     async def let_go(self) -> None:
-        """End the lease: whoever asks again need not wait for it."""
+        """End the lease, so that a retry need not wait for it."""
         try:
             for _ in range(MAX_RACES):
-                # One that is somebody else's by now stays as it is.
+                # Another attempt's lease stays.
                 if self._stored.record.holder != self._holder or await self._write(lease_until=ENDED):
                     return
         except PyocoError as error:
-            logger.warning("a lease was not ended", extra={"err_id": error.err_id, "error": error.detail})
+            logger.warning("lease not ended", extra=error.ids() | {"error": error.detail})
 
     async def _write(self, **changes: Any) -> bool:
-        """Change the record; False when somebody else has written it since, and then their word is the one we know."""
+        """Change the record; False when another attempt has written it, which is then the known one."""
         store = self._stores.idempotency
         async with self._writing:
             record = replace(self._stored.record, **changes)
@@ -253,6 +273,6 @@ class _Hold:
                 if present is not None:
                     self._stored = present
                     return False
-                written = await store.create(self._key, record)  # it has had its time while we worked on it
+                written = await store.create(self._key, record)  # it has expired during the work
             self._stored = written or self._stored
             return written is not None

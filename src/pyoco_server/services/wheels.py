@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from pyoco_server.domain.wheels.contents import check_contents
@@ -63,10 +63,11 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Wheels:
+class WheelService:
     """The wheels of a gateway; they belong to all tenants alike, as workers do."""
 
     stores: Stores
+    uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS))
 
     async def all(self) -> Sequence[Wheel]:
         return await self.stores.wheels.all()
@@ -80,7 +81,7 @@ class Wheels:
         """Refuse a version that will be refused in the end, before all of it is there."""
         check_newer(name, await self.stores.wheels.all())
 
-    async def upload(self, upload: Upload, trail: Trail, origin: CommandContext) -> Wheel:
+    async def upload(self, upload: Upload, trail: Trail, context: CommandContext) -> Wheel:
         """Register the file, if it is what its name says and newer than what is there when it is whole."""
         name, file = upload.name, upload.file
         await asyncio.to_thread(check_contents, file, upload.size, name)
@@ -93,12 +94,12 @@ class Wheels:
         except WheelVersionConflict:
             # Nothing is newer than itself: of a request that was begun before, the end may have been reached, too.
             registered = await self.stores.wheels.get(name.file_name)
-            if registered is None or not upload.is_that_of(registered) or not await _was_begun_before(origin):
+            if registered is None or not upload.is_that_of(registered) or not await _was_begun_before(context):
                 raise
-            await self._remember_once("upload", registered, trail, origin)
+            await self._remember_once("upload", registered, trail, context)
             return registered
         logger.info("wheel registered", extra={"wheel": wheel.name, "nuid": wheel.nuid, "size_bytes": wheel.size_bytes})
-        await self._remember("upload", wheel, trail, origin)
+        await self._remember("upload", wheel, trail, context)
         return wheel
 
     async def get(self, name: str) -> Wheel:
@@ -124,18 +125,18 @@ class Wheels:
             return
         if await self.stores.wheels.delete(wheel):
             logger.info("wheel deleted", extra={"wheel": wheel.name, "nuid": wheel.nuid})
-            await self._remember("delete", wheel, trail, turn.origin)
-        elif not await _was_begun_before(turn.origin):
+            await self._remember("delete", wheel, trail, turn.context)
+        elif not await _was_begun_before(turn.context):
             raise WheelNotFound(wheel=name[:200])
 
-    async def _remember_once(self, action: WheelAction, wheel: Wheel, trail: Trail, origin: CommandContext) -> None:
+    async def _remember_once(self, action: WheelAction, wheel: Wheel, trail: Trail, context: CommandContext) -> None:
         told = await self.stores.wheel_history.recent(LOOKED_BACK, wheel_name=wheel.name, action=action)
-        if origin.commit_id not in {event.event_id for event in told}:
-            await self._remember(action, wheel, trail, origin)
+        if context.commit_id not in {event.event_id for event in told}:
+            await self._remember(action, wheel, trail, context)
 
-    async def _remember(self, action: WheelAction, wheel: Wheel, trail: Trail, origin: CommandContext) -> None:
+    async def _remember(self, action: WheelAction, wheel: Wheel, trail: Trail, context: CommandContext) -> None:
         event = WheelEvent(
-            event_id=origin.commit_id or self.stores.ids.commit_id(),
+            event_id=context.commit_id or self.stores.ids.commit_id(),
             occurred_at=self.stores.clock.now(),
             action=action,
             wheel_name=wheel.name,
@@ -154,9 +155,9 @@ class Wheels:
             logger.error("wheel event was not remembered", exc_info=error, extra=facts)  # noqa: TRY400
 
 
-async def _was_begun_before(origin: CommandContext) -> bool:
+async def _was_begun_before(context: CommandContext) -> bool:
     """Whether somebody else has worked on the same request."""
-    return origin.resumed or (origin.hold is not None and await origin.hold.overtaken())
+    return context.resumed or (context.hold is not None and await context.hold.overtaken())
 
 
 async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:

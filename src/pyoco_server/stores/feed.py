@@ -51,9 +51,10 @@ class Feed:
             async for batch in batches:
                 yield [_seen(entry) for entry in batch]
 
-    async def last_commit(self) -> int:
-        """The last sequence of the event log."""
-        return (await self._events.state()).last_sequence
+    async def commit_stream(self) -> tuple[str, int]:
+        """When the event stream was created, and its last sequence."""
+        state = await self._events.state()
+        return state.created, state.last_sequence
 
     async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
         """Batches of commits of all runs behind the sequence `after`, then live."""

@@ -1,4 +1,4 @@
-"""The work queue in memory: at least once, with acknowledgements, delays, redelivery and an end, as the real one."""
+"""The work queue in memory: at-least-once delivery with acks, delays, redelivery and a delivery limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Stored:
 @dataclass(slots=True, eq=False)
 class _Tag:
     max_deliver: int
-    tell_given_up: Callable[[], None]
+    notify_given_up: Callable[[], None]
     stored: dict[int, _Stored] = field(default_factory=dict)
     ready: deque[_Stored] = field(default_factory=deque)
     grew: asyncio.Event = field(default_factory=asyncio.Event)
@@ -40,13 +40,13 @@ class _Tag:
             return
         if job.num_delivered >= self.max_deliver:
             job.given_up = True
-            self.tell_given_up()
+            self.notify_given_up()
             return
         self.ready.append(job)
         self.grew.set()
 
     def offer_in(self, delay_sec: float, job: _Stored) -> None:
-        # One timer per job and not per delivery: as on the real queue, whose answers carry the message's number.
+        # One timer per job and not per delivery: on the real queue, too, acks name the message.
         if job.again is not None:
             job.again.cancel()
         job.again = asyncio.get_running_loop().call_later(delay_sec, self.offer, job)
@@ -68,7 +68,7 @@ class MemoryJobQueue:
         self._tags: dict[str, _Tag] = {}
         self._published: set[str] = set()
         self._last_sequence = 0
-        self._ears: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
         message_id = f"{job.run_id}.{nth}"
@@ -78,7 +78,7 @@ class MemoryJobQueue:
         await self.put(encode_job(job), tag=job.tag, created_sequence=created_sequence)
 
     async def put(self, payload: bytes, *, tag: str, created_sequence: int | None = None) -> None:
-        """Put in any bytes, as a foreign producer may do."""
+        """Enqueue any bytes, as a foreign producer may do."""
         self._last_sequence += 1
         stored = _Stored(sequence=self._last_sequence, tag=tag, payload=payload, created_sequence=created_sequence)
         queue = self._tag(tag)
@@ -140,13 +140,13 @@ class MemoryJobQueue:
             queue.forget(queue.stored[job.sequence])
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:
-        self._ears.append(heard)
+        self._listeners.append(heard)
 
     def _tag(self, tag: str) -> _Tag:
-        return self._tags.setdefault(tag, _Tag(self._max_deliver, self._tell_given_up))
+        return self._tags.setdefault(tag, _Tag(self._max_deliver, self._notify_given_up))
 
-    def _tell_given_up(self) -> None:
-        for heard in self._ears:
+    def _notify_given_up(self) -> None:
+        for heard in self._listeners:
             heard()
 
 
@@ -195,7 +195,7 @@ class MemoryDelivery:
 
 
 class MemoryTagQueue:
-    """TagQueue. Nothing is on its way in memory: jobs stay in the queue until they are handed out."""
+    """TagQueue. Jobs stay in the queue until `receive` returns them."""
 
     def __init__(self, queue: _Tag, ack_wait_sec: float) -> None:
         self._queue = queue

@@ -1,4 +1,4 @@
-"""Taps on the shoulder in memory."""
+"""Signals in memory."""
 
 from __future__ import annotations
 

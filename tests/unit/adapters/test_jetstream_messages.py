@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
 from pyoco_server.adapters.jetstream.client import LeanClient
-from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers
+from pyoco_server.adapters.jetstream.messages import Message, delivery_info, headers
 
 BLOCK = headers(("Nats-Msg-Id", "r.1"), ("Pyoco-Created", 7))
 WIRE = (
@@ -56,7 +56,7 @@ async def test_messages_are_the_same_however_the_bytes_arrive(cuts: set[int]) ->
     assert client.pings == 1
 
 
-async def test_what_is_no_nats_is_an_error() -> None:
+async def test_an_unknown_protocol_line_is_an_error() -> None:
     with pytest.raises(ProtocolError):
         await Hearing()._ps.parse(b"HTTP/1.1 400 Bad Request\r\n")
 
@@ -70,7 +70,7 @@ def test_headers_are_found_by_name() -> None:
     assert message.status == 0
 
 
-def test_a_status_is_told_from_headers() -> None:
+def test_a_status_is_distinguished_from_headers() -> None:
     message = Message(b"s", b"", b"NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 3\r\n\r\n", b"")
 
     assert (message.status, message.status_text) == (408, "Request Timeout")
@@ -86,4 +86,4 @@ def test_a_status_is_told_from_headers() -> None:
     ],
 )
 def test_a_delivery_is_read_from_every_form_of_the_reply_subject(reply: bytes) -> None:
-    assert delivered_at(reply) == (b"pyoco-worker-a", 2, 30, 4, 5)
+    assert delivery_info(reply) == (b"pyoco-worker-a", 2, 30, 4, 5)

@@ -32,14 +32,14 @@ def client(socket: Socket) -> LeanClient:
     return client
 
 
-async def test_what_nobody_waits_for_leaves_by_itself(client: LeanClient, socket: Socket) -> None:
+async def test_a_delayed_command_is_sent_without_a_further_one(client: LeanClient, socket: Socket) -> None:
     client.write_later(b"ack")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"ack"
 
 
-async def test_what_is_written_in_one_turn_leaves_together_and_in_order(client: LeanClient, socket: Socket) -> None:
+async def test_commands_of_one_turn_are_sent_together_and_in_order(client: LeanClient, socket: Socket) -> None:
     client.write_later(b"ack ")
     client.write(b"one ")
     client.write(b"two")
@@ -50,7 +50,7 @@ async def test_what_is_written_in_one_turn_leaves_together_and_in_order(client: 
         assert await socket.written.get() == b"three"
 
 
-async def test_what_was_not_sent_is_dropped_with_the_connection(client: LeanClient, socket: Socket) -> None:
+async def test_unsent_commands_are_dropped_with_the_connection(client: LeanClient, socket: Socket) -> None:
     client.write(b"lost")
     client.drop_unsent()
     await asyncio.sleep(0)
@@ -60,7 +60,7 @@ async def test_what_was_not_sent_is_dropped_with_the_connection(client: LeanClie
         assert await socket.written.get() == b"later"
 
 
-async def test_a_socket_that_closed_before_anybody_noticed_takes_nothing_and_harms_nobody(client: LeanClient) -> None:
+async def test_writing_to_a_closed_socket_is_no_error(client: LeanClient) -> None:
     class Closed:
         def write(self, data: bytes) -> None:
             raise RuntimeError("unable to perform operation; the handler is closed")
@@ -73,22 +73,22 @@ async def test_a_socket_that_closed_before_anybody_noticed_takes_nothing_and_har
     assert client._pending == []
 
 
-async def test_the_requests_of_a_crowd_leave_together_in_a_moment(client: LeanClient, socket: Socket) -> None:
-    client.write_in_crowd(b"one ")
+async def test_batched_requests_are_sent_together(client: LeanClient, socket: Socket) -> None:
+    client.write_batched(b"one ")
     await asyncio.sleep(0)
-    client.write_in_crowd(b"two")
+    client.write_batched(b"two")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_in_crowd(b"three")
+        client.write_batched(b"three")
         assert await socket.written.get() == b"three"
 
 
-async def test_what_is_in_a_hurry_takes_the_crowd_along(client: LeanClient, socket: Socket) -> None:
-    client.write_in_crowd(b"one ")
+async def test_an_immediate_command_flushes_the_batch(client: LeanClient, socket: Socket) -> None:
+    client.write_batched(b"one ")
     client.write(b"two")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_in_crowd(b"three")
+        client.write_batched(b"three")
         assert await socket.written.get() == b"three"

@@ -82,7 +82,7 @@ def test_a_key_that_cannot_be_used_is_left_out(left_out: Any) -> None:
     [b"", b"{", b"[]", b"7", b'{"keys": 7}', b'{"keys": {}}', b"\xff", jwks(*[{}] * 101), pem_of(RSA_KEY)],
     ids=lambda data: repr(data[:20]),
 )
-def test_what_is_no_jwks_is_refused(data: bytes) -> None:
+def test_an_invalid_jwks_is_rejected(data: bytes) -> None:
     with pytest.raises(InvalidUsage):
         read_jwks(data)
 
@@ -108,7 +108,7 @@ def test_a_pem_that_cannot_be_used_is_refused(data: bytes) -> None:
         read_pem(data)
 
 
-def test_a_file_that_cannot_be_used_stops_the_start_by_its_name(tmp_path: Path) -> None:
+def test_an_unusable_key_file_stops_the_start_and_is_named(tmp_path: Path) -> None:
     large = tmp_path / "large.pem"
     large.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     broken = tmp_path / "broken.pem"
@@ -131,7 +131,7 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing(
             for _ in range(3):
                 clock.pass_time(1)
                 keys.refresh()
-    assert keys.generation == 1
+    assert keys.version == 1
     assert keys.find("a").algorithm == "RS256"
     assert len(caplog.records) == 2
 
@@ -139,7 +139,7 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing(
     clock.pass_time(1)
     keys.refresh()
 
-    assert keys.generation == 2
+    assert keys.version == 2
     assert keys.find("c") is keys.find(None)
     with pytest.raises(InvalidToken):
         keys.find("a")

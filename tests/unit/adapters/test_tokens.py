@@ -1,4 +1,4 @@
-"""Bearer tokens against whoever would forge one, and what is remembered of the good ones."""
+"""Verification of bearer tokens: forged ones, and the cache of valid ones."""
 
 from __future__ import annotations
 
@@ -138,14 +138,14 @@ def test_a_token_that_was_changed_anywhere_is_refused(by_jwks: TokenVerifier, pa
         by_jwks.caller_of(".".join(parts))
 
 
-def test_a_small_curve_or_another_one_is_no_way_in(by_jwks: TokenVerifier) -> None:
+def test_another_curve_is_rejected(by_jwks: TokenVerifier) -> None:
     token = jwt.encode(CLAIMS, ec.generate_private_key(ec.SECP384R1()), algorithm="ES384", headers={"kid": "ec"})
 
     with pytest.raises(InvalidToken):
         by_jwks.caller_of(token)
 
 
-def test_a_token_that_was_remembered_still_expires(by_pem: TokenVerifier, clock: ManualClock) -> None:
+def test_a_cached_token_still_expires(by_pem: TokenVerifier, clock: ManualClock) -> None:
     token = token_of(claims_at(NOW, exp=NOW + 60))
     by_pem.caller_of(token)
     clock.pass_time(89)
@@ -157,7 +157,7 @@ def test_a_token_that_was_remembered_still_expires(by_pem: TokenVerifier, clock:
         by_pem.caller_of(token)
 
 
-def test_only_so_many_are_remembered_and_the_longest_unused_is_forgotten_first(by_jwks: TokenVerifier) -> None:
+def test_the_cache_is_bounded_and_drops_the_least_recently_used(by_jwks: TokenVerifier) -> None:
     tokens = [token_of(claims_at(NOW, sub=name), headers={"kid": "rsa"}) for name in "abcd"]
     for token in tokens[:3]:
         by_jwks.caller_of(token)
@@ -170,9 +170,7 @@ def test_only_so_many_are_remembered_and_the_longest_unused_is_forgotten_first(b
     assert [by_jwks.caller_of(token).name for token in tokens] == ["a", "b", "c", "d"]
 
 
-def test_a_token_whose_key_was_taken_away_is_refused_although_it_was_remembered(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+def test_a_cached_token_is_rejected_when_its_key_is_removed(tmp_path: Path, clock: ManualClock) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks_of(old=RSA_KEY))
     tokens = TokenVerifier(TokenKeys(file, read_jwks, clock), RULES, clock)

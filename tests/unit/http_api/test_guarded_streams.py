@@ -37,7 +37,8 @@ class Request:
         self.silent = asyncio.Event()
         app = SimpleNamespace(
             state=SimpleNamespace(
-                gateway=SimpleNamespace(door=Authenticator(keyring=keyring)), rejections=RejectionLog(ManualClock())
+                services=SimpleNamespace(authenticator=Authenticator(keyring=keyring)),
+                rejections=RejectionLog(ManualClock()),
             )
         )
         self.scope = {"type": "http", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
@@ -130,7 +131,7 @@ async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
 async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: KeyStore) -> None:
     answer = answering(request_)
     await request_.silent.wait()
-    door = request_.scope["app"].state.gateway.door  # type: ignore[attr-defined]
+    door = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
 
     await store.create(key_record(key_id="f" * 16))
     await door.keyring.news(10)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled
 from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
-from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from pyoco_server.services.executions.command_handler import CommandResult
+from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from support.samples import new_run_id
-from support.world import OURS, THEIRS, USER, World
+from support.world import HELLO, OURS, THEIRS, USER, World
 
 
 @pytest.fixture
@@ -22,7 +25,7 @@ def world() -> World:
 
 
 async def ask(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
-    return await cancel(world.stores, run_id, reason, "alice", USER)
+    return await cancel(world.stores, run_id, reason, replace(USER, actor=Actor(kind="user", id="alice")))
 
 
 async def listen(world: World, instance_id: InstanceId = OURS) -> list[RunId]:
@@ -143,3 +146,34 @@ async def test_a_holder_that_confirms_at_the_last_moment_is_believed(world: Worl
     receipt = (await world.told(run_id)).cancel
     assert receipt is not None
     assert receipt.how is StopHow.KILLED
+
+
+async def test_a_cancel_of_another_tenant_is_refused_and_loads_the_snapshot_once(world: World) -> None:
+    run_id = await world.submit(replace(HELLO, tenant_id="acme"))
+    world.faults.calls.clear()
+
+    with pytest.raises(RunNotFound):
+        await cancel(world.stores, run_id, None, replace(USER, tenant_filter="other"))
+
+    assert world.faults.calls == ["snapshots.load"]
+    assert await world.status(run_id) == "PENDING"
+
+
+async def test_overdue_cancels_are_confirmed_oldest_first_however_many_are_newer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.cancels.BATCH", 2)
+    runs = []
+    for _ in range(5):
+        runs.append(await world.submit())
+        await world.start(runs[-1])
+        await ask(world, runs[-1])
+        world.clock.pass_time(1.0)
+    await world.catch_up()
+    world.clock.pass_time(world.config.cancel_grace_period_sec + UNCONFIRMED_AFTER_GRACE_SEC)
+
+    await world.maintenance.confirm_cancels()
+
+    ended = [(await world.told(run_id)).version for run_id in runs]
+    assert [await world.status(run_id) for run_id in runs] == ["CANCELLED"] * 5
+    assert ended == sorted(ended)

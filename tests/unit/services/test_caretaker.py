@@ -21,11 +21,6 @@ from support.samples import new_run_id, worker
 from support.world import HELLO, OURS, World
 
 
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.REPAIR_EVERY_SEC", 0.0)
-
-
 @pytest.fixture
 def world() -> World:
     return World()
@@ -54,7 +49,7 @@ async def labels(world: World, run_id: RunId) -> list[str]:
 async def repaired(world: World, after_sec: float = 1.5) -> None:
     await world.catch_up()
     world.clock.pass_time(after_sec)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
 
 async def queued(world: World, tag: str = "default") -> int:
@@ -74,7 +69,7 @@ async def emptied(world: World) -> TagQueue:
 
 async def test_a_snapshot_behind_its_log_is_advanced_after_a_second(world: World) -> None:
     run_id = await world.submit()
-    world.caretaker.mark_submitted(run_id)
+    world.maintenance.queued.add(run_id)
     await half_written(world, run_id)
 
     await repaired(world, after_sec=0.5)
@@ -117,7 +112,7 @@ async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been
     await world.submit()
     world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
 
-    world.caretaker = world.new_caretaker()
+    world.maintenance = world.new_maintenance()
     world.faults.calls.clear()
     await repaired(world)
 
@@ -126,12 +121,12 @@ async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been
 
 async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
     run_id = await world.submit()
-    world.caretaker.mark_submitted(run_id)
+    world.maintenance.queued.add(run_id)
     await world.catch_up()
     world.clock.pass_time(1.5)
     world.faults.calls.clear()
 
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     assert world.faults.calls == []
 
@@ -172,9 +167,9 @@ async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: Wor
     world.clock.pass_time(1.5)
     world.faults.fail("events.read")
     with pytest.raises(BrokerUnavailable):
-        await world.caretaker.repair()
+        await world.maintenance.repair()
 
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     for run_id in run_ids:
         assert await world.status(run_id) == "PENDING"
@@ -187,8 +182,8 @@ async def test_a_run_that_cannot_be_mended_does_not_keep_the_others_from_it(worl
 
     world.faults.fail("events.read", ValueError("not a commit"), times=1)
     with pytest.raises(ValueError, match="not a commit"):
-        await world.caretaker.repair()
-    await world.caretaker.repair()
+        await world.maintenance.repair()
+    await world.maintenance.repair()
 
     assert await world.shown(broken) is None
     assert await world.status(sound) == "PENDING"
@@ -204,7 +199,7 @@ async def test_a_commit_that_arrives_during_the_repair_of_its_run_is_checked_too
         await world.catch_up()
 
     world.faults.after("queue.publish", another_writer_dies_after_its_append)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
     await repaired(world)
 
     assert await labels(world, run_id) == ["default", "late"]
@@ -215,7 +210,7 @@ async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) ->
     await repaired(world)
     run_id = await only_created(world)
 
-    world.caretaker = world.new_caretaker()
+    world.maintenance = world.new_maintenance()
     world.faults.calls.clear()
     await repaired(world)
 
@@ -227,7 +222,7 @@ async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world
     run_id = await only_created(world)
     await world.catch_up()
 
-    world.caretaker = world.new_caretaker()
+    world.maintenance = world.new_maintenance()
     await repaired(world)
 
     assert await world.status(run_id) == "PENDING"
@@ -241,7 +236,7 @@ async def test_a_cancel_whose_gateway_died_before_it_was_confirmed_is_confirmed(
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.catch_up()
 
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     assert await world.status(run_id) == "CANCELLED"
 
@@ -253,7 +248,7 @@ async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_i
     await world.catch_up()
 
     world.faults.fail("events.append", InternalError("a commit cannot be read"))
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     assert sorted([await world.status(run_id) for run_id in run_ids]) == ["CANCELLED", "CANCELLING"]
 
@@ -269,7 +264,7 @@ async def test_a_holder_that_missed_the_tap_is_told_again(world: World) -> None:
     assert execution.holder.instance_id is not None
     await world.truth.signals.listen(execution.holder.instance_id, told.append, lambda _: True)
 
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     assert told == [run_id]
     assert await world.status(run_id) == "CANCELLING"
@@ -282,11 +277,11 @@ async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: 
     await world.catch_up()
 
     world.clock.pass_time(world.config.cancel_grace_period_sec + 10.0)
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
     assert await world.status(run_id) == "CANCELLING"
 
     world.clock.pass_time(0.1)
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     receipt = (await world.told(run_id)).cancel
     assert receipt is not None
@@ -321,7 +316,7 @@ async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_fre
     run_id = await stray(world, running=running)
     await join(world)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     assert parse_job(delivery.payload).run_id == run_id
@@ -332,10 +327,10 @@ async def test_a_stray_is_queued_again_once_and_not_at_every_look(world: World) 
     await stray(world, running=False)
     await join(world)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
     world.clock.pass_time(10.0)
     await join(world)
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 1
 
@@ -353,7 +348,7 @@ async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> No
     await stray(world, running=False)
     await join(world, **NOBODY_FREE[why](world.now()))
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 0
 
@@ -363,7 +358,7 @@ async def test_a_run_whose_heart_beats_is_no_stray_however_long_it_takes(world: 
     await world.truth.snapshots.touch(run_id, world.now() - 1.0)
     await join(world)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 0
 
@@ -373,7 +368,7 @@ async def test_a_run_that_its_worker_has_in_hand_is_no_stray_though_the_workers_
     await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
     await join(world)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 0
 
@@ -383,7 +378,7 @@ async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: Wor
     await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 1
 
@@ -393,7 +388,7 @@ async def test_a_run_that_finished_behind_the_indexs_back_is_no_stray(world: Wor
     await world.complete(run_id)
     await join(world)
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued(world) == 0
 
@@ -413,11 +408,11 @@ async def test_a_finished_run_leaves_after_its_time_with_all_that_is_known_of_it
     run_id = await finished(world)
 
     world.clock.pass_time(world.config.run_retention_sec - 1.0)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
     assert await world.status(run_id) == "COMPLETED"
 
     world.clock.pass_time(2.0)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
     assert await world.shown(run_id) is None
     assert await world.truth.events.read(run_id) == []
 
@@ -427,7 +422,7 @@ async def test_zero_keeps_everything() -> None:
     run_id = await finished(world)
 
     world.clock.pass_time(1e9)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
 
     assert await world.status(run_id) == "COMPLETED"
 
@@ -438,7 +433,7 @@ async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) 
     await world.catch_up()
 
     world.clock.pass_time(world.config.run_retention_sec * 2)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
 
     assert await world.status(run_id) == "RUNNING"
 
@@ -448,11 +443,11 @@ async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_t
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
     world.faults.fail("snapshots.remove")
     with pytest.raises(BrokerUnavailable):
-        await world.caretaker.remove_old()
+        await world.maintenance.remove_old_runs()
     assert await world.truth.events.read(run_id) == []
     assert await world.shown(run_id) is not None
 
-    await world.new_caretaker().remove_old()
+    await world.new_maintenance().remove_old_runs()
 
     assert await world.shown(run_id) is None
 
@@ -460,7 +455,7 @@ async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_t
 async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_checked(world: World) -> None:
     run_id = await finished(world)
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
 
     await repaired(world)
 
@@ -471,29 +466,46 @@ async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_chec
 async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.AT_A_TIME", 2)
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.RETENTION_PAUSE_SEC", 0.0)
+    monkeypatch.setattr("pyoco_server.services.maintenance.retention.BATCH", 2)
+    monkeypatch.setattr("pyoco_server.services.maintenance.retention.PAUSE_SEC", 0.0)
     run_ids = [await finished(world) for _ in range(5)]
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
 
     for _ in run_ids:
         world.faults.after("snapshots.remove", world.catch_up)
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
 
     assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
 
 
-async def test_runs_that_cannot_be_removed_do_not_keep_retention_busy_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.AT_A_TIME", 2)
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.RETENTION_PAUSE_SEC", 0.0)
+async def test_runs_that_cannot_be_removed_do_not_stop_retention(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.retention.BATCH", 2)
+    monkeypatch.setattr("pyoco_server.services.maintenance.retention.PAUSE_SEC", 0.0)
     for run_id in [await finished(world) for _ in range(2)]:
         await world.truth.snapshots.remove(run_id)  # the index, which is behind, still lists them
+    world.clock.pass_time(1.0)
+    behind = await finished(world)
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
 
     async with asyncio.timeout(5.0):
-        await world.caretaker.remove_old()
+        await world.maintenance.remove_old_runs()
+
+    assert await world.shown(behind) is None
+
+
+async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world: World) -> None:
+    await world.submit()
+    await world.catch_up()
+    await world.maintenance.repair()
+    half = await only_created(world)
+    await world.catch_up()
+    world.index.set_mark("checked_commits", (await world.feed.commit_stream())[1])
+    world.index.set_mark("checked_stream", 1)  # of the stream that was there before
+    world.maintenance = world.new_maintenance()
+
+    await repaired(world)
+
+    assert await world.shown(half) is not None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -503,7 +515,7 @@ async def test_workers_that_were_not_seen_for_a_month_are_forgotten(world: World
     await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
     await world.truth.registry.put(worker("fresh", last_seen_at=world.now() - 29 * 86400))
 
-    await world.caretaker.forget_workers()
+    await world.maintenance.forget_workers()
 
     assert [record.worker_id for record in await world.truth.registry.all()] == ["fresh"]
 
@@ -515,6 +527,6 @@ async def test_a_worker_that_comes_back_while_it_is_being_forgotten_stays(world:
         await world.truth.registry.put(worker("old", last_seen_at=world.now()))
 
     world.faults.before("registry.remove", come_back)
-    await world.caretaker.forget_workers()
+    await world.maintenance.forget_workers()
 
     assert [record.last_seen_at for record in await world.truth.registry.all()] == [world.now()]

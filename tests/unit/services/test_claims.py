@@ -104,7 +104,7 @@ async def test_a_node_that_was_taken_is_no_proposal_although_the_index_does_not_
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.settle(first, await took(world, run_id, first))
+    claims.hide(first, await took(world, run_id, first))
     second, third = claims.reserve(WANTED), claims.reserve(WANTED)
 
     assert second is not None
@@ -130,7 +130,7 @@ async def test_a_node_that_could_not_be_taken_is_left_alone_for_a_moment(world: 
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.settle(first, (await world.told(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
+    claims.hide(first, (await world.told(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
     claims.release(first)
     second = claims.reserve(WANTED)
     world.clock.pass_time(module.REFUSED_FOR_SEC)
@@ -141,14 +141,14 @@ async def test_a_node_that_could_not_be_taken_is_left_alone_for_a_moment(world: 
 
 
 async def test_the_end_of_a_lease_wakes_whoever_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_SEC", 0.01)
-    monkeypatch.setattr(module, "SHORTEST_SEC", 0.001)
+    monkeypatch.setattr(module, "CHECK_EVERY_SEC", 0.01)
+    monkeypatch.setattr(module, "MIN_WAIT_SEC", 0.001)
     run_id = await begun(world)
     async with line(world) as claims:
         node = await reserved(claims)
-        claims.settle(node, await took(world, run_id, node, lease_sec=30.0))
+        claims.hide(node, await took(world, run_id, node, lease_sec=30.0))
         other = await reserved(claims)
-        claims.settle(other, await took(world, run_id, other, lease_sec=90.0))
+        claims.hide(other, await took(world, run_id, other, lease_sec=90.0))
         done = SucceedNode(at=world.now(), node_id=other.node_id, from_outside=True)
         (await world.handle(run_id, done)).accepted()
         waiting = asyncio.create_task(reserved(claims))

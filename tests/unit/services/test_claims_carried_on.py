@@ -19,7 +19,7 @@ from pyoco_server.services.claims.claim_node import Claim, Claimed, name_of, tak
 from pyoco_server.services.claims.claim_queue import ClaimFilter, ClaimQueue
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.executions.execution_service import ExecutionService
+from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.indexer import Indexer
 from support.world import USER, World
@@ -59,10 +59,9 @@ async def line() -> AsyncIterator[Line]:
         await world.handle(run_id, command)
     executions = ExecutionService(
         stores=world.stores,
-        desk=ExecutionCache(world.stores),
+        cache=ExecutionCache(world.stores),
         config=world.config,
-        flow_of=no_flow,
-        mark_submitted=world.caretaker.mark_submitted,
+        find_flow=no_flow,
     )
     follower = Indexer(world.feed, world.index, world.clock)
     yield Line(world, run_id, executions, ClaimQueue(world.index, follower, world.clock))

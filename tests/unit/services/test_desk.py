@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.commands import AddTag, ReportNodeProgress, S
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.state import NodeStatus, Status
 from pyoco_server.domain.ids import CommitId, NodeId, RunId, WorkerId
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerUnavailable, RunNotFound
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions import execution_cache as module
 from pyoco_server.services.executions.execution_cache import ExecutionCache
@@ -109,7 +109,7 @@ async def test_whoever_looks_at_lists_finds_what_was_left_to_gather(world: World
     handled = await desk.handle(run_id, take(world), USER)
     assert await version_shown(world, run_id) < handled.execution.version
 
-    await desk.settle()
+    await desk.flush(progress=True)
 
     assert await version_shown(world, run_id) == handled.execution.version
 
@@ -119,7 +119,7 @@ async def test_whoever_looks_at_one_execution_finds_what_was_left_to_gather(worl
     for one in (run_id, other):
         handled = await desk.handle(one, take(world), USER)
 
-    await desk.settle_one(run_id)
+    await desk.flush_one(run_id)
 
     assert await version_shown(world, run_id) == (await world.told(run_id)).version
     assert await version_shown(world, other) < handled.execution.version
@@ -138,7 +138,7 @@ async def test_whoever_looks_while_a_snapshot_is_being_written_waits_for_it(worl
     world.faults.before("snapshots.advance", slowly)
     async with writing(desk):
         await reached.wait()
-        looking = asyncio.create_task(desk.settle() if whole else desk.settle_one(run_id))
+        looking = asyncio.create_task(desk.flush(progress=True) if whole else desk.flush_one(run_id))
         await asyncio.sleep(0)
         waits = not looking.done()
         go_on.set()
@@ -151,7 +151,7 @@ async def test_whoever_looks_while_a_snapshot_is_being_written_waits_for_it(worl
 async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_is_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAUSE_SEC", 0.001)
+    monkeypatch.setattr(module, "RETRY_SEC", 0.001)
     run_id = await begun(world)
     world.faults.fail("snapshots.advance", times=3)
     async with writing(ExecutionCache(world.stores)) as desk:
@@ -180,7 +180,7 @@ async def test_what_a_snapshot_had_to_give_up_is_not_kept_at_hand_either(world: 
     await desk.handle(run_id, take(world), USER)
     await desk.handle(run_id, SucceedNode(at=world.now(), node_id=A, output=large, from_outside=True), USER)
 
-    await desk.settle()
+    await desk.flush(progress=True)
     execution = (await desk.handle(run_id, take(world, B), USER)).execution
 
     assert execution.records_truncated
@@ -189,12 +189,12 @@ async def test_what_a_snapshot_had_to_give_up_is_not_kept_at_hand_either(world: 
 
 
 async def test_only_the_executions_asked_about_last_are_at_hand(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_HAND", 2)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 2)
     desk = ExecutionCache(world.stores)
     first, *others = [await begun(world) for _ in range(3)]
     for run_id in (first, *others):
         await desk.handle(run_id, AddTag(at=world.now(), tag="x"), USER)
-        await desk.settle()
+        await desk.flush(progress=True)
     before = world.faults.calls.count("snapshots.load")
 
     await desk.handle(others[1], AddTag(at=world.now(), tag="y"), USER)
@@ -216,9 +216,9 @@ async def test_it_is_told_when_nodes_can_be_taken(world: World) -> None:
     run_id, desk = await begun(world), ExecutionCache(world.stores, on_ready=lambda: told.append("ready"))
 
     await desk.handle(run_id, take(world), USER)
-    await desk.settle()
+    await desk.flush(progress=True)
     await desk.handle(run_id, take(world, B), USER)
-    await desk.settle()
+    await desk.flush(progress=True)
 
     assert told == ["ready"]
 
@@ -297,7 +297,7 @@ async def test_what_was_done_here_for_the_same_request_is_not_done_again(world: 
 async def test_only_so_many_requests_are_remembered_and_then_all_are_asked_about(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_OURS", 1)
+    monkeypatch.setattr(module, "MAX_OWN_COMMITS", 1)
     desk, hold = ExecutionCache(world.stores), Holding()
     run_id = await begun_earlier(world, desk)
     origin = keyed(world, hold)
@@ -339,7 +339,7 @@ async def test_what_gathers_is_written_at_once_with_something_that_others_may_wa
 async def test_what_another_wrote_and_put_away_meanwhile_needs_nothing_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "AT_HAND", 1)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 1)
     runs, desk = [await begun(world) for _ in range(4)], ExecutionCache(world.stores)
     for run_id in runs[:2]:
         await desk.handle(run_id, take(world), USER)
@@ -351,7 +351,75 @@ async def test_what_another_wrote_and_put_away_meanwhile_needs_nothing_more(
                 await desk.handle(run_id, take(world), USER)
 
     world.faults.before("snapshots.advance", meanwhile)
-    await desk.settle()
+    await desk.flush(progress=True)
 
     for run_id in runs[:2]:
         assert await version_shown(world, run_id) == (await world.told(run_id)).version
+
+
+async def test_a_list_does_not_write_snapshots_that_lack_nothing_but_progress(world: World) -> None:
+    runs, cache = [await begun(world) for _ in range(3)], ExecutionCache(world.stores)
+    for run_id in runs:
+        await cache.handle(run_id, take(world), USER)
+    await cache.flush()
+    for run_id in runs:
+        await cache.handle(run_id, progress(world, 50.0), USER)
+    world.faults.calls.clear()
+
+    await cache.flush()
+
+    assert world.faults.calls == []
+
+
+async def test_snapshots_are_written_concurrently_for_a_list(world: World) -> None:
+    runs, cache = [await begun(world) for _ in range(3)], ExecutionCache(world.stores)
+    for run_id in runs:
+        await cache.handle(run_id, take(world), USER)
+    writing_now, all_writing = 0, asyncio.Event()
+
+    async def wait_for_the_others() -> None:
+        nonlocal writing_now
+        writing_now += 1
+        if writing_now == len(runs):
+            all_writing.set()
+        await all_writing.wait()
+
+    for _ in runs:
+        world.faults.before("snapshots.advance", wait_for_the_others)
+
+    async with asyncio.timeout(5.0):
+        await cache.flush()
+
+    assert [await version_shown(world, run_id) for run_id in runs] == [
+        (await world.told(run_id)).version for run_id in runs
+    ]
+
+
+async def test_a_flush_of_an_evicted_entry_leaves_the_pending_write_of_its_successor(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_ENTRIES", 1)
+    run_id, other, cache = await begun(world), await begun(world), ExecutionCache(world.stores)
+    await cache.handle(run_id, take(world), USER)
+    evicted = cache._entries[run_id]
+    await cache.flush()
+    await cache.handle(other, take(world), USER)
+    await cache.flush()
+    assert run_id not in cache._entries
+    handled = await cache.handle(run_id, take(world, B), USER)
+
+    await cache._write_locked(evicted)
+
+    async with writing(cache):
+        await world.faults.done("snapshots.advance", times=3)
+    assert await version_shown(world, run_id) == handled.execution.version
+
+
+async def test_a_command_does_not_reach_another_tenants_execution(world: World) -> None:
+    run_id, cache = await begun(world), ExecutionCache(world.stores)
+    before = (await world.told(run_id)).version
+
+    with pytest.raises(RunNotFound):
+        await cache.handle(run_id, take(world), replace(USER, tenant_filter="other"))
+
+    assert (await world.told(run_id)).version == before

@@ -9,8 +9,7 @@ import pytest
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.errors import RunNotFound
 from pyoco_server.services.context import CommandContext
-from pyoco_server.services.executions.discard import discard
-from support.executions_in_memory import begun
+from support.executions_in_memory import begun, executions_of
 from support.samples import new_run_id
 from support.world import USER, World
 
@@ -36,10 +35,10 @@ async def is_archived(world: World, run_id: RunId) -> bool:
 async def test_what_waits_is_cancelled_and_stays_in_the_lists_until_it_is_discarded_again(world: World) -> None:
     run_id = await world.submit()
 
-    await discard(world.stores, run_id, USER)
+    await executions_of(world).discard(run_id, USER)
 
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLED", False)
-    await discard(world.stores, run_id, USER)
+    await executions_of(world).discard(run_id, USER)
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLED", True)
 
 
@@ -48,7 +47,7 @@ async def test_what_runs_is_told_to_stop_however_often_it_is_discarded(world: Wo
     await world.start(run_id)
 
     for _ in range(2):
-        await discard(world.stores, run_id, USER)
+        await executions_of(world).discard(run_id, USER)
 
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLING", False)
 
@@ -56,7 +55,7 @@ async def test_what_runs_is_told_to_stop_however_often_it_is_discarded(world: Wo
 async def test_an_execution_whose_nodes_are_taken_by_hand_is_cancelled_too(world: World) -> None:
     run_id = await begun(world)
 
-    await discard(world.stores, run_id, USER)
+    await executions_of(world).discard(run_id, USER)
 
     assert await world.status(run_id) == "CANCELLED"
 
@@ -65,7 +64,7 @@ async def test_what_is_finished_is_archived_once(world: World) -> None:
     run_id = await finished(world)
 
     for _ in range(3):
-        await discard(world.stores, run_id, USER)
+        await executions_of(world).discard(run_id, USER)
 
     types = [type(event).__name__ for stored in await world.truth.events.read(run_id) for event in stored.commit.events]
     assert types.count("ExecutionArchived") == 1
@@ -77,24 +76,24 @@ async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: Worl
     await world.start(run_id)
     world.faults.before("events.append", lambda: world.complete(run_id))
 
-    await discard(world.stores, run_id, USER)
+    await executions_of(world).discard(run_id, USER)
 
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("COMPLETED", True)
 
 
 async def test_what_is_not_there_is_said_not_to_be(world: World) -> None:
     with pytest.raises(RunNotFound):
-        (await discard(world.stores, new_run_id(), USER)).accepted()
+        (await executions_of(world).discard(new_run_id(), USER)).accepted()
 
 
 @pytest.mark.parametrize("state", ["waiting", "finished"])
 async def test_a_request_that_is_carried_on_does_not_do_the_next_thing_too(world: World, state: str) -> None:
     run_id = await world.submit() if state == "waiting" else await finished(world)
-    await discard(world.stores, run_id, KEYED)
+    await executions_of(world).discard(run_id, KEYED)
     once = await world.told(run_id)
 
     again: CommandContext = replace(KEYED, resumed=True)
-    await discard(world.stores, run_id, again)
+    await executions_of(world).discard(run_id, again)
 
     assert await world.told(run_id) == once
     assert await is_archived(world, run_id) == (state == "finished")

@@ -98,7 +98,7 @@ async def test_a_quiet_tail_shows_life(world: World) -> None:
 
 
 async def test_a_tail_outlives_the_absence_of_the_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AGAIN_SEC", 0.001)
+    monkeypatch.setattr(module, "RETRY_SEC", 0.001)
     run_id = await begun(world)
     world.faults.fail("events.read", times=2)
     tail = EventTail(world.stores.events, run_id, START, heartbeat_sec=60.0)

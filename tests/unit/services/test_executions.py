@@ -13,7 +13,7 @@ from pyoco_server.domain.graphs.parser import read_document
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import InvalidRequest, RunNotFound, SnapshotTooLarge
 from pyoco_server.ports import StoredGraph
-from pyoco_server.services.executions.execution_service import NewExecution
+from pyoco_server.services.executions.service import NewExecution
 from support.executions_in_memory import A, B, begun, executions_of
 from support.world import USER, World
 
@@ -39,7 +39,7 @@ async def taken(world: World, run_id: RunId, lease_until: float | None = None) -
     start = StartNode(at=world.now(), node_id=A, worker_id=WorkerId("ann"), lease_until=lease_until, from_outside=True)
     executions = executions_of(world)
     assert (await executions.command(run_id, start, USER)).refused is None
-    await executions.desk.settle()
+    await executions.cache.flush(progress=True)
 
 
 # --- creation ---------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) 
     executions = executions_of(world)
     for _ in range(2):
         await executions.start(execution.execution_id, USER)
-    await executions.desk.settle()
+    await executions.cache.flush(progress=True)
 
     assert await world.truth.queue.depth("cpu") == 1
     assert await world.status(execution.execution_id) == "PENDING"
@@ -107,14 +107,14 @@ async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) 
 
 async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_the_caretaker(world: World) -> None:
     execution = await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
-    world.caretaker = world.new_caretaker()
+    world.maintenance = world.new_maintenance()
     world.faults.fail("queue.publish", RuntimeError("killed"))
     with pytest.raises(RuntimeError):
         await executions_of(world).start(execution.execution_id, USER)
 
     await world.catch_up()
     world.clock.pass_time(2.0)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     assert await world.truth.queue.depth("cpu") == 1
 
@@ -122,11 +122,11 @@ async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_th
 async def test_nobody_queues_what_nobody_has_started(world: World) -> None:
     await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
     await created(world, NewExecution(graph_id="open", input={}))
-    world.caretaker = world.new_caretaker()
+    world.maintenance = world.new_maintenance()
 
     await world.catch_up()
     world.clock.pass_time(2.0)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     assert await world.truth.queue.tags() == []
 
@@ -183,11 +183,11 @@ async def test_a_holder_that_does_not_stop_is_waited_for_no_longer_than_the_grac
     await executions_of(world).cancel(run_id, None, USER)
     await world.catch_up()
     world.clock.pass_time(world.config.cancel_grace_period_sec - 1)
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
     assert (await world.told(run_id)).status is Status.ACTIVE
 
     world.clock.pass_time(2.0)
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     told = await world.told(run_id)
     assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
@@ -200,12 +200,12 @@ async def test_any_gateway_ends_a_wait_whose_deadline_is_over(world: World) -> N
     document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
     run_id = await begun(world, document.graph)
     await world.catch_up()
-    await world.caretaker.expire_nodes()
+    await world.maintenance.expire_nodes()
     assert await world.status(run_id) == "RUNNING"
 
     world.clock.pass_time(60.0)
-    await world.caretaker.expire_nodes()
-    await world.new_caretaker().expire_nodes()
+    await world.maintenance.expire_nodes()
+    await world.new_maintenance().expire_nodes()
 
     told = await world.told(run_id)
     assert (told.status, told.error and told.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
@@ -218,7 +218,7 @@ async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_l
     world.clock.pass_time(6.0)
     await world.catch_up()
 
-    await world.caretaker.expire_nodes()
+    await world.maintenance.expire_nodes()
 
     told = await world.told(run_id)
     assert (told.status, told.error and told.error.code) == (Status.FAILED, "LEASE_EXPIRED")
@@ -231,7 +231,7 @@ async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(w
     await world.catch_up()
     world.faults.fail("events.append", SnapshotTooLarge())
 
-    await world.caretaker.expire_nodes()
+    await world.maintenance.expire_nodes()
 
     assert [(await world.told(run_id)).status for run_id in runs].count(Status.FAILED) == 1
 
@@ -258,8 +258,7 @@ async def test_another_tenants_execution_is_not_there(world: World) -> None:
     executions = executions_of(world)
 
     assert (await executions.look(execution.execution_id, tenant_filter="acme")).exists
-    await executions.check_seen(execution.execution_id, tenant_filter=None)
     with pytest.raises(RunNotFound):
-        await executions.check_seen(execution.execution_id, tenant_filter="other")
+        await executions.look(execution.execution_id, tenant_filter="other")
     with pytest.raises(RunNotFound):
         await executions.look(world.truth.ids.run_id(), tenant_filter=None, at=5)

@@ -10,9 +10,9 @@ from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.executions.command_handler import handle
-from pyoco_server.services.projections.indexer import Indexer
-from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics, figures
+from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics
 from pyoco_server.stores import DeadLetter
+from support.services import following
 from support.world import HELLO, USER, World
 
 
@@ -23,10 +23,8 @@ def world() -> World:
 
 async def look(world: World, tenant_filter: str | None = None) -> Metrics:
     await world.catch_up()
-    follower = Indexer(world.feed, world.index, world.clock)
-    return await figures(
-        world.stores, world.index, follower, tenant_filter=tenant_filter, workers_alive=1, watchers=0, claims_waiting=0
-    )
+    async with following(world) as services:
+        return await services.metrics.gather(tenant_filter=tenant_filter)
 
 
 async def test_dead_letters_are_counted(world: World) -> None:

@@ -54,7 +54,7 @@ class Scene:
         """Time in which the observer ticks as it does, every half second."""
         for _ in range(int(seconds * 2)):
             self.clock.pass_time(0.5)
-            view.sightings()
+            view.workers()
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def scene() -> Scene:
 
 
 def state(view: FleetView, name: str = "w1") -> WorkerState | None:
-    seen = view.sight(WorkerId(name))
+    seen = view.worker(WorkerId(name))
     return seen.state if seen else None
 
 
 def silent_sec(view: FleetView, name: str = "w1") -> float | None:
-    seen = view.sight(WorkerId(name))
+    seen = view.worker(WorkerId(name))
     return seen.silent_sec if seen else None
 
 
@@ -169,7 +169,7 @@ async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None
 
         at = await view.set_hidden(W1, True)
 
-        seen = view.sight(W1)
+        seen = view.worker(W1)
         assert seen is not None
         assert (seen.record.hidden, seen.state, at) == (True, DISCONNECTED, scene.clock.now())
 
@@ -213,7 +213,7 @@ async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
         registry.arrives.set()
         await until(lambda: state(view, "another") is not None)
 
-        seen = view.sight(W1)
+        seen = view.worker(W1)
         assert seen is not None
         assert seen.record.hidden
 
@@ -228,9 +228,9 @@ async def test_a_removed_worker_is_gone(scene: Scene) -> None:
     async with scene.watching() as view:
         await scene.registry.remove(worker())
 
-        await until(lambda: view.sight(W1) is None)
+        await until(lambda: view.worker(W1) is None)
 
-        assert view.sightings() == []
+        assert view.workers() == []
 
 
 async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
@@ -286,25 +286,23 @@ async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene:
     await scene.registry.put(record)
     async with scene.watching() as view:
         told = replace(flow, tags=("default",))
-        assert view.announced_flows() == (told,)
-        assert view.announced_flow("etl") == told
-        assert view.announced_flow("gone") is None
+        assert view.announced_flows() == {"etl": told}
 
         await scene.registry.put(replace(record, flows=(AnnouncedFlow(name="new"),)))
-        await until(lambda: view.announced_flow("new") is not None)
-        assert view.announced_flow("etl") is None
+        await until(lambda: "new" in view.announced_flows())
+        assert "etl" not in view.announced_flows()
 
         scene.pass_in_touch(view, 21.0)
-        assert view.announced_flows() == ()
+        assert view.announced_flows() == {}
 
 
 async def test_flows_are_put_together_once_however_often_workers_speak(scene: Scene) -> None:
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(AnnouncedFlow(name="etl"),))
     await scene.registry.put(record)
     async with scene.watching() as view:
-        before = view.announced_flow("etl")
+        before = view.announced_flows()["etl"]
         scene.pass_in_touch(view, 1.0)
         await scene.registry.put(replace(record, last_seen_at=scene.clock.now()))
         await until(lambda: silent_sec(view) == 0.0)
 
-        assert view.announced_flow("etl") is before
+        assert view.announced_flows()["etl"] is before

@@ -1,10 +1,8 @@
-"""What a gateway answers, and when it would rather not: a stale list would look true."""
+"""What a services answers, and when it would rather not: a stale list would look true."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import orjson
@@ -15,17 +13,16 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
 from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
-from pyoco_server.services.claims.claim_queue import ClaimQueue
-from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.service import NewExecution
 from pyoco_server.services.executions.submit import submit
-from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.projections.indexer import Failing, Indexer
-from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage
-from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.services.projections.indexer import Failing
+from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
 from pyoco_server.stores import LoadedSnapshot
+from pyoco_server.stores.dead_letters import DeadLetter
+from support.executions_in_memory import executions_of
 from support.samples import new_run_id
+from support.services import following, services_of
 from support.world import HELLO, USER, World
 
 EVERYTHING = RunQuery(limit=50)
@@ -37,132 +34,101 @@ def world() -> World:
     return World()
 
 
-def gateway_of(world: World) -> Gateway:
-    follower = Indexer(world.live_feed, world.index, world.truth.clock)
-    watches = WatchHub(world.stores, world.live, world.config)
-    return Gateway(
-        stores=world.stores,
-        index=world.index,
-        follower=follower,
-        caretaker=world.caretaker,
-        fleet=FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config),
-        watches=watches,
-        log_feed=LogStreamHub(world.stores, watches, world.config),
-        live=world.live,
-        desk=ExecutionCache(world.stores),
-        claims=ClaimQueue(world.index, follower, world.stores.clock),
-        config=world.config,
-    )
-
-
-@asynccontextmanager
-async def following(world: World) -> AsyncIterator[Gateway]:
-    """A gateway whose index is kept in step within the block."""
-    gateway = gateway_of(world)
-    task = asyncio.create_task(gateway.follower.run())
-    try:
-        await gateway.follower.caught_up()
-        yield gateway
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
 async def test_a_list_is_refused_while_the_index_is_being_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
-    gateway = gateway_of(world)
+    services = services_of(world)
 
     with pytest.raises(IndexUnavailable, match="being built"):
-        await gateway.lists.summaries(EVERYTHING)
+        await services.lists.summaries(EVERYTHING)
 
 
 async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
-    gateway = gateway_of(world)
-    gateway.follower.failing = Failing(since=1.0, error="the disk is full")
+    services = services_of(world)
+    services.lists.indexer.failing = Failing(since=1.0, error="the disk is full")
 
     with pytest.raises(IndexUnavailable, match="cannot be built at present"):
-        await gateway.lists.summaries(EVERYTHING)
+        await services.lists.summaries(EVERYTHING)
 
 
 async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index(world: World) -> None:
-    async with following(world) as gateway:
+    async with following(world) as services:
         world.faults.away = True
 
         with pytest.raises(BrokerUnavailable):
-            await gateway.lists.summaries(EVERYTHING)
+            await services.lists.summaries(EVERYTHING)
         with pytest.raises(BrokerUnavailable):
-            await gateway.lists.snapshots(EVERYTHING)
+            await services.lists.snapshots(EVERYTHING)
         with pytest.raises(BrokerUnavailable):
-            await gateway.lists.jobs(JobQuery())
+            await services.lists.jobs(JobQuery())
         with pytest.raises(BrokerUnavailable):
-            await gateway.lists.labels(LabelQuery())
+            await services.lists.labels(LabelQuery())
 
 
 async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> None:
-    async with following(world) as gateway:
+    async with following(world) as services:
         for _ in range(5):
-            run_id = (await gateway.submit(HELLO, ("default",), USER)).execution_id
-            shown = [orjson.loads(item)["run_id"] for item in await gateway.lists.summaries(EVERYTHING)]
+            run_id = (await services.executions.submit(HELLO, ("default",), USER)).execution_id
+            shown = [orjson.loads(item)["run_id"] for item in await services.lists.summaries(EVERYTHING)]
             assert run_id in shown
 
 
 async def test_jobs_and_labels_wait_for_what_this_gateway_has_written(world: World) -> None:
-    async with following(world) as gateway:
+    async with following(world) as services:
         for already in range(5):
-            run_id = (await gateway.submit(HELLO, ("default", "x"), USER)).execution_id
+            run_id = (await services.executions.submit(HELLO, ("default", "x"), USER)).execution_id
 
-            newest = (await gateway.lists.jobs(JobQuery(labels=("x",), limit=1))).runs[0]
+            newest = (await services.lists.jobs(JobQuery(labels=("x",), limit=1))).runs[0]
             assert newest.run_id == run_id
-            assert await gateway.lists.labels(LabelQuery(prefix="x")) == [LabelCount("x", already + 1)]
+            assert await services.lists.labels(LabelQuery(prefix="x")) == [LabelCount("x", already + 1)]
 
 
 async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_whole_list(world: World) -> None:
-    async with following(world) as gateway:
+    async with following(world) as services:
         kept, gone = await world.submit(), await world.submit()
-        await gateway.lists.summaries(EVERYTHING)
+        await services.lists.summaries(EVERYTHING)
 
         async def remove() -> None:
             await world.truth.snapshots.remove(gone)
 
         world.faults.before("snapshots.load", remove)
-        shown = await gateway.lists.snapshots(EVERYTHING)
+        shown = await services.lists.snapshots(EVERYTHING)
 
     assert [snapshot["run_id"] for snapshot in shown if not isinstance(snapshot, bytes)] == [kept]
 
 
 async def test_a_cursor_made_up_for_what_is_not_stored_yet_is_refused(world: World) -> None:
-    async with following(world) as gateway:
-        cursor = encode(Walk(mark=2**60, before=(1.0, "")), EVERYTHING, gateway.follower.stream)
+    async with following(world) as services:
+        cursor = encode(Walk(mark=2**60, before=(1.0, "")), EVERYTHING, services.lists.indexer.stream)
 
         with pytest.raises(InvalidListQuery, match="not made by this server"):
-            await gateway.lists.page(EVERYTHING, cursor)
+            await services.lists.page(EVERYTHING, cursor)
 
 
 async def test_a_gateway_that_has_not_read_as_far_as_a_cursor_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.CURSOR_WAIT_SEC", 0.01)
-    async with following(world) as gateway:
-        cursor = encode(Walk(mark=1, before=(1.0, "")), EVERYTHING, gateway.follower.stream)
+    async with following(world) as services:
+        cursor = encode(Walk(mark=1, before=(1.0, "")), EVERYTHING, services.lists.indexer.stream)
         monkeypatch.setattr(world.index, "apply", lambda changes, position: None)
-        monkeypatch.setattr(gateway.follower, "_move_to", lambda sequence: None)
+        monkeypatch.setattr(services.lists.indexer, "_move_to", lambda sequence: None)
         await submit(world.truth, HELLO, ("default",), USER)
 
         with pytest.raises(BrokerUnavailable, match="as far as the cursor"):
-            await gateway.lists.page(EVERYTHING, cursor)
+            await services.lists.page(EVERYTHING, cursor)
 
 
 async def test_a_run_that_changes_between_two_pages_is_not_lost(world: World) -> None:
     one = RunQuery(limit=1)
-    async with following(world) as gateway:
+    async with following(world) as services:
         older, newer = await world.submit(), await world.submit()
-        first = await gateway.lists.page(one, "")
+        first = await services.lists.page(one, "")
         world.clock.pass_time(1.0)
         await world.start(older)
-        second = await gateway.lists.page(one, first.next_cursor or "")
+        second = await services.lists.page(one, first.next_cursor or "")
 
     assert [shown_in(page) for page in (first, second)] == [[(newer, "PENDING")], [(older, "RUNNING")]]
     assert second.next_cursor is None
@@ -175,32 +141,32 @@ def shown_in(page: ItemPage) -> list[tuple[str, str]]:
 
 async def test_a_run_that_does_not_exist_is_not_found(world: World) -> None:
     with pytest.raises(RunNotFound):
-        await gateway_of(world).get_snapshot(new_run_id(), tenant_filter=None)
+        await services_of(world).executions.get_snapshot(new_run_id(), tenant_filter=None)
 
 
 async def test_what_this_gateway_submitted_needs_no_care(world: World) -> None:
-    await gateway_of(world).submit(HELLO, ("default",), USER)
+    await executions_of(world).submit(HELLO, ("default",), USER)
     world.faults.calls.clear()
 
     await world.catch_up()
     world.clock.pass_time(2.0)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     assert world.faults.calls == []
 
 
 async def test_the_fleet_is_not_shown_before_it_is_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.services.gateway.FIRST_FILL_WAIT_SEC", 0.01)
+    monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
 
     with pytest.raises(BrokerUnavailable, match="being built"):
-        await gateway_of(world).list_workers(WorkerQuery())
+        await services_of(world).fleet.list_workers(WorkerQuery())
 
 
 async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> None:
     world.faults.away = True
 
     with pytest.raises(BrokerUnavailable):
-        await gateway_of(world).list_workers(WorkerQuery())
+        await services_of(world).fleet.list_workers(WorkerQuery())
 
 
 async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
@@ -210,7 +176,7 @@ async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) ->
     await world.catch_up()
     world.index.apply([SnapshotSeen(sequence=10_000, run_id=unknown, plain=None)], POSITION)
 
-    assert gateway_of(world).runs_of("ours", among=[ours, theirs, unknown]) == {ours}
+    assert services_of(world).lists.runs_of("ours", among=[ours, theirs, unknown]) == {ours}
 
 
 async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
@@ -225,13 +191,41 @@ async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
         finally:
             now -= 1
 
-    async with following(world) as gateway:
+    async with following(world) as services:
         for _ in range(LOADED_AT_A_TIME):
             await submit(world.stores, HELLO, (), USER)
-        await gateway.lists.fresh()
+        await services.lists.fresh()
         world.stores.snapshots.load = counted  # type: ignore[method-assign]
 
-        lists = await asyncio.gather(*(gateway.lists.snapshots(EVERYTHING) for _ in range(4 * HEAVY_LISTS)))
+        lists = await asyncio.gather(*(services.lists.snapshots(EVERYTHING) for _ in range(4 * HEAVY_LISTS)))
 
     assert {len(items) for items in lists} == {LOADED_AT_A_TIME}
     assert most == HEAVY_LISTS * LOADED_AT_A_TIME
+
+
+async def test_a_list_without_this_gateways_last_write_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 0.01)
+    async with following(world) as services:
+        monkeypatch.setattr(services.lists.indexer, "_move_to", lambda sequence: None)
+        await services.executions.submit(HELLO, ("default",), USER)
+
+        await services.lists.summaries(EVERYTHING)
+
+        assert list_is_stale.get()
+        assert world.stores.counters.stale_lists == 1
+
+
+async def test_a_replay_of_a_flow_that_was_started_by_hand_starts_by_itself(world: World) -> None:
+    async with following(world) as services:
+        run_id = world.truth.ids.run_id()
+        new = NewExecution(graph_id="etl", input={"n": 1}, tag="default")
+        (await services.executions.create(new, run_id, USER)).accepted()
+        (await services.executions.start(run_id, USER)).accepted()
+        await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
+        attempt = IdempotentAttempt(USER, world.truth.ids.run_id())
+
+        again = await services.dead_letters.replay(1, attempt, tenant_filter=None, api_key_id=None)
+
+        assert again.execution.is_queued
+        await world.start(again.execution.execution_id)
+        assert await world.status(again.execution.execution_id) == "RUNNING"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,15 +12,28 @@ import pytest
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.graphs.document import GraphDocument, of_tasks
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
-from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphQuery, Graphs, PutGraph
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphQuery, GraphService, PutGraph
 from support.world import World
 
 ETL = AnnouncedFlow(name="etl", nodes=("load", "save"), edges=(("load", "save"),), tags=("cpu", "gpu"))
 ONE, TWO, THREE = (of_tasks([name], []) for name in ("one", "two", "three"))
 
 
-def graphs(world: World, *flows: AnnouncedFlow) -> Graphs:
-    return Graphs(stores=world.stores, flows=lambda: flows)
+class Fleet(FleetView):
+    """A fleet whose workers announce these flows."""
+
+    def __init__(self, world: World, *flows: AnnouncedFlow) -> None:
+        super().__init__(world.stores.registry, world.stores.broker, world.stores.clock, world.config)
+        self._caught_up.set()
+        self._present_flows = {flow.name: flow for flow in flows}
+
+    def announced_flows(self) -> Mapping[str, AnnouncedFlow]:
+        return self._present_flows
+
+
+def graphs(world: World, *flows: AnnouncedFlow) -> GraphService:
+    return GraphService(stores=world.stores, fleet=Fleet(world, *flows))
 
 
 async def put(world: World, document: GraphDocument, graph_id: str = "release", **named: Any) -> PutGraph:
@@ -28,7 +42,7 @@ async def put(world: World, document: GraphDocument, graph_id: str = "release", 
 
 def overtaken(world: World, document: GraphDocument) -> None:
     """Just before the next put somebody else puts this."""
-    others = Graphs(stores=world.truth, flows=lambda: ())
+    others = GraphService(stores=world.truth, fleet=Fleet(world))
     world.faults.before("graphs.put", lambda: others.put("team-a", "release", document, by="bob"))
 
 
@@ -182,7 +196,7 @@ async def test_a_graph_that_was_put_wins_over_a_flow_of_its_name() -> None:
     assert others.source == "flow"
 
 
-async def pages(found: Graphs, **query: Any) -> list[list[str]]:
+async def pages(found: GraphService, **query: Any) -> list[list[str]]:
     told, cursor = [], ""
     while True:
         page: GraphPage = await found.page("team-a", GraphQuery(cursor=cursor, **query))
@@ -223,3 +237,17 @@ async def test_what_changes_between_two_pages_leaves_no_other_out() -> None:
 async def test_a_cursor_of_somebody_else_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest):
         await graphs(World()).page("team-a", GraphQuery(prefix="r", cursor=cursor))
+
+
+async def test_a_graph_that_is_not_stored_is_unknown_until_the_fleet_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
+    world = World()
+    await put(world, ONE)
+    fleet = FleetView(world.stores.registry, world.stores.broker, world.stores.clock, world.config)
+    starting = GraphService(stores=world.stores, fleet=fleet)
+
+    with pytest.raises(BrokerUnavailable):
+        await starting.get("team-a", "etl")
+    with pytest.raises(BrokerUnavailable):
+        await starting.page("team-a", GraphQuery())
+    assert (await starting.get("team-a", "release")).version == 1

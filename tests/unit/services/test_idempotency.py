@@ -159,8 +159,8 @@ async def test_wherever_the_first_is_killed_the_next_one_carries_on_to_one_run_o
     kept = (await record(world)).record.answer
     assert kept is not None
     assert kept.event_ids == (f"{begun.commit_id}.0",)
-    assert {turn.origin.commit_id for turn in submits.turns} == {begun.commit_id}
-    assert [turn.origin.resumed for turn in submits.turns] == [False, True][: len(submits.turns)]
+    assert {turn.context.commit_id for turn in submits.turns} == {begun.commit_id}
+    assert [turn.context.resumed for turn in submits.turns] == [False, True][: len(submits.turns)]
 
 
 async def test_one_who_is_killed_before_the_record_has_left_nothing(world: World) -> None:
@@ -367,8 +367,8 @@ async def test_whatever_else_is_answered_is_not_kept_and_the_next_carries_on_at_
     assert (first.answer.status, second.answer.status) == (status, status)
     assert not second.replayed
     assert turns[0].resource_id == turns[1].resource_id
-    assert turns[0].origin.commit_id == turns[1].origin.commit_id
-    assert [turn.origin.resumed for turn in turns] == [False, True]
+    assert turns[0].context.commit_id == turns[1].context.commit_id
+    assert [turn.context.resumed for turn in turns] == [False, True]
 
 
 @pytest.mark.parametrize("error", [RequestTooLarge(), BrokerUnavailable(), ZeroDivisionError()], ids=repr)
@@ -480,7 +480,7 @@ async def test_a_choice_is_stored_although_somebody_else_carries_on_and_has_not_
 
 
 async def test_without_a_key_a_choice_is_only_for_the_turn(world: World) -> None:
-    turn = IdempotentAttempt(asked().origin, "first")
+    turn = IdempotentAttempt(asked().context, "first")
 
     assert await turn.choose("second") == turn.resource_id == "second"
     assert world.faults.calls == []
@@ -489,6 +489,6 @@ async def test_without_a_key_a_choice_is_only_for_the_turn(world: World) -> None
 async def test_without_a_key_a_run_gets_the_id_that_was_chosen_for_it(world: World) -> None:
     run_id = world.stores.ids.run_id()
 
-    execution = await submit(world.stores, HELLO, ("default",), asked().origin, run_id=run_id)
+    execution = await submit(world.stores, HELLO, ("default",), asked().context, run_id=run_id)
 
     assert execution.execution_id == run_id

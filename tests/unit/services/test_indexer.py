@@ -86,7 +86,7 @@ class BucketFeed(Feed):
             if not batch:
                 await changed.wait()
 
-    async def last_commit(self) -> int:
+    async def commit_stream(self) -> tuple[str, int]:
         raise NotImplementedError
 
     async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:

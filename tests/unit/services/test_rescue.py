@@ -43,7 +43,7 @@ class Scene:
     async def look(self, after_sec: float = 0.0) -> None:
         await self.world.catch_up()
         self.world.clock.pass_time(after_sec)
-        await self.rescue.look()
+        await self.rescue.check()
 
     async def silence(self, seconds: int = 6) -> None:
         for _ in range(seconds):
@@ -147,12 +147,12 @@ async def test_a_worker_that_lives_but_has_let_go_of_the_run_is_no_reason_to_wai
 async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World) -> None:
     await scene.begun()
     other = LostWorkerRescuer(world.stores, world.index, world.config)
-    await other.look()
+    await other.check()
 
     for _ in range(6):
         world.clock.pass_time(1.0)
-        await scene.rescue.look()
-        await other.look()
+        await scene.rescue.check()
+        await other.check()
 
     assert given_back(world) == 1
 
@@ -192,7 +192,7 @@ async def test_a_gateway_that_was_away_itself_begins_to_listen_anew(scene: Scene
     await scene.silence(4)
     world.faults.away = True
     world.clock.pass_time(1.0)
-    await scene.rescue.look()
+    await scene.rescue.check()
     world.faults.away = False
 
     await scene.silence(4)
@@ -215,7 +215,7 @@ async def test_an_index_that_is_behind_is_no_proof(scene: Scene, world: World) -
     for _ in range(10):
         world.clock.pass_time(1.0)
         await world.truth.snapshots.touch(run_id, world.now())
-        await scene.rescue.look()
+        await scene.rescue.check()
 
     assert given_back(world) == 0
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from pyoco_server.errors import BrokerUnavailable
-from pyoco_server.services.maintenance.error_handling import log_and_continue
+from pyoco_server.services.loops import log_and_continue
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ import logging
 
 import pytest
 
+from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.execution.state import Status, StopHow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
-from pyoco_server.services.executions.submit import job_again, job_of, submit
+from pyoco_server.services.executions.submit import job_of, queue_again, submit
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.world import HELLO, USER, World
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("pyoco_server.services.maintenance.periodic.REPAIR_EVERY_SEC", 0.0)
+def world() -> World:
     return World()
 
 
@@ -52,19 +52,25 @@ async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(wo
     assert delivery.created_sequence == execution.version
 
 
-async def test_the_job_says_what_its_submit_is_recognised_by_also_when_it_is_queued_again(world: World) -> None:
+async def test_a_job_that_is_queued_again_says_what_the_first_one_said(world: World) -> None:
     execution = await submit(world.stores, HELLO, ("default",), USER)
+    await world.handle(execution.execution_id, AddTag(at=world.now(), tag="x", from_outside=True))
 
-    (delivery,) = await (await world.truth.queue.open("default")).receive(1)
-    assert parse_job(delivery.payload).correlation_id == USER.correlation_id
-    assert (await job_again(world.stores, execution)).correlation_id == USER.correlation_id
+    await queue_again(world.stores, await world.told(execution.execution_id), nth=2)
+
+    first, again = await (await world.truth.queue.open("default")).receive(2)
+    assert [parse_job(one.payload).correlation_id for one in (first, again)] == [USER.correlation_id] * 2
+    assert [one.created_sequence for one in (first, again)] == [execution.version] * 2
 
 
 async def test_a_job_without_a_log_has_nothing_to_be_recognised_by(world: World) -> None:
     execution = await submit(world.stores, HELLO, ("default",), USER)
     await world.truth.events.purge(execution.execution_id)
 
-    assert await job_again(world.stores, execution) == job_of(execution)
+    await queue_again(world.stores, execution, nth=2)
+
+    _, again = await (await world.truth.queue.open("default")).receive(2)
+    assert parse_job(again.payload) == job_of(execution)
 
 
 async def test_two_submits_of_the_same_are_two_runs(world: World) -> None:
@@ -77,7 +83,7 @@ async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: Wor
     error = await refused(world)
 
     assert isinstance(error, BrokerUnavailable)
-    assert await world.feed.last_commit() == 0
+    assert (await world.feed.commit_stream())[1] == 0
     assert await world.truth.queue.depth("default") == 0
 
 
@@ -91,9 +97,7 @@ async def test_a_run_whose_first_event_was_stored_without_an_answer_is_told_of_b
 
 
 @pytest.mark.parametrize("call", ["snapshots.advance", "queue.publish"])
-async def test_a_run_that_only_got_half_way_is_undone_by_an_event_and_without_a_snapshot(
-    world: World, call: str
-) -> None:
+async def test_a_run_that_only_got_half_way_is_cancelled_in_events_and_snapshot(world: World, call: str) -> None:
     world.faults.fail(call)
 
     error = await refused(world)
@@ -104,7 +108,7 @@ async def test_a_run_that_only_got_half_way_is_undone_by_an_event_and_without_a_
     assert told.status is Status.CANCELED
     assert told.cancel is not None
     assert told.cancel.how is StopHow.SUBMIT_FAILED
-    assert await world.shown(run_id) is None
+    assert await world.status(run_id) == "CANCELLED"
 
 
 async def test_a_run_that_was_undone_does_not_come_back_by_the_care_of_a_gateway(world: World) -> None:
@@ -114,13 +118,26 @@ async def test_a_run_that_was_undone_does_not_come_back_by_the_care_of_a_gateway
 
     await world.catch_up()
     world.clock.pass_time(2.0)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
-    assert await world.shown(run_id) is None
+    assert await world.status(run_id) == "CANCELLED"
     assert await world.truth.queue.depth("default") == 0
 
 
-@pytest.mark.parametrize("broken", ["events.append", "snapshots.load", "snapshots.remove"])
+async def test_retention_removes_the_events_of_a_run_that_was_undone(world: World) -> None:
+    world.faults.fail("queue.publish")
+    await refused(world)
+    run_id = await only_run(world)
+
+    await world.catch_up()
+    world.clock.pass_time(world.config.run_retention_sec + 1.0)
+    await world.maintenance.remove_old_runs()
+
+    assert await world.truth.events.read(run_id) == []
+    assert await world.shown(run_id) is None
+
+
+@pytest.mark.parametrize("broken", ["events.append", "snapshots.load"])
 async def test_a_run_that_cannot_be_undone_is_told_of_by_its_id(
     world: World, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -180,7 +180,7 @@ async def test_jobs_of_finished_runs_of_a_tag_that_nobody_serves_are_removed(
     cancelled = await world.submit(replace(HELLO, tag="gpu"))
     await world.handle(cancelled, CancelExecution(at=world.now()))
     await world.catch_up()
-    await world.caretaker.see_cancels_through()
+    await world.maintenance.confirm_cancels()
 
     await twice(sweep, world)
 
@@ -229,7 +229,7 @@ async def test_a_fleet_with_nearly_as_many_slots_as_the_queue_hands_out_is_warne
     async with following(fleet, world, replace(worker(last_seen_at=world.now()), slots=8)):
         await twice(sweep, world)
 
-    assert caplog.text.count("nearly as many slots") == 1
+    assert caplog.text.count("near the consumer's limit") == 1
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.wheels.wheel import Wheel, parse_wheel_name
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt, Work, once
-from pyoco_server.services.wheels import Trail, Upload, Wheels, upload_turn
+from pyoco_server.services.wheels import Trail, Upload, WheelService, upload_turn
 from support.keyed import asked, killed
 from support.wheels import NAME, wheel, wheel_name
 from support.world import USER, World
@@ -28,7 +28,7 @@ def world() -> World:
 
 async def upload(world: World, name: str = NAME, data: bytes | None = None) -> Wheel:
     whole = wheel() if data is None else data
-    return await Wheels(world.stores).upload(as_upload(whole, name), TRAIL, USER)
+    return await WheelService(world.stores).upload(as_upload(whole, name), TRAIL, USER)
 
 
 def as_upload(whole: bytes, name: str = NAME) -> Upload:
@@ -101,7 +101,7 @@ async def test_a_change_stands_when_its_event_cannot_be_stored_and_the_log_tells
 
     with caplog.at_level(logging.ERROR):
         registered = await upload(world)
-        await Wheels(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, TRAIL, turn())
 
     assert registered.name == NAME
     assert await world.truth.wheels.all() == []
@@ -121,14 +121,14 @@ async def test_a_deletion_is_remembered_and_of_two_at_once_one_is_told_that_ther
     await upload(world)
 
     async def somebody_else() -> None:
-        await Wheels(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, TRAIL, turn())
 
     world.faults.before("wheels.delete", somebody_else)
 
     with pytest.raises(WheelNotFound):
-        await Wheels(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, TRAIL, turn())
     with pytest.raises(WheelNotFound):
-        await Wheels(world.stores).delete(wheel_name("other"), TRAIL, turn())
+        await WheelService(world.stores).delete(wheel_name("other"), TRAIL, turn())
     assert [event.action for event in await world.truth.wheel_history.recent(10)] == ["delete", "upload"]
 
 
@@ -137,7 +137,7 @@ async def test_a_deletion_is_remembered_and_of_two_at_once_one_is_told_that_ther
 
 def uploads(world: World, data: bytes | None = None) -> Work:
     async def work(turn: IdempotentAttempt) -> Answer:
-        registered = await Wheels(world.stores).upload(as_upload(data or wheel()), TRAIL, turn.origin)
+        registered = await WheelService(world.stores).upload(as_upload(data or wheel()), TRAIL, turn.context)
         return Answer(status=200, body=registered.nuid.encode())
 
     return work
@@ -145,7 +145,7 @@ def uploads(world: World, data: bytes | None = None) -> Work:
 
 def deletes(world: World) -> Work:
     async def work(turn: IdempotentAttempt) -> Answer:
-        await Wheels(world.stores).delete(NAME, TRAIL, turn)
+        await WheelService(world.stores).delete(NAME, TRAIL, turn)
         return Answer(status=200, body=b"deleted")
 
     return work

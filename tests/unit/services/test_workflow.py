@@ -16,8 +16,7 @@ from pyoco_server.domain.execution.state import MAX_NODES, empty_execution
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
-from pyoco_server.services.executions.submit import create_command
-from pyoco_server.services.executions.workflow import is_the_text_of, workflow_text
+from pyoco_server.services.executions.submit import create_command, is_submitted_text, workflow_text
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import new_run_id, worker
@@ -70,9 +69,9 @@ async def test_the_text_is_found_again_by_its_run(world: World) -> None:
 
     execution = await world.told(run_id)
     assert await workflow_text(world.truth.events, execution) == TWO_TASKS
-    assert is_the_text_of(execution, TWO_TASKS)
-    assert not is_the_text_of(execution, TWO_TASKS + " ")
-    assert not is_the_text_of(execution, None)
+    assert is_submitted_text(execution, TWO_TASKS)
+    assert not is_submitted_text(execution, TWO_TASKS + " ")
+    assert not is_submitted_text(execution, None)
     assert await workflow_text(world.truth.events, await world.told(other)) is None
 
 
@@ -83,7 +82,7 @@ async def test_a_run_that_nobody_queued_is_queued_with_its_text(world: World) ->
 
     await world.catch_up()
     world.clock.pass_time(1.5)
-    await world.caretaker.repair()
+    await world.maintenance.repair()
 
     assert await queued_text(world) == TWO_TASKS
 
@@ -98,7 +97,7 @@ async def test_a_stray_is_queued_again_with_its_text(world: World, running: bool
     world.clock.pass_time(2 * world.config.consumer_ack_wait_sec + 31.0)
     await world.truth.registry.put(replace(worker(last_seen_at=world.now())))
 
-    await world.caretaker.requeue_strays()
+    await world.maintenance.requeue_strays()
 
     assert await queued_text(world) == TWO_TASKS
 

@@ -13,8 +13,8 @@ from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.rejection import Rejection, finished
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.services.claims import claim_node
-from pyoco_server.services.executions import cancel, execution_cache
-from pyoco_server.services.maintenance import periodic
+from pyoco_server.services.executions import execution_cache, service
+from pyoco_server.services.maintenance import cancels, snapshots
 from pyoco_server.stores import IdempotencyStore
 from pyoco_server.testing.index import MemoryRunIndex
 
@@ -59,8 +59,8 @@ def cancels_not_seen_through(monkeypatch: pytest.MonkeyPatch) -> None:
     async def see_nothing_through(*args: object, **named: object) -> None:
         return
 
-    monkeypatch.setattr(cancel, "confirm_or_signal", see_nothing_through)
-    monkeypatch.setattr(periodic, "confirm_or_signal", see_nothing_through)
+    monkeypatch.setattr(service, "confirm_or_signal", see_nothing_through)
+    monkeypatch.setattr(cancels, "confirm_or_signal", see_nothing_through)
 
 
 def records_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def snapshots_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         return
 
     monkeypatch.setattr(execution_cache.ExecutionCache, "_write", write_nothing)
-    monkeypatch.setattr(periodic.Maintenance, "_mend", write_nothing)
+    monkeypatch.setattr(snapshots.SnapshotRepairer, "_repair", write_nothing)
 
 
 def snapshots_without_attempts(monkeypatch: pytest.MonkeyPatch) -> None:

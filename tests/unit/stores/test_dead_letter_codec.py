@@ -1,4 +1,4 @@
-"""Dead letters as they are read: anybody may have published them."""
+"""Decoding of dead letters, which foreign producers may have published."""
 
 from __future__ import annotations
 

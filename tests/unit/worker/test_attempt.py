@@ -15,7 +15,7 @@ from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
 from pyoco_server.logs import JsonLines
-from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.service import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
 from unit.worker.conftest import QUICK, working
@@ -223,7 +223,7 @@ async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt
         runner = await at_work.executor.begun()
         runner.say(declared("wait"), began("wait"))
         await world.until(run_id, "RUNNING", tasks={"wait": "RUNNING"})
-        await cancel(world.truth, run_id, "wrong input", "alice", USER)
+        await cancel(world.truth, run_id, "wrong input", USER)
         await runner.cancelled.wait()
         runner.end("cancelled")
         await world.faults.done("delivery.ack")
@@ -239,7 +239,7 @@ async def test_a_flow_that_completes_despite_a_cancel_is_cancelled(world: World)
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        await cancel(world.truth, run_id, None, None, USER)
+        await cancel(world.truth, run_id, None, USER)
         await runner.cancelled.wait()
         runner.end("completed")
         await world.until(run_id, "CANCELLED")
@@ -254,7 +254,7 @@ async def test_a_flow_that_ignores_a_cancel_is_killed_after_the_grace_and_logged
     with caplog.at_level(logging.WARNING):
         async with working(world) as at_work:
             runner = await at_work.executor.begun()
-            await cancel(world.truth, run_id, None, None, USER)
+            await cancel(world.truth, run_id, None, USER)
             await world.until(run_id, "CANCELLED")
             assert runner.killed.is_set()
 

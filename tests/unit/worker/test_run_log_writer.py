@@ -265,7 +265,7 @@ async def test_retention_takes_the_log_with_the_run() -> None:
     world.clock.pass_time(61.0)
     await world.catch_up()
 
-    await world.caretaker.remove_old()
+    await world.maintenance.remove_old_runs()
 
     assert await world.shown(run_id) is None
     assert await world.truth.run_logs.last(run_id) is None

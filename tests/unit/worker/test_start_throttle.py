@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.service import cancel
 from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
 from support.runners import ScriptedRunner
 from support.workers import Working
@@ -56,7 +56,7 @@ async def test_a_run_that_waits_for_a_runner_is_in_the_workers_record(world: Wor
 async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) -> None:
     async with working(world) as at_work:
         runner, waiting = await one_at_work_and_one_in_line(world, at_work)
-        await cancel(world.truth, waiting, None, None, USER)
+        await cancel(world.truth, waiting, None, USER)
         await world.faults.done("events.read")
         runner.end()
         shown = await world.until(waiting, "CANCELLED")

@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.services.executions.cancel import cancel
+from pyoco_server.services.executions.service import cancel
 from pyoco_server.worker.attempt.time_limit import TimeLimit, timeout_failure
 from pyoco_server.worker.runner_process.protocol import EndKind, RunEnded
 from support.runners import began, declared, succeeded
@@ -100,7 +100,7 @@ async def test_a_cancel_that_comes_while_it_stops_wins(world: World) -> None:
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         await runner.cancelled.wait()
-        await cancel(world.truth, run_id, "never mind", "alice", USER)
+        await cancel(world.truth, run_id, "never mind", USER)
         await world.until(run_id, "CANCELLED")
         assert runner.killed.is_set()
 
@@ -113,7 +113,7 @@ async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(wo
     run_id = await world.submit(replace(HELLO, timeout_sec=0.03))
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        await cancel(world.truth, run_id, None, None, USER)
+        await cancel(world.truth, run_id, None, USER)
         await runner.cancelled.wait()
         await world.until(run_id, "CANCELLED")
 

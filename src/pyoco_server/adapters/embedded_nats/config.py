@@ -6,7 +6,7 @@ from typing import Literal
 
 from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
 
-FREE_PORT = -1  # nats-server's word for "any free port"; 0 means its default, 4222
+FREE_PORT = -1  # any free port, for nats-server; 0 means its default, 4222
 
 Sync = Literal["always", "interval"]
 # JetStream's own default syncs every two minutes: an acknowledged write can be lost when the power fails.

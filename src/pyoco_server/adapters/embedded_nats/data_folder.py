@@ -27,10 +27,10 @@ from typing import BinaryIO, Self
 
 from pyoco_server.errors import DataFolderInUse, InvalidUsage
 
-# A nats-server whose owner was killed follows it within milliseconds; nobody should have to start twice for that.
+# A nats-server whose owner was killed exits within milliseconds; a restart waits for that.
 DYING_SERVER_PATIENCE_SEC = 0.5
 LAST_WORDS_CHARS = 2000
-NO_SPACE = b"no space left on device"  # the operating system's words, which nats-server repeats
+NO_SPACE = b"no space left on device"  # the operating system's message, which nats-server repeats
 ROOM_TO_GO_ON_BYTES = 64 * 1024 * 1024
 
 
@@ -45,7 +45,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """What nats.json says: facts about the running nats-server that are nobody's secret."""
+    """What nats.json says: facts about the running nats-server, without secrets."""
 
     url: str
     client_port: int
@@ -122,7 +122,7 @@ class DataFolder:
         _write_private(self.path / "nats.json", json.dumps(asdict(server)) + "\n")
 
     def record_stopped(self) -> None:
-        """From now on nobody finds a running server here."""
+        """Unregister the running server."""
         (self.path / "nats.json").unlink(missing_ok=True)
 
     def log_size(self) -> int:
@@ -137,7 +137,7 @@ class DataFolder:
                 log.seek(log_start)
                 lines = log.read().decode(errors="replace").splitlines()
             text += "\n".join(line for line in lines if "[FTL]" in line or "[ERR]" in line)
-        # The first words count: a panic begins with its cause, and goes on for pages.
+        # The first lines count: a panic begins with its cause and goes on for pages.
         return text.strip().replace(self.token, "…")[:LAST_WORDS_CHARS] or f"no complaint; see {self.log_file}"
 
     def ran_out_of_space(self, log_start: int) -> bool:
@@ -218,8 +218,8 @@ def _in_use(folder: Path) -> DataFolderInUse:
 
 
 def _is_locked(folder: Path) -> bool:
-    # Only asked when the recorded pid is alive, so that this short shared lock can be in an opener's way only where a
-    # stale nats.json names the pid of a stranger.
+    # Only when the recorded pid is alive, so that this short shared lock can block an opener only where a stale
+    # nats.json names the pid of another program.
     with (folder / "lock").open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -262,7 +262,7 @@ def _token(folder: Path) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    # Renamed into place: whoever reads it, also after a crash, sees the old text or the new one.
+    # Renamed into place: readers, also after a crash, see the old text or the new one.
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -33,7 +33,7 @@ STOP_PATIENCE_SEC = 2.0
 MISSED_PINGS_ALLOWED = 5
 FIRST_RESTART_DELAY_SEC, LAST_RESTART_DELAY_SEC = 0.1, 2.0
 STEADY_AFTER_SEC = 10.0
-PORT_TAKEN = "address already in use"  # the operating system's words, which nats-server repeats
+PORT_TAKEN = "address already in use"  # the operating system's message, which nats-server repeats
 
 # What we send after CONNECT, and how the line begins that answers it.
 PING = (b"PING\r\n", b"PONG")
@@ -109,7 +109,7 @@ class EmbeddedNats:
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        """Returns when JetStream answers; raises InvalidUsage or NatsUnavailable with the server's own words."""
+        """Returns when JetStream answers; raises InvalidUsage or BrokerUnavailable with the server's own message."""
         if self._process is not None and self._process.returncode is None:
             raise RuntimeError("the embedded nats-server runs already")
         self._stopping = False
@@ -169,7 +169,7 @@ class EmbeddedNats:
         try:
             await self._launch()
         except (InvalidUsage, BrokerUnavailable, OSError) as error:
-            # Not fatal: the port may be a stranger's for a moment, the disk may be full until somebody clears it.
+            # Not fatal: the port may be in use for a moment, the disk may be full until it is cleaned up.
             logger.warning("nats-server did not start again", extra={"reason": str(error)})
         else:
             logger.info("nats-server runs again", extra={"nats_url": self.url, "nats_pid": self.pid})
@@ -188,7 +188,7 @@ class EmbeddedNats:
                 stderr=output,
                 # An orphan that outlives us keeps the folder locked: two servers on one store would ruin it.
                 pass_fds=(self.folder.lock.fileno(),),
-                # Ctrl-C in a terminal is for us; the server goes last, when nobody needs it any more.
+                # Ctrl-C in a terminal is for us; the server stops last.
                 start_new_session=True,
             )
         try:

@@ -1,12 +1,12 @@
-"""nats-py's client with three habits changed; the rest of the connection (TLS, reconnecting, pings) is nats-py's own.
+"""nats-py's client with three changes; TLS, reconnecting and pings stay those of nats-py.
 
-1. What is sent goes straight to the socket, together with all that was to be sent in the same turn of the loop; and a
-   message goes straight from a parser of our own to its listener, a plain function called while the socket is
-   read: no regular expressions, no queue, no task, no header dictionary. Listeners are quick and raise nothing.
+1. Commands written in the same turn of the event loop go to the socket in one system call. A parser of our own passes
+   each message to its listener, a plain function called while the socket is read: no regular expressions, queue, task
+   or header dictionary. Listeners are quick and raise nothing.
 2. An error line from the server leads to a reconnect, not to a client that is closed for good.
 3. A lost connection is aborted, not closed: closing waits until a peer that has stopped reading has read everything.
 
-It overrides private methods, so the version of nats-py is pinned, and the tests of `connect` hold it to these habits.
+It overrides private methods, so the version of nats-py is pinned, and tests verify these changes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pyoco_server.adapters.jetstream.messages import Message
 
 Listener = Callable[[Message], None]
 
-# What nobody waits for can share a system call, and the wake-up of the broker, with what somebody does.
+# Commands without a waiting caller share a system call, and the wake-up of the broker, with the next ones.
 LATER_SEC = 0.002
-# So can the requests of a crowd: each waits a moment longer, and all of them are served sooner.
-CROWD_SEC = 0.001
+# Many concurrent requests are batched too: each waits a moment longer, and all of them are served sooner.
+BATCH_SEC = 0.001
 
 
 class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
@@ -36,7 +36,7 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         self._listeners: dict[int, Listener] = {}
         self._flush_is_due = False
         self._flush_comes_later = False
-        self._flush_for_crowd = False
+        self._batch_flush_due = False
         self._ps = LeanParser(self, self._listeners)
 
     async def listen(self, subject: str, listener: Listener) -> int:
@@ -47,7 +47,7 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         return sid
 
     def stop_sending(self, sid: int) -> None:
-        """Tell the server to send no more, but still hear what is on its way."""
+        """Unsubscribe, but still deliver messages that are in flight."""
         self._remove_sub(sid)
         if self.is_connected:
             self.write(b"UNSUB %d\r\n" % sid)
@@ -56,31 +56,31 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         self._listeners.pop(sid, None)
 
     def write(self, command: bytes) -> None:
-        """Send with all else that is written before the loop turns; the caller has seen to it that we are connected."""
+        """Send with everything written in this turn of the loop; the caller has checked that we are connected."""
         self._pending.append(command)
         self._pending_data_size += len(command)
         if not self._flush_is_due:
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush_now)
 
-    def write_in_crowd(self, command: bytes) -> None:
-        """Send with the others that come within a moment: for requests of which many are on their way."""
+    def write_batched(self, command: bytes) -> None:
+        """Send with the requests of the next moment: for times of many concurrent requests."""
         self._pending.append(command)
         self._pending_data_size += len(command)
-        if not self._flush_is_due and not self._flush_for_crowd:
-            self._flush_for_crowd = True
-            asyncio.get_running_loop().call_later(CROWD_SEC, self._flush_crowd)
+        if not self._flush_is_due and not self._batch_flush_due:
+            self._batch_flush_due = True
+            asyncio.get_running_loop().call_later(BATCH_SEC, self._flush_batch)
 
     def write_later(self, command: bytes) -> None:
-        """Send with whatever is sent next, or in a moment."""
+        """Send with the next command, or after `LATER_SEC`."""
         self._pending.append(command)
         self._pending_data_size += len(command)
         if not self._flush_comes_later:
             self._flush_comes_later = True
             asyncio.get_running_loop().call_later(LATER_SEC, self._flush_late)
 
-    def _flush_crowd(self) -> None:
-        self._flush_for_crowd = False
+    def _flush_batch(self) -> None:
+        self._batch_flush_due = False
         self._flush_now()
 
     def _flush_late(self) -> None:
@@ -93,17 +93,17 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         if self._pending and self.is_connected:
             pending = b"".join(self._pending)
             self.drop_unsent()
-            # Closed already, and nobody has noticed yet: those who wait hear of it when the loss is found.
+            # Closed already; pending requests fail when the loss is detected.
             with suppress(RuntimeError):
                 self._transport.write(pending)
 
     def drop_unsent(self) -> None:
-        """Forget what is pending: nothing may be sent after a reconnect that its caller was told has failed."""
+        """Drop pending commands: their callers get an error, so they may not be sent after a reconnect."""
         self._pending: list[bytes] = []
         self._pending_data_size = 0
 
     async def close(self) -> None:
-        if self._flush_queue is not None:  # else it never came as far as a connection
+        if self._flush_queue is not None:  # else it was never connected
             await super().close()
 
     async def _process_err(self, err_msg: str) -> None:
@@ -124,7 +124,7 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
 
 
 class LeanParser:
-    """The server's half of the protocol: MSG and HMSG to their listeners, everything else to nats-py."""
+    """Parses what the server sends: MSG and HMSG go to listeners, everything else to nats-py."""
 
     def __init__(self, client: LeanClient, listeners: dict[int, Listener]) -> None:
         self._client = client
@@ -135,7 +135,7 @@ class LeanParser:
         self._rest = b""
 
     async def parse(self, data: bytes = b"") -> None:
-        """Take in what was read; an unfinished end is kept for the next time."""
+        """Parse received bytes; an incomplete rest is kept for the next call."""
         self._rest += data
         while True:
             line = self._take_messages()
@@ -144,7 +144,7 @@ class LeanParser:
             await self._other(line)
 
     def _take_messages(self) -> bytes | None:
-        """Deliver up to the first line that is no message, and return that line; None when more must be read first."""
+        """Deliver messages up to the first other line, and return that line; None when more bytes are needed."""
         buffer, at, size = self._rest, 0, len(self._rest)
         line: bytes | None = None
         while line is None:
@@ -153,23 +153,23 @@ class LeanParser:
                 break
             start = end + 2
             # MSG <subject> <sid> [reply] <bytes>, HMSG <subject> <sid> [reply] <header bytes> <bytes>
-            words = buffer[at:end].split()
-            if words[:1] == [b"MSG"]:
-                head, replied = 0, len(words) == 5
-            elif words[:1] == [b"HMSG"]:
-                head, replied = int(words[-2]), len(words) == 6
+            fields = buffer[at:end].split()
+            if fields[:1] == [b"MSG"]:
+                head, replied = 0, len(fields) == 5
+            elif fields[:1] == [b"HMSG"]:
+                head, replied = int(fields[-2]), len(fields) == 6
             else:
                 line, at = buffer[at:end], start
                 break
-            stop = start + int(words[-1])
+            stop = start + int(fields[-1])
             if stop + 2 > size:
                 break
             at = stop + 2
-            listener = self._listeners.get(int(words[2]))
+            listener = self._listeners.get(int(fields[2]))
             if listener is not None:
                 middle = start + head
-                reply = words[3] if replied else b""
-                listener(Message(words[1], reply, buffer[start:middle], buffer[middle:stop]))
+                reply = fields[3] if replied else b""
+                listener(Message(fields[1], reply, buffer[start:middle], buffer[middle:stop]))
         self._rest = buffer[at:]
         return line
 

@@ -1,7 +1,6 @@
-"""One connection to NATS for a whole process: opens, stays open, fails fast; never buffers what it cannot send.
+"""One connection to NATS per process: it reconnects, fails fast, and never buffers what it cannot send.
 
-A request that failed here was perhaps stored (its ack was lost), but it will not be sent later behind the back of a
-caller that was told "unavailable".
+A failed request may have been stored (its ack was lost), but it is never sent after its caller got "unavailable".
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import orjson
 from nats.errors import Error as NatsError
 
 from pyoco_server.adapters.jetstream.client import LeanClient, Listener
-from pyoco_server.adapters.jetstream.failures import ConnectionLost, answer
+from pyoco_server.adapters.jetstream.failures import ConnectionLost, parse_reply
 from pyoco_server.adapters.jetstream.messages import Message
 from pyoco_server.adapters.jetstream.replies import Replies
 from pyoco_server.config import NatsBackendConfig
@@ -26,41 +25,41 @@ from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 logger = logging.getLogger(__name__)
 
 CONNECT_SEC = 10.0
-# A caller is told within two seconds that the broker is away; the longest way there is a request that is not answered
-# (found out a tenth of a second late) and the question whether it was done in spite of that.
+# A caller gets "unavailable" within two seconds. The worst case is an unanswered request (detected a tenth of a second
+# late) and the read that checks whether it was stored.
 REQUEST_SEC = 1.2
 DOUBT_SEC = 0.4
 API_SEC = 5.0
-# With more requests than this on their way, what each gains by going at once is less than what all lose by it.
-CROWD = 4
-# A lost connection is usually back at once; one that stayed away is not waited for so long by every caller.
+# With more requests in flight than this, batching them is faster than sending each at once.
+BATCH_ABOVE = 4
+# A lost connection is usually back at once; during a longer outage callers wait less.
 RECONNECT_WAIT_SEC = 1.0
 STILL_AWAY_WAIT_SEC = 0.3
 RETRY_SEC = 0.1
-# A peer that has died without closing is given up after two pings without an answer: within three seconds.
+# A peer that died without closing is given up after two unanswered pings: within three seconds.
 PING_SEC = 1.0
 MAX_PINGS = 2
 
 
 class Subscription:
-    """Something we listen to until told otherwise."""
+    """An open subscription."""
 
     def __init__(self, client: LeanClient, sid: int) -> None:
         self._client = client
         self._sid = sid
 
     def stop_sending(self) -> None:
-        """Ask for no more; what is on its way is still heard."""
+        """Unsubscribe; messages in flight are still delivered."""
         self._client.stop_sending(self._sid)
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Unsubscribe and drop messages in flight."""
         self._client.stop_sending(self._sid)
         self._client.forget(self._sid)
 
 
 class Connection:
-    """What the adapters share: requests, plain publishes and subscriptions on one socket."""
+    """Requests, plain publishes and subscriptions on one socket, shared by all adapters."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
         loop = asyncio.get_running_loop()
@@ -78,7 +77,7 @@ class Connection:
     async def open(
         cls, config: NatsBackendConfig, *, name: str = "pyoco-server", timeout_sec: float = CONNECT_SEC
     ) -> Connection:
-        """A connection that is up, or NatsUnavailable after trying for so long."""
+        """An established connection, or `BrokerUnavailable` after `timeout_sec`."""
         connection = cls(config)
         try:
             async with asyncio.timeout(timeout_sec):
@@ -102,7 +101,7 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        """Close for good; whoever still waits for a reply gets NatsUnavailable."""
+        """Close; pending requests fail with `BrokerUnavailable`."""
         self._hooks.clear()
         self._replies.fail_all("the connection to nats was closed")
         await self._client.close()
@@ -113,7 +112,7 @@ class Connection:
 
     @property
     def max_payload(self) -> int:
-        """The most bytes that the server takes in one message, its headers included."""
+        """The largest message that the server accepts, in bytes, headers included."""
         return int(self._client.max_payload)
 
     @property
@@ -132,7 +131,7 @@ class Connection:
         return remove
 
     async def ready(self) -> None:
-        """Return at once when connected; wait a moment for a reconnect; then NatsUnavailable."""
+        """Return when connected; wait a moment for a reconnect, then raise `BrokerUnavailable`."""
         if self._client.is_connected:
             return
         if self._client.is_closed:
@@ -154,11 +153,11 @@ class Connection:
         timeout_sec: float = REQUEST_SEC,
         strict: bool = False,
     ) -> Message:
-        """Send and wait for the reply; for a `strict` one no longer than that, however busy everybody is."""
+        """Send and wait for the reply; `strict` never extends the timeout, also under load."""
         return (await self._ask(subject, payload, headers, timeout_sec, many=False, strict=strict))[0]
 
     async def request_again(self, subject: str, payload: bytes = b"", *, headers: bytes = b"") -> Message:
-        """A request that does no harm when it is done twice: repeated when the connection was lost under it."""
+        """An idempotent request: repeated once when the connection was lost before its reply."""
         try:
             return await self.request(subject, payload, headers=headers)
         except ConnectionLost:
@@ -171,41 +170,41 @@ class Connection:
     async def api(
         self, subject: str, body: dict[str, Any] | None = None, *, timeout_sec: float | None = None
     ) -> dict[str, Any]:
-        """Ask JetStream's API; its refusals are raised as `Refused`. What a caller waits for has `REQUEST_SEC` only."""
+        """Call JetStream's API; its errors are raised as `RequestRejected`. User requests pass `REQUEST_SEC`."""
         payload = b"" if body is None else orjson.dumps(body)
-        return answer(await self.request(subject, payload, timeout_sec=timeout_sec or API_SEC))
+        return parse_reply(await self.request(subject, payload, timeout_sec=timeout_sec or API_SEC))
 
     async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
-        """Send without an answer; raises when it cannot be sent now."""
+        """Send without a reply; raises when it cannot be sent now."""
         if not self._client.is_connected:
             await self.ready()
         self._client.write(_command(subject, reply.encode(), b"", payload))
 
     def send(self, subject: str, payload: bytes = b"") -> None:
-        """Send now or not at all: for hints."""
+        """Send now or not at all: best effort."""
         if self._client.is_connected:
             self._client.write(_command(subject, b"", b"", payload))
 
     async def publish_later(self, subject: str, payload: bytes) -> None:
-        """Send without an answer, within milliseconds; raises when it could not be sent now."""
+        """Send without a reply, within milliseconds; raises when disconnected."""
         if not self._client.is_connected:
             await self.ready()
         self._client.write_later(_command(subject, b"", b"", payload))
 
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
-        """Call the listener for every message from now on, across reconnects."""
+        """Call the listener for every message, across reconnects."""
         await self.ready()
         return Subscription(self._client, await self._client.listen(subject, listener))
 
     def new_inbox(self) -> str:
-        """A subject that only we listen to."""
+        """A unique subject of this connection."""
         self._inboxes += 1
         return f"{self._inbox}.{self._inboxes}"
 
     async def _ask(
         self, subject: str, payload: bytes, headers: bytes, timeout_sec: float, *, many: bool, strict: bool = False
     ) -> list[Message]:
-        # The server would cut the connection, and with it everybody else's requests.
+        # The server would close the connection and fail all requests on it.
         if len(payload) + len(headers) > self._client.max_payload:
             raise RequestTooLarge(f"{len(payload)} bytes are more than nats takes in one message ({self.max_payload})")
         if not self._client.is_connected:
@@ -213,7 +212,7 @@ class Connection:
         if self._replies.in_doubt and timeout_sec == REQUEST_SEC:
             timeout_sec = DOUBT_SEC
         reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many, strict=strict)
-        write = self._client.write_in_crowd if self._replies.waiting > CROWD else self._client.write
+        write = self._client.write_batched if self._replies.waiting > BATCH_ABOVE else self._client.write
         write(_command(subject, reply, headers, payload))
         return await future
 
@@ -250,10 +249,10 @@ class Connection:
         self._replies.fail_all("the connection to nats was lost")
 
     async def _on_error(self, error: Exception) -> None:
-        # A server that turns us away says so and hangs up; of the two, the reason is worth telling.
+        # A server that rejects a login reports the reason and then closes; the reason is the one to show.
         if not _is_reason(self._last_error) or _is_reason(error):
             self._last_error = error
-        # While away every attempt fails; the loss itself was logged once.
+        # During an outage every attempt fails; the loss itself was logged once.
         level = logging.WARNING if self.connected else logging.DEBUG
         logger.log(level, "nats error", extra={"error": f"{type(error).__name__}: {error}"})
 

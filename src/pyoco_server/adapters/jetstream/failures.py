@@ -1,4 +1,4 @@
-"""What the broker refuses and what goes wrong on the way, in the words of our catalogue; retries nothing."""
+"""Errors of the broker and of the connection, as errors of our catalogue; retries nothing."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ CONSUMER_EXISTS = (10105, 10148)
 CONSUMER_NOT_UNIQUE = 10100
 
 
-class Refused(BrokerUnavailable):
-    """The broker's own answer is no; callers look at the number, and what they do not know goes up as unavailable."""
+class RequestRejected(BrokerUnavailable):
+    """The broker rejected a request; callers handle the codes they know, and the rest means unavailable."""
 
-    def __init__(self, number: int, description: str, stream: str = "") -> None:
-        super().__init__(f"nats refused: {description} ({number})", number=number, stream=stream)
-        self.number = number
-        self.description = description
+    def __init__(self, err_code: int, description: str) -> None:
+        super().__init__(f"nats refused: {description} ({err_code})", number=err_code)
+        self.err_code = err_code
 
 
 class ConnectionLost(Unanswered):
-    """The connection went away while we waited for the reply: it may or may not have been done."""
+    """The connection was lost before the reply came: the request may or may not have been processed."""
 
 
 class NoAnswer(Unanswered):
-    """We are connected, but no reply came in time."""
+    """Connected, but no reply came in time."""
 
 
 class ReadInterrupted(BrokerUnavailable):
@@ -44,10 +43,10 @@ class ReadInterrupted(BrokerUnavailable):
 
 
 class StreamReplaced(BrokerUnavailable):
-    """The stream that was followed is not the one that is there now: positions in it mean nothing any more."""
+    """The followed stream was recreated: positions in it are void."""
 
 
-def answer(message: Message) -> dict[str, Any]:
+def parse_reply(message: Message) -> dict[str, Any]:
     """The JSON of a JetStream reply, or the error in it."""
     if message.status == NO_RESPONDERS:
         raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
@@ -57,11 +56,11 @@ def answer(message: Message) -> dict[str, Any]:
         raise BrokerUnavailable("nats answered something that is not JSON") from error
     error_part = reply.get("error")
     if error_part is not None:
-        raise Refused(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))
+        raise RequestRejected(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))
     return reply
 
 
-def acknowledged(message: Message) -> int:
+def stored_sequence(message: Message) -> int:
     """The sequence under which a published message was stored."""
-    sequence: int = answer(message)["seq"]
+    sequence: int = parse_reply(message)["seq"]
     return sequence

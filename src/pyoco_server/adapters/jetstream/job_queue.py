@@ -1,4 +1,4 @@
-"""The work queue: jobs into a stream by tag, out of it by pull; never decides what becomes of a job."""
+"""The work queue on a WorkQueue stream, with one durable pull consumer per tag."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
-from pyoco_server.adapters.jetstream.messages import Message, delivered_at, headers, reply_for
+from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
+from pyoco_server.adapters.jetstream.messages import Message, delivery_info, headers, reply_for
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.adapters.jetstream.reads import NS, StoredMessage, StreamReader
 from pyoco_server.adapters.jetstream.subjects import work_subject
@@ -28,17 +28,17 @@ ConsumerConfig = dict[str, Any]
 
 
 class JetStreamJobQueue:
-    """JobQueue on a WorkQueue stream, with one durable consumer per tag."""
+    """JobQueue."""
 
     def __init__(self, connection: Connection, config: NatsBackendConfig) -> None:
         self._connection = connection
         self._config = config
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
-        # The broker swallows a repeated id for two minutes: a try again after a lost ack makes no second job.
+        # The broker drops a repeated id for two minutes: a retry after a lost ack stores no second job.
         header_block = headers((subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence))
         payload = encode_job(job)
-        acknowledged(
+        stored_sequence(
             await self._connection.request_again(work_subject(self._config, job.tag), payload, headers=header_block)
         )
 
@@ -60,8 +60,8 @@ class JetStreamJobQueue:
             info = await self._connection.api(
                 subjects.consumer_info(self._config.work_stream, consumer), timeout_sec=REQUEST_SEC
             )
-        except Refused as refused:
-            if refused.number != failures.CONSUMER_NOT_FOUND:
+        except RequestRejected as rejected:
+            if rejected.err_code != failures.CONSUMER_NOT_FOUND:
                 raise
             return QueueState(waiting=await self.depth(tag), in_work=0, redelivered=0)
         return QueueState(
@@ -75,13 +75,13 @@ class JetStreamJobQueue:
         )
 
     async def give_back(self, return_to: str) -> None:
-        # Asked, so that the broker says when it has heard; it goes by the message's place, however often delivered.
+        # As a request, so that the broker confirms it; it applies to the message, whatever its delivery count.
         await self._connection.request_again(return_to, b"-NAK")
 
     async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
-        consumer = delivered_at(like.encode()).consumer.decode()
+        consumer = delivery_info(like.encode()).consumer.decode()
         info = await self._connection.api(subjects.consumer_info(self._config.work_stream, consumer))
-        # Only what is in somebody's hands: not every broker need ignore it when a job is given back that still waits.
+        # Only delivered jobs: not every broker version may ignore a NAK of a job that still waits.
         if info["num_ack_pending"]:
             through = info["delivered"]["stream_seq"]
             for job in (job for job in jobs if job.sequence <= through):
@@ -92,14 +92,14 @@ class JetStreamJobQueue:
         info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": every})
         prefix = work_subject(self._config, "")
         found = (subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {})
-        # A foreign producer may publish where no worker could ever listen; there is no consumer to ask about that.
+        # A foreign producer may use a tag that no worker can have; such a tag has no consumer.
         return [tag for tag in found if is_tag(tag)]
 
     async def stored(
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> Sequence[StoredJob]:
         found: list[StoredJob] = []
-        # Of the leader: a replica that is behind would show jobs that are gone.
+        # From the leader: a lagging replica would show jobs that are gone.
         reader = StreamReader(self._connection, self._config.work_stream, direct=False)
         while len(found) < limit and (message := await reader.next(work_subject(self._config, tag), after)) is not None:
             if upto is not None and message.sequence > upto:
@@ -113,8 +113,8 @@ class JetStreamJobQueue:
             await self._connection.api(
                 subjects.message_delete(self._config.work_stream), {"seq": job.sequence, "no_erase": True}
             )
-        except Refused as refused:
-            if refused.number not in failures.MESSAGE_GONE:
+        except RequestRejected as rejected:
+            if rejected.err_code not in failures.MESSAGE_GONE:
                 raise
 
     async def on_given_up(self, heard: Callable[[], None]) -> None:
@@ -122,10 +122,10 @@ class JetStreamJobQueue:
 
 
 def _given_up_through(consumer: dict[str, Any]) -> int:
-    """The broker says of none that it was given up. But whatever lies up to its ack floor is not delivered any more,
-    and while nobody has anything in hand, neither is anything up to the last that was delivered."""
-    settled = "delivered" if consumer["num_ack_pending"] == 0 else "ack_floor"
-    through: int = consumer[settled]["stream_seq"]
+    """The broker does not list exhausted jobs. But jobs up to the ack floor are not delivered again, and while none is
+    pending an ack, neither are those up to the last delivered one."""
+    position = "delivered" if consumer["num_ack_pending"] == 0 else "ack_floor"
+    through: int = consumer[position]["stream_seq"]
     return through
 
 
@@ -144,7 +144,7 @@ def _created(text: str | None) -> int | None:
 
 
 class JetStreamDelivery:
-    """Delivery. What is told to the queue is a plain publish: it either leaves now or raises NatsUnavailable."""
+    """Delivery. Acks are plain publishes: they are sent now or raise `BrokerUnavailable`."""
 
     __slots__ = ("_connection", "_message", "_reply", "tag")
 
@@ -164,7 +164,7 @@ class JetStreamDelivery:
 
     @property
     def num_delivered(self) -> int:
-        return delivered_at(self._message.reply).num_delivered
+        return delivery_info(self._message.reply).num_delivered
 
     @property
     def created_sequence(self) -> int | None:
@@ -188,7 +188,7 @@ class JetStreamDelivery:
 
 
 class JetStreamTagQueue:
-    """TagQueue. Survives broker restarts: `receive` goes on waiting."""
+    """TagQueue. `receive` keeps waiting across broker restarts."""
 
     def __init__(self, connection: Connection, config: NatsBackendConfig, tag: str, consumer: ConsumerConfig) -> None:
         self._connection = connection
@@ -211,7 +211,7 @@ class JetStreamTagQueue:
             try:
                 if self._pull.stale:
                     await self._look_after_consumer()
-                # Half of it is topped up at once: many requests for one job each would all send heartbeats.
+                # Refilled at half: many requests for one job each would all send heartbeats.
                 await self._pull.wait(credit, low=credit // 2)
             except BrokerUnavailable as error:
                 logger.warning("jobs cannot be pulled", extra={"tag": self._tag, "error": error.detail})
@@ -221,18 +221,18 @@ class JetStreamTagQueue:
         self._keeping.cancel()
         self._pull.stop()
         try:
-            # An answer to this comes behind whatever the broker had sent before it heard that we stop.
+            # Its reply comes behind all messages that the broker sent before it processed the unsubscribe.
             await self._connection.api(subjects.consumer_info(self._config.work_stream, self._consumer["name"]))
             for message in self._pull.take():
                 await self._connection.publish(message.reply.decode(), b"-NAK")
         except BrokerUnavailable as error:
-            # The broker hands them out again after AckWait.
+            # The broker redelivers them after AckWait.
             logger.warning("jobs could not be given back", extra={"tag": self._tag, "error": error.detail})
         finally:
             self._pull.close()
 
     def _keep(self) -> None:
-        # A job that arrived while nobody asked waits here for the next call; the broker must not give it to another.
+        # A job received between two calls waits here for the next one; the broker must not redeliver it.
         for message in self._pull.waiting():
             self._connection.send(message.reply.decode(), b"+WPI")
         self._keeping = asyncio.get_running_loop().call_later(self.ack_wait_sec / 3, self._keep)
@@ -245,12 +245,12 @@ class JetStreamTagQueue:
 
 
 async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, tag: str) -> ConsumerConfig:
-    """The real settings of the tag's durable consumer; one that is there stays as it is."""
+    """The real settings of the tag's durable consumer; an existing one is not changed."""
     stream, name = config.work_stream, subjects.worker_consumer(tag)
     try:
         return await _look(connection, stream, name)
-    except Refused as refused:
-        if refused.number != failures.CONSUMER_NOT_FOUND:
+    except RequestRejected as rejected:
+        if rejected.err_code != failures.CONSUMER_NOT_FOUND:
             raise
     wanted = {
         "name": name,
@@ -265,14 +265,14 @@ async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, ta
     }
     try:
         return await _create(connection, stream, wanted)
-    except Refused as refused:
-        if refused.number == failures.CONSUMER_NOT_UNIQUE:
+    except RequestRejected as rejected:
+        if rejected.err_code == failures.CONSUMER_NOT_UNIQUE:
             raise InvalidUsage(
                 f"another consumer of {stream} already takes the jobs of tag {tag!r}; remove it, or use another tag"
-            ) from refused
-        if refused.number not in failures.CONSUMER_EXISTS:
+            ) from rejected
+        if rejected.err_code not in failures.CONSUMER_EXISTS:
             raise
-        return await _look(connection, stream, name)  # another worker was faster, with other settings
+        return await _look(connection, stream, name)  # created by another worker meanwhile, with other settings
 
 
 async def _look(connection: Connection, stream: str, name: str) -> ConsumerConfig:

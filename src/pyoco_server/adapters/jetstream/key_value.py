@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
-from pyoco_server.adapters.jetstream.messages import delivered_at, headers, stored_at
+from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
+from pyoco_server.adapters.jetstream.messages import delivery_info, headers, stored_at
 from pyoco_server.adapters.jetstream.reads import (
     Followed,
     Follower,
@@ -85,7 +85,7 @@ class JetStreamKeyValue:
         async with aclosing(Follower(self._connection, self._stream, after=after).batches()) as batches:
             async for batch in batches:
                 yield [self._entry(item, started_at) for item in batch]
-                if started_at is not None and (not batch or delivered_at(batch[-1].message.reply).pending == 0):
+                if started_at is not None and (not batch or delivery_info(batch[-1].message.reply).pending == 0):
                     started_at = None
                     if batch:
                         yield []
@@ -101,9 +101,11 @@ class JetStreamKeyValue:
 
     async def _store(self, key: str, value: bytes, header_block: bytes) -> int | None:
         try:
-            return acknowledged(await self._connection.request_again(self._prefix + key, value, headers=header_block))
-        except Refused as refused:
-            if refused.number in failures.WRONG_LAST_SEQUENCE:
+            return stored_sequence(
+                await self._connection.request_again(self._prefix + key, value, headers=header_block)
+            )
+        except RequestRejected as rejected:
+            if rejected.err_code in failures.WRONG_LAST_SEQUENCE:
                 return None
             raise
 

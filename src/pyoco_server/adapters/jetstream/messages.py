@@ -1,4 +1,4 @@
-"""A message as it comes off the wire, and headers as they go onto it; parses no more than it is asked for."""
+"""Messages and header blocks of the NATS protocol; parsed lazily."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_RESPONDERS = 503
 
 
 class Message(NamedTuple):
-    """What a subscription hears. Bytes, because most of it is never looked at."""
+    """A received message. Bytes, because most parts are never read."""
 
     subject: bytes
     reply: bytes
@@ -20,7 +20,7 @@ class Message(NamedTuple):
 
     @property
     def status(self) -> int:
-        """The broker's inline status; 0 for a message that somebody published."""
+        """The broker's inline status; 0 for a published message."""
         if not self.headers.startswith(_STATUS):
             return 0
         code = self.headers[9:12]
@@ -28,11 +28,11 @@ class Message(NamedTuple):
 
     @property
     def status_text(self) -> str:
-        """The words beside the status."""
+        """The description of the status."""
         return self.headers[13 : self.headers.find(b"\r\n")].decode("utf-8", "replace")
 
     def header(self, name: str) -> str | None:
-        """The first value of a header, spelled as its sender spelled it."""
+        """The first value of a header; names are case-sensitive."""
         mark = b"\r\n%b:" % name.encode()
         start = self.headers.find(mark)
         if start < 0:
@@ -41,7 +41,7 @@ class Message(NamedTuple):
         return self.headers[start : self.headers.find(b"\r\n", start)].strip().decode("utf-8", "replace")
 
     def number(self, name: str) -> int:
-        """A header that the broker promises to set to a number."""
+        """A header that the broker sets to a number."""
         return int(self.header(name) or 0)
 
 
@@ -51,13 +51,13 @@ def headers(*pairs: tuple[str, object]) -> bytes:
     return b"%b\r\n%b\r\n" % (_LINE, lines.encode())
 
 
-class DeliveredAt(NamedTuple):
-    """What the reply subject of a delivered message says of it."""
+class DeliveryInfo(NamedTuple):
+    """The facts in the reply subject of a delivered message."""
 
     consumer: bytes
     num_delivered: int
     sequence: int
-    place: int  # counted by the consumer: without gaps while nothing is lost on the way
+    consumer_sequence: int  # has no gaps unless messages were lost
     pending: int
 
 
@@ -67,16 +67,16 @@ def stored_at(reply: bytes) -> float:
 
 
 def reply_for(sequence: int, like: str) -> str:
-    """Where another message of that consumer is answered, given its place in the stream."""
+    """The reply subject of another message of the same consumer, by its sequence in the stream."""
     parts = like.split(".")
     parts[5 if len(parts) == 9 else 7] = str(sequence)
     return ".".join(parts)
 
 
-def delivered_at(reply: bytes) -> DeliveredAt:
-    """$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<place>.<time>.<pending>, or with domain and account first."""
+def delivery_info(reply: bytes) -> DeliveryInfo:
+    """$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<sequence>.<consumer sequence>.<time>.<pending>"""
     parts = reply.split(b".")
     first = 2 if len(parts) == 9 else 4
-    return DeliveredAt(
+    return DeliveryInfo(
         parts[first + 1], int(parts[first + 2]), int(parts[first + 3]), int(parts[first + 4]), int(parts[first + 6])
     )

@@ -1,6 +1,6 @@
-"""The bytes of uploads in an object store, as pieces under one subject each; does not know what they are the bytes of.
+"""The bytes of uploads in an object store: pieces under one subject per upload.
 
-At no time are more than a few pieces in memory, whether they are written or read, however slow the other side is.
+Only a few pieces are in memory at a time, however slow the reader or writer is.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dataclasses import dataclass
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import ReadInterrupted, Refused, acknowledged
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, stored_sequence
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
 from pyoco_server.adapters.jetstream.reads import read_range, unix_time
 from pyoco_server.errors import BrokerUnavailable
 
 logger = logging.getLogger(__name__)
 
-# What the clients of NATS cut their objects into.
+# The chunk size of NATS clients.
 PIECE_BYTES = 128 * 1024
 # Enough to keep a broker busy that syncs each piece; two megabytes.
 IN_FLIGHT = 16
-# How often a read is begun anew without getting anywhere.
-MOST_RESTARTS = 5
+# Restarts of a read without progress.
+MAX_RESTARTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was stored: how much, in how many pieces, and its SHA-256."""
+    """Size, number of pieces and SHA-256 of a stored upload."""
 
     size_bytes: int
     pieces: int
@@ -40,7 +40,7 @@ class Written:
 
 
 class PiecesMissing(Exception):
-    """Some pieces of an upload are not there (any more)."""
+    """Some pieces of an upload are missing."""
 
 
 class Pieces:
@@ -52,27 +52,27 @@ class Pieces:
         self._stream = subjects.object_stream(bucket)
 
     async def write(self, nuid: str, chunks: AsyncIterator[bytes]) -> Written:
-        """Store what comes, in order; on failure some of it may be stored."""
+        """Store the bytes in order; on failure some of them may be stored."""
         digest, size, count = hashlib.sha256(), 0, 0
-        # On one connection they are stored in the order in which they are sent. None is ever sent again: it would come
-        # behind its successors.
-        on_the_way: deque[asyncio.Task[None]] = deque()
+        # Pieces of one connection are stored in the order in which they are sent. None is sent again: it would be
+        # stored behind its successors.
+        in_flight: deque[asyncio.Task[None]] = deque()
         try:
             async for piece in _cut(chunks, min(PIECE_BYTES, self._connection.max_payload)):
                 digest.update(piece)
                 size, count = size + len(piece), count + 1
-                if len(on_the_way) == IN_FLIGHT:
-                    await on_the_way.popleft()
-                on_the_way.append(asyncio.create_task(self._send(nuid, piece)))
-            while on_the_way:
-                await on_the_way.popleft()
+                if len(in_flight) == IN_FLIGHT:
+                    await in_flight.popleft()
+                in_flight.append(asyncio.create_task(self._send(nuid, piece)))
+            while in_flight:
+                await in_flight.popleft()
         finally:
-            # Not cancelled: what is sent is sent, and would be stored behind the back of whoever then purges.
-            await asyncio.gather(*on_the_way, return_exceptions=True)
+            # Not cancelled: pieces in flight would be stored after the caller has purged the upload.
+            await asyncio.gather(*in_flight, return_exceptions=True)
         return Written(size_bytes=size, pieces=count, sha256=digest.digest())
 
     async def read(self, nuid: str, count: int) -> AsyncGenerator[bytes, None]:
-        """The pieces in order; `PiecesMissing` where there are not so many."""
+        """The pieces in order; `PiecesMissing` when there are fewer than `count`."""
         done, after, restarts = 0, 0, 0
         while done < count:
             before = done
@@ -97,45 +97,45 @@ class Pieces:
             if await self.count(nuid) < count:
                 raise PiecesMissing
             restarts = restarts + 1 if done == before else 0
-            if restarts > MOST_RESTARTS:
+            if restarts > MAX_RESTARTS:
                 raise BrokerUnavailable(f"reading {self._stream} makes no progress")
             if restarts:
                 await asyncio.sleep(PAUSE_SEC)
 
     async def count(self, nuid: str) -> int:
-        """How many pieces of an upload are stored, by the word of the stream's leader."""
+        """How many pieces of an upload are stored, from the stream's leader."""
         return (await self._uploads(self._piece(nuid))).get(self._piece(nuid), 0)
 
     async def purge(self, nuid: str) -> None:
         """Remove the pieces of an upload."""
         await self._connection.api(subjects.stream_purge(self._stream), {"filter": self._piece(nuid)})
 
-    async def strangers(self) -> frozenset[str]:
-        """Every upload of which there are pieces."""
+    async def upload_ids(self) -> frozenset[str]:
+        """Every upload that has pieces."""
         found = await self._uploads(self._piece(">"))
         return frozenset(subjects.last_token(subject) for subject in found)
 
-    async def purge_old(self, nuids: Collection[str], *, quiet_sec: float) -> None:
-        """Remove those of these uploads that got no piece for so long, by the broker's own clock."""
+    async def purge_idle(self, nuids: Collection[str], *, quiet_sec: float) -> None:
+        """Remove those of these uploads that got no piece for `quiet_sec`, by the broker's clock."""
         for nuid in nuids:
-            if await self._silent_sec(nuid) >= quiet_sec:
+            if await self._idle_sec(nuid) >= quiet_sec:
                 logger.info("pieces of an unfinished upload removed", extra={"stream": self._stream, "nuid": nuid})
                 await self.purge(nuid)
 
-    async def _silent_sec(self, nuid: str) -> float:
-        """How long ago the last piece of an upload was stored; 0 where there is none any more."""
+    async def _idle_sec(self, nuid: str) -> float:
+        """How long ago the last piece of an upload was stored; 0 when it has none."""
         body = {"last_by_subj": self._piece(nuid)}
         try:
             last = await self._connection.api(subjects.message_get(self._stream), body)
-        except Refused as refused:
-            if refused.number == failures.NO_MESSAGE:
+        except RequestRejected as rejected:
+            if rejected.err_code == failures.NO_MESSAGE:
                 return 0.0
             raise
         info = await self._connection.api(subjects.stream_info(self._stream))
         return unix_time(info["ts"]) - unix_time(last["message"]["time"])
 
     async def _send(self, nuid: str, piece: bytes) -> None:
-        acknowledged(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))
+        stored_sequence(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))
 
     async def _uploads(self, subject: str) -> dict[str, int]:
         info = await self._connection.api(subjects.stream_info(self._stream), {"subjects_filter": subject})
@@ -146,7 +146,7 @@ class Pieces:
 
 
 async def _cut(chunks: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of one size, but for the last."""
+    """The same bytes in pieces of one size, except for the last."""
     rest = bytearray()
     async for chunk in chunks:
         rest += chunk

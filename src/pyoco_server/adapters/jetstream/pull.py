@@ -1,14 +1,14 @@
-"""Messages of a pull consumer, asked for by credit and counted; does not know what they mean or who acknowledges them.
+"""Messages of a pull consumer, requested by credit; does not acknowledge them.
 
     wait(credit) ──▶ MSG.NEXT {batch, expires, idle_heartbeat} ──▶ broker
                           ▲ messages      asked -= 1
                           │ 404, 408, 409 asked -= what was left of that request
                           └ 100           the broker still knows that we wait
 
-A broker that restarts forgets requests without a word. So silence for longer than two heartbeats, a reconnect, and
-every status that ends a request for a reason other than time make the pull *stale*: its owner looks after the consumer
-and renews the pull on a new inbox, because nobody listens any more on the old one and the broker then drops what it
-may still have of the old requests. What was on its way to the old inbox is still taken in.
+A restarted broker has lost all requests and sends no notice. So silence for longer than two heartbeats, a reconnect,
+and every status that ends a request for a reason other than time make the pull *stale*. Its owner then checks the
+consumer and renews the pull on a new inbox: the broker drops requests whose inbox has no subscriber. Messages in flight
+to the old inbox are still accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyoco_server.adapters.jetstream.messages import Message
 HEARTBEAT_SEC = 0.5
 SILENCE_SEC = 2.5 * HEARTBEAT_SEC
 EXPIRES_SEC = 30.0
-# After the broker said no for another reason than time; asking again at once would be a busy loop.
+# After a request ended for another reason than time; repeating it at once would be a busy loop.
 PAUSE_SEC = 0.1
 
 _NS = 1_000_000_000
@@ -35,7 +35,7 @@ _TIMED_OUT = 408
 
 
 class Pull:
-    """The open requests of one consumer, and what has arrived."""
+    """The open requests of one consumer, and the received messages."""
 
     def __init__(self, connection: Connection, stream: str, consumer: str) -> None:
         self._connection = connection
@@ -53,7 +53,7 @@ class Pull:
         self._remove_hook = connection.on_reconnect(self._go_stale)
 
     async def renew(self, consumer_next: str | None = None) -> None:
-        """Begin anew, asking for nothing yet; perhaps at another consumer."""
+        """Start again without open requests, perhaps at another consumer."""
         inbox = self._connection.new_inbox()
         subscription = await self._connection.subscribe(inbox, self._heard)
         if self._previous is not None:
@@ -67,9 +67,9 @@ class Pull:
         self.stale = False
 
     async def wait(self, credit: int, *, low: int | None = None) -> None:
-        """Have `credit` in all asked for or here, and wait until something is here (or nothing for a while).
+        """Keep `credit` messages requested or received, and wait for a message (or a while without one).
 
-        With `low` more is asked for only when no more than that is left: fewer and larger requests.
+        With `low`, more are requested only when no more than that are left: fewer and larger requests.
         """
         left = self._asked + len(self._buffer)
         if left < credit and (low is None or left <= low):
@@ -85,7 +85,7 @@ class Pull:
                 self.stale = True
 
     async def burst(self, most: int) -> None:
-        """Have what the broker has right now, up to so many, in one go; nothing else is asked for meanwhile."""
+        """Request what the broker has right now, up to `most`, and wait for all of it."""
         self._burst_left = most
         await self._publish({"batch": most, "no_wait": True})
         try:
@@ -97,7 +97,7 @@ class Pull:
             self.stale = True
 
     def take(self, most: int | None = None) -> list[Message]:
-        """What has arrived, all or up to so many."""
+        """Take the received messages, all or up to `most`."""
         buffer = self._buffer
         count = len(buffer) if most is None else min(most, len(buffer))
         return [buffer.popleft() for _ in range(count)]
@@ -108,15 +108,15 @@ class Pull:
 
     @property
     def idle(self) -> bool:
-        """Nothing is here, and nothing is asked for."""
+        """Nothing is received, and nothing is requested."""
         return not self._buffer and self._asked == 0
 
     def waiting(self) -> list[Message]:
-        """What has arrived and was not taken."""
+        """Received messages that were not taken."""
         return list(self._buffer)
 
     def stop(self) -> None:
-        """Ask for no more, but take in what is on its way."""
+        """Stop requesting, but accept messages in flight."""
         for subscription in (self._subscription, self._previous):
             if subscription is not None:
                 subscription.stop_sending()

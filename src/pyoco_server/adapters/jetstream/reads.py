@@ -17,8 +17,8 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, REQUEST_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import ReadInterrupted, Refused, StreamReplaced, answer
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message, delivered_at
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, StreamReplaced, parse_reply
+from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message, delivery_info
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.ports import StreamState
@@ -43,7 +43,7 @@ MAX_INTERRUPTIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message and where the stream keeps it; `headers` as on the wire."""
+    """A stored message; `headers` as on the wire."""
 
     sequence: int
     subject: str
@@ -55,7 +55,7 @@ class StoredMessage:
 
 
 class StreamReader:
-    """Reads of one stream. `direct` only where one replica makes a direct get as good as asking the leader."""
+    """Single reads of one stream. `direct` is set with one replica only: further replicas may lag behind the leader."""
 
     def __init__(self, connection: Connection, stream: str, *, direct: bool) -> None:
         self._connection = connection
@@ -79,8 +79,8 @@ class StreamReader:
         """The messages of a subject behind a sequence, in order: all of them, or the first `limit`."""
         found: list[StoredMessage] = []
         most = sys.maxsize if limit is None else limit
-        # Before a batch the broker counts how many there are. From the start of the stream it knows; from the middle it
-        # scans, and 64 readers at once then wait for a second. One message at a time costs 0.15 ms anywhere.
+        # Before a batch the broker counts its messages. From the start of the stream the count is known; from the
+        # middle it scans, and 64 concurrent readers wait for a second. Single messages cost 0.15 ms anywhere.
         while not self._direct or (sequence > 0 and len(found) < SINGLE_READS):
             one = await self._get({"seq": sequence + 1, "next_by_subj": subject})
             if one is None:
@@ -107,7 +107,7 @@ class StreamReader:
         _check_answered(end)
         stored = [_direct(message) for message in messages]
         if stored and end.number(subjects.LAST_SEQUENCE) != stored[-1].sequence:
-            raise BrokerUnavailable("a part of nats' answer is missing")
+            raise BrokerUnavailable("a part of the reply of nats is missing")
         return stored, end.number(subjects.NUM_PENDING) > 0
 
     async def _get(self, body: dict[str, Any]) -> StoredMessage | None:
@@ -122,9 +122,9 @@ class StreamReader:
     async def _get_from_leader(self, body: dict[str, Any]) -> StoredMessage | None:
         message = await self._connection.request_again(subjects.message_get(self._stream), orjson.dumps(body))
         try:
-            found = answer(message)["message"]
-        except Refused as refused:
-            if refused.number == failures.NO_MESSAGE:
+            found = parse_reply(message)["message"]
+        except RequestRejected as rejected:
+            if rejected.err_code == failures.NO_MESSAGE:
                 return None
             raise
         return StoredMessage(
@@ -201,11 +201,11 @@ async def read_range(
                 raise ReadInterrupted(f"reading {stream} was interrupted")
             batch: list[Followed] = []
             for message in pull.take():
-                at = delivered_at(message.reply)
-                if at.place != place + 1:
+                at = delivery_info(message.reply)
+                if at.consumer_sequence != place + 1:
                     pull.stale = True
                     break
-                place, pending = at.place, at.pending
+                place, pending = at.consumer_sequence, at.pending
                 if upto is not None and at.sequence >= upto:
                     pending = 0
                     if at.sequence > upto:
@@ -311,13 +311,13 @@ class Follower:
         batch = []
         consumer = self._consumer.encode()
         for message in pull.take(BATCH):
-            at = delivered_at(message.reply)
+            at = delivery_info(message.reply)
             if at.consumer != consumer:
                 continue  # from the previous consumer; the new one delivers it again
-            if at.place != self._place + 1:
+            if at.consumer_sequence != self._place + 1:
                 pull.stale = True
                 break
-            self._place = at.place
+            self._place = at.consumer_sequence
             self._last = at.sequence
             batch.append(Followed(at.sequence, message))
         return batch

@@ -1,4 +1,4 @@
-"""Who waits for which reply: one inbox for all requests of a connection; knows nothing of sockets.
+"""Pending requests and their replies: one inbox for all requests of a connection.
 
 nats-py's own request and JetStream publish spend four times the processor time per call (a task woken through a queue,
 a timer, and a header dictionary for each reply), and requests are the hot path of this program.
@@ -13,8 +13,8 @@ from pyoco_server.adapters.jetstream.failures import ConnectionLost, NoAnswer
 from pyoco_server.adapters.jetstream.messages import Message
 
 SWEEP_SEC = 0.1
-# While other replies come in, the server is at work and so are we: a reply may be late by this many of its timeouts.
-# Without it a crowd of requests, each answered in time, would be told that there was no answer.
+# While other replies arrive, the server is alive: a reply may be late by this many timeouts. Without it, many
+# concurrent requests that are answered slowly one after the other would fail.
 BUSY_FACTOR = 3
 QUIET_SEC = 0.2
 
@@ -30,7 +30,7 @@ class _Waiter:
 
 
 class Replies:
-    """Replies by token: the first that comes, or all up to one with a status."""
+    """Replies by token: the first one, or all up to one with a status."""
 
     def __init__(self, prefix: bytes, loop: asyncio.AbstractEventLoop) -> None:
         self._prefix = prefix
@@ -39,19 +39,19 @@ class Replies:
         self._count = 0
         self._waiting: dict[bytes, _Waiter] = {}
         self._sweeping = False
-        # The last that was waited for did not come, and nothing else has come since: the server may be hanging.
+        # The last expected reply did not come, and nothing else has come since: the server may hang.
         self.in_doubt = False
         self._heard_at = loop.time()
 
     @property
     def waiting(self) -> int:
-        """How many requests are on their way."""
+        """How many requests are in flight."""
         return len(self._waiting)
 
     def expect(
         self, *, timeout_sec: float, many: bool, strict: bool = False
     ) -> tuple[bytes, asyncio.Future[list[Message]]]:
-        """The subject to reply to, and the future of the replies; `strict`: others who reply are no excuse."""
+        """The reply subject and the future of the replies; `strict`: other replies do not extend the timeout."""
         self._count += 1
         token = b"%x" % self._count
         future: asyncio.Future[list[Message]] = self._loop.create_future()
@@ -69,7 +69,7 @@ class Replies:
         token = message.subject[self._skip :]
         waiter = self._waiting.get(token)
         if waiter is None:
-            return  # it came too late
+            return  # too late
         waiter.parts.append(message)
         if waiter.many and not message.status:
             waiter.deadline = waiter.last_call = self._heard_at + waiter.timeout_sec
@@ -79,14 +79,14 @@ class Replies:
             waiter.future.set_result(waiter.parts)
 
     def fail_all(self, detail: str) -> None:
-        """The connection they were asked on is gone: no reply can come."""
+        """Fail all requests of a lost connection."""
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             if not waiter.future.done():
                 waiter.future.set_exception(ConnectionLost(detail))
 
     def _sweep(self) -> None:
-        # One timer for all requests, a tenth of a second coarse: a timer for each costs more than its request.
+        # One coarse timer for all requests: a timer each costs more than its request.
         now = self._loop.time()
         quiet = now - self._heard_at > QUIET_SEC
         for token, waiter in list(self._waiting.items()):

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection, Subscription
-from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
+from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
 from pyoco_server.adapters.jetstream.messages import Message, headers
 from pyoco_server.adapters.jetstream.reads import (
     Followed,
@@ -62,9 +62,9 @@ class JetStreamSubjectLog:
         while True:
             attempts += 1
             try:
-                return Stored(version=acknowledged(await self._connection.request(subject, data, headers=expected)))
-            except Refused as refused:
-                if refused.number not in failures.WRONG_LAST_SEQUENCE:
+                return Stored(version=stored_sequence(await self._connection.request(subject, data, headers=expected)))
+            except RequestRejected as rejected:
+                if rejected.err_code not in failures.WRONG_LAST_SEQUENCE:
                     raise
                 return _find(await self.read(key, after=after, limit=search_limit), is_ours)
             except Unanswered as unanswered:
@@ -80,7 +80,7 @@ class JetStreamSubjectLog:
                     raise
 
     async def publish(self, key: str, data: bytes) -> None:
-        acknowledged(await self._connection.request(self._prefix + key, data))
+        stored_sequence(await self._connection.request(self._prefix + key, data))
 
     async def read(self, key: str, *, after: int = 0, limit: int | None = None) -> Sequence[LogMessage]:
         messages = await self._reader.after(self._prefix + key, after, limit)

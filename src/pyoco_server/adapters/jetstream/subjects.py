@@ -7,8 +7,6 @@ import base64
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import InstanceId
 
-API = "$JS.API"
-
 # Headers that the broker understands.
 MSG_ID = "Nats-Msg-Id"
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
@@ -29,51 +27,21 @@ MARKER_REASON = "Nats-Marker-Reason"
 CREATED = "Pyoco-Created"
 
 
-def stream_create(stream: str) -> str:
-    return f"{API}.STREAM.CREATE.{stream}"
-
-
-def stream_info(stream: str) -> str:
-    return f"{API}.STREAM.INFO.{stream}"
-
-
-def stream_purge(stream: str) -> str:
-    return f"{API}.STREAM.PURGE.{stream}"
-
-
-def message_delete(stream: str) -> str:
-    return f"{API}.STREAM.MSG.DELETE.{stream}"
+stream_create = "$JS.API.STREAM.CREATE.{}".format
+stream_info = "$JS.API.STREAM.INFO.{}".format
+stream_purge = "$JS.API.STREAM.PURGE.{}".format
+message_delete = "$JS.API.STREAM.MSG.DELETE.{}".format
+message_get = "$JS.API.STREAM.MSG.GET.{}".format  # answered by the stream's leader
+direct_get = "$JS.API.DIRECT.GET.{}".format  # answered by any replica
+consumer_info = "$JS.API.CONSUMER.INFO.{}.{}".format  # stream and consumer, as below
+consumer_create = "$JS.API.CONSUMER.CREATE.{}.{}".format
+consumer_delete = "$JS.API.CONSUMER.DELETE.{}.{}".format
+consumer_next = "$JS.API.CONSUMER.MSG.NEXT.{}.{}".format
 
 
 def max_deliveries_advisory(stream: str) -> str:
     """Where the broker reports that a message of the stream has used up its deliveries."""
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.>"
-
-
-def message_get(stream: str) -> str:
-    """A read answered by the stream's leader."""
-    return f"{API}.STREAM.MSG.GET.{stream}"
-
-
-def direct_get(stream: str) -> str:
-    """A read answered by any replica."""
-    return f"{API}.DIRECT.GET.{stream}"
-
-
-def consumer_info(stream: str, consumer: str) -> str:
-    return f"{API}.CONSUMER.INFO.{stream}.{consumer}"
-
-
-def consumer_create(stream: str, consumer: str) -> str:
-    return f"{API}.CONSUMER.CREATE.{stream}.{consumer}"
-
-
-def consumer_delete(stream: str, consumer: str) -> str:
-    return f"{API}.CONSUMER.DELETE.{stream}.{consumer}"
-
-
-def consumer_next(stream: str, consumer: str) -> str:
-    return f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
 
 
 def bucket_stream(bucket: str) -> str:

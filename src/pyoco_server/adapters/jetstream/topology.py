@@ -1,7 +1,7 @@
-"""The streams and buckets there are, as data, and their creation; never changes one that is there.
+"""The streams and buckets as data, and their creation; an existing one is never changed.
 
-What an operator has set on an existing stream (replicas, limits, ages) is respected. What we then need to know of the
-real thing is in `Facts`.
+The operator's settings of an existing stream (replicas, limits, ages) are respected. `Facts` holds what the adapters
+need to know of the real streams.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from pyoco_server.adapters.jetstream import failures
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import Refused
+from pyoco_server.adapters.jetstream.failures import RequestRejected
 from pyoco_server.adapters.jetstream.subjects import (
     bucket_key,
     bucket_stream,
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 NS = 1_000_000_000
 DUPLICATE_WINDOW_SEC = 120
-# Batched direct gets and message TTLs came with it; an older server ignores the fields it does not know, silently.
+# The first with batched direct gets and message TTLs; an older server silently ignores unknown fields.
 OLDEST_SERVER = (2, 11)
 REPLICATED_FROM = 3
 # Longer than a ticket is valid, by clocks that differ.
@@ -42,7 +42,7 @@ StreamConfig = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is really there: `direct` and `message_ttl` name the streams that allow direct gets and message TTLs."""
+    """The real settings: `direct` and `message_ttl` name the streams that allow direct gets and message TTLs."""
 
     replicas: int
     durability: Durability
@@ -94,7 +94,7 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
 
 
 async def ensure_resources(connection: Connection, config: NatsBackendConfig, *, fsynced: bool = False) -> Facts:
-    """Create what is missing; many processes may do so at once. `fsynced`: the server syncs before it acknowledges."""
+    """Create missing streams; processes may do so concurrently. `fsynced`: the server syncs before each ack."""
     if connection.server_version < OLDEST_SERVER:
         found = ".".join(map(str, connection.server_version))
         raise InvalidUsage(f"nats-server {found} is too old; needed: {'.'.join(map(str, OLDEST_SERVER))} or newer")
@@ -120,12 +120,12 @@ def _durability(replicas: int, *, fsynced: bool) -> Durability:
 
 
 async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
-    """The stream's real settings; refuses one of the same name that was made for something else."""
+    """The stream's real settings; rejects a stream of the same name for other subjects."""
     name = wanted["name"]
     try:
         real = await _look(connection, name)
-    except Refused as refused:
-        if refused.number != failures.STREAM_NOT_FOUND:
+    except RequestRejected as rejected:
+        if rejected.err_code != failures.STREAM_NOT_FOUND:
             raise
         real = await _create(connection, wanted)
     if not set(wanted["subjects"]) <= set(real.get("subjects") or ()):
@@ -136,7 +136,7 @@ async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
         )
     for setting in ("retention", "republish", "max_msgs_per_subject"):
         if real.get(setting) != wanted.get(setting):
-            logger.warning("stream differs from what it should be", extra={"stream": name, "setting": setting})
+            logger.warning("stream settings differ", extra={"stream": name, "setting": setting})
     return real
 
 
@@ -149,21 +149,21 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
     name = wanted["name"]
     try:
         created: StreamConfig = (await connection.api(stream_create(name), wanted))["config"]
-    except Refused as refused:
-        if refused.number == failures.STREAM_NAME_IN_USE:
-            return await _look(connection, name)  # another process was faster, with other settings
-        if refused.number == failures.SUBJECTS_OVERLAP:
+    except RequestRejected as rejected:
+        if rejected.err_code == failures.STREAM_NAME_IN_USE:
+            return await _look(connection, name)  # created by another process meanwhile, with other settings
+        if rejected.err_code == failures.SUBJECTS_OVERLAP:
             raise InvalidUsage(
                 f"another stream already takes subjects of {name!r} ({wanted['subjects']}); "
                 "rename ours (see docs/reference/settings.md) or remove that one",
                 stream=name,
-            ) from refused
-        if refused.number == failures.TOO_LITTLE_STORAGE:
+            ) from rejected
+        if rejected.err_code == failures.TOO_LITTLE_STORAGE:
             raise InvalidUsage(
                 f"the broker has too little storage for the stream {name!r} (it reserves {wanted['max_bytes']} bytes); "
                 "free some disk space, or lower PYOCO_DLQ_MAX_BYTES",
                 stream=name,
-            ) from refused
+            ) from rejected
         raise
     else:
         logger.info("stream created", extra={"stream": name})
@@ -184,7 +184,7 @@ def _stream(config: NatsBackendConfig, name: str, subject: str, *, max_age: int 
         "max_msgs": -1,
         "max_bytes": -1,
         "max_msgs_per_subject": -1,
-        # The broker refuses one that is longer than what is kept.
+        # The broker rejects a window longer than the maximum age.
         "duplicate_window": min(window, max_age) if max_age else window,
         "deny_delete": False,
         "deny_purge": False,

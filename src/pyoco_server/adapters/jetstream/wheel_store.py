@@ -1,14 +1,14 @@
 """Wheels in a JetStream object store, laid out as every client of NATS does it (ADR-20).
 
     $O.<bucket>.C.<nuid>   the pieces of one upload
-    $O.<bucket>.M.<name>   what is stored under a name: the upload, its size, its SHA-256, its tags
+    $O.<bucket>.M.<name>   the metadata of a name: the upload, its size, its SHA-256, its tags
 
-A wheel is there when its meta message is: the pieces come first, and those of an upload never change, so nobody sees
-half a wheel, or half of two. Metas are written by compare-and-set on *all* metas: whoever decides by what is there
-(`admit`) decides by what is there at that moment, at whichever gateway. Uploads are rare enough for that.
+A wheel exists when its metadata message does: the pieces are stored first, and those of an upload never change, so a
+reader never gets a partial or mixed wheel. Metadata is written by compare-and-set on the metadata of *all* names, so
+`admit` decides on the current state across gateways. Uploads are rare enough for that.
 
-Pieces without a meta are of an upload that goes on, or of one whose gateway was killed. The latter are removed by the
-next upload or deletion, once nothing was added to them for a while.
+Pieces without metadata belong to an upload in progress, or to one whose gateway was killed. The latter are removed by
+the next upload or deletion, once nothing was added to them for a while.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import Refused, acknowledged
+from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
 from pyoco_server.adapters.jetstream.key_value import MARKER_TTL_SEC
 from pyoco_server.adapters.jetstream.messages import headers, stored_at
 from pyoco_server.adapters.jetstream.pieces import PIECE_BYTES, Pieces, PiecesMissing, Written
@@ -43,7 +43,7 @@ from pyoco_server.ports import Clock
 logger = logging.getLogger(__name__)
 
 TAGS_HEADER = "Pyoco-Wheel-Tags"
-# An upload that goes on adds a piece every few milliseconds: its bytes come from a disk.
+# An upload in progress adds a piece every few milliseconds: its bytes come from a disk.
 QUIET_SEC = 600.0
 MAX_RACES = 50
 RACE_PAUSE_SEC = 0.01
@@ -53,7 +53,7 @@ _NUID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meta:
-    """What is said under a name; `wheel` is None where it was deleted, or is no object that has bytes."""
+    """The metadata of a name; `wheel` is None when it was deleted, or is an object without bytes."""
 
     sequence: int
     wheel: Wheel | None
@@ -140,7 +140,7 @@ class JetStreamWheelStore:
         stored = await self._store(wheel.name, orjson.dumps(gone | {"mtime": self._now()}), pairs)
         if not stored:
             present = await self._meta(wheel.name)
-            # Refused although nobody else wrote: a first try was stored and its answer was lost.
+            # Rejected although no other writer was there: an earlier attempt was stored and its ack was lost.
             stored = present is not None and present.wheel is None
         if stored:
             await self._forget(wheel.nuid)
@@ -155,15 +155,15 @@ class JetStreamWheelStore:
         written: Written,
         admit: Callable[[Sequence[Wheel]], None] | None,
     ) -> Wheel | None:
-        """Make the upload the one that is there under its name; returns the one that was."""
+        """Register the upload under its name; returns the one it replaces."""
         replaced: Wheel | None = None
-        in_doubt = False  # whether the wheel may be there: then its pieces must stay
+        in_doubt = False  # whether the metadata may be stored: then its pieces must stay
         try:
             for _ in range(MAX_RACES):
                 metas = await self._metas()
                 present = metas.get(subjects.object_meta(self._bucket, name))
                 if present is not None and present.wheel is not None and present.wheel.nuid == nuid:
-                    return replaced  # stored by a try whose answer was lost
+                    return replaced  # stored by an attempt whose ack was lost
                 in_doubt = False
                 if admit is not None:
                     admit(_wheels(metas))
@@ -180,49 +180,49 @@ class JetStreamWheelStore:
         raise AppendConflict(wheel=name)
 
     def _unless_changed_since(self, metas: Mapping[str, _Meta]) -> list[tuple[str, object]]:
-        """Headers by which a message is stored only if no meta was written, under whatever name, since these."""
+        """Headers that let a message be stored only if no metadata of any name has changed since."""
         latest = max((meta.sequence for meta in metas.values()), default=0)
         every = subjects.every_object_meta(self._bucket)
         return [(subjects.EXPECTED_LAST, latest), (subjects.EXPECTED_LAST_OF, every)]
 
     async def _check_whole(self, nuid: str, written: Written) -> None:
-        """A gateway that slept for long may have been taken for dead, and its pieces for nobody's."""
+        """After a long pause of this gateway, another one may have removed its pieces as abandoned."""
         if await self._pieces.count(nuid) != written.pieces:
             raise BrokerUnavailable("pieces of the upload are missing; upload it again")
 
     async def _store(self, name: str, value: bytes, pairs: list[tuple[str, object]]) -> bool:
-        """Replace what is said under a name, if the condition in the headers holds."""
+        """Replace the metadata of a name, if the condition in the headers holds."""
         block = headers((subjects.ROLLUP, "sub"), *pairs)
         subject = subjects.object_meta(self._bucket, name)
         try:
-            acknowledged(await self._connection.request_again(subject, value, headers=block))
-        except Refused as refused:
-            if refused.number in failures.WRONG_LAST_SEQUENCE:
+            stored_sequence(await self._connection.request_again(subject, value, headers=block))
+        except RequestRejected as rejected:
+            if rejected.err_code in failures.WRONG_LAST_SEQUENCE:
                 return False
             raise
         return True
 
     async def _forget(self, nuid: str) -> None:
-        """Remove the pieces of an upload that nobody refers to; what cannot be removed now is removed later."""
+        """Remove the pieces of an unreferenced upload; best effort, a later sweep removes the rest."""
         try:
             await self._pieces.purge(nuid)
         except BrokerUnavailable as error:
             logger.warning("pieces of an upload left behind", extra={"nuid": nuid, "error": error.detail})
 
     async def _sweep(self) -> None:
-        """Remove what killed gateways left behind."""
+        """Remove the pieces that killed gateways left behind."""
         try:
-            # In this order: what is registered in between is found registered.
-            uploads = await self._pieces.strangers()
+            # In this order: an upload registered in between is found registered.
+            uploads = await self._pieces.upload_ids()
             known = {wheel.nuid for wheel in _wheels(await self._metas())}
-            await self._pieces.purge_old(uploads - known, quiet_sec=self._quiet_sec)
+            await self._pieces.purge_idle(uploads - known, quiet_sec=self._quiet_sec)
         except BrokerUnavailable as error:
-            logger.warning("unfinished uploads were not looked for", extra={"error": error.detail})
+            logger.warning("sweep of unfinished uploads failed", extra={"error": error.detail})
 
     async def _metas(self) -> dict[str, _Meta]:
-        """By subject, what is said under every name, deletions included: they count where the last word is meant."""
+        """The metadata of every name by subject, deletions included: their sequences count for compare-and-set."""
         found = await self._present(subjects.every_object_meta(self._bucket))
-        # One that was changed while we read is there twice; the later word counts.
+        # A name that was changed during the read is there twice; the later message counts.
         return {item.message.subject.decode(): self._read_meta(item) for item in found}
 
     async def _meta(self, name: str) -> _Meta | None:
@@ -275,8 +275,8 @@ def _wheels(metas: Mapping[str, _Meta]) -> list[Wheel]:
 def _wheel(plain: Mapping[str, Any], bucket: str, stored: float) -> Wheel:
     nuid = str(plain["nuid"])
     if not _NUID.fullmatch(nuid):
-        # It becomes part of subjects: with a wildcard in it, to delete this one would delete the bytes of all.
-        raise ValueError("the id of the upload is none")
+        # It becomes part of subjects: with a wildcard in it, deleting this upload would delete all.
+        raise ValueError("invalid upload id")
     tags = ",".join((plain.get("headers") or {}).get(TAGS_HEADER) or ())
     return Wheel(
         name=str(plain["name"]),
@@ -290,7 +290,7 @@ def _wheel(plain: Mapping[str, Any], bucket: str, stored: float) -> Wheel:
 
 
 def _modified(said: object, stored: float) -> float:
-    """When it was uploaded; other clients say nothing, or the year 1, and leave it to the time of the message."""
+    """The time of the upload; other clients omit it or send the year 1, and the message's time counts."""
     try:
         moment = datetime.fromisoformat(said) if isinstance(said, str) else None
     except ValueError:

@@ -1,7 +1,7 @@
 """The public keys of a token issuer, from a JWKS or a PEM file: RSA (RS256) and P-256 (ES256), and nothing else.
 
 The algorithm belongs to the key, never to the token that is checked with it. A file is looked at once a second and read
-again when it has changed, so that keys rotate without a restart; one that cannot be used then changes nothing.
+again when it has changed, so that keys rotate without a restart; an unusable file then changes nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KeySet = Mapping[str | None, TokenKey]
 
 
 class TokenKeys:
-    """The keys in a file. `generation` rises when they are others than before."""
+    """The keys in a file. `version` rises when they change."""
 
     def __init__(self, path: Path, read: Callable[[bytes], KeySet], clock: Clock) -> None:
         self._path = path
@@ -54,7 +54,7 @@ class TokenKeys:
         self._looked_at = clock.monotonic()
         self._stamp = self._look()
         self._keys = self._load()
-        self.generation = 1
+        self.version = 1
 
     @classmethod
     def of(cls, config: NatsBackendConfig, clock: Clock) -> TokenKeys:
@@ -76,10 +76,10 @@ class TokenKeys:
         try:
             self._keys = self._load()
         except InvalidUsage as error:
-            logger.error("the keys for tokens stay as they were", extra={"reason": error.detail})  # noqa: TRY400 - no bug
+            logger.error("token keys not reloaded", extra={"reason": error.detail})  # noqa: TRY400 - no bug
             return
-        self.generation += 1
-        logger.info("keys for tokens read", extra={"keys": len(self._keys)})
+        self.version += 1
+        logger.info("token keys reloaded", extra={"keys": len(self._keys)})
 
     def find(self, key_id: object) -> TokenKey:
         """The key that a token names; a token that names none means the only one there is."""
@@ -136,7 +136,7 @@ def read_jwks(data: bytes) -> KeySet:
     for plain in listed:
         name, found = _read_jwk(plain)
         if found is None:
-            logger.warning("a key for tokens is left out", extra={"kid": name})
+            logger.warning("unusable token key ignored", extra={"kid": name})
         elif name in keys:
             raise InvalidUsage(f"there are two keys with the kid {name!r}")
         else:

@@ -1,6 +1,6 @@
-"""Bearer tokens (JWT) → callers: signature, then claims; remembered until they expire, refusals never.
+"""Verifies bearer tokens (JWT): signature, then claims. Valid tokens are cached until they expire.
 
-What a token says of its own algorithm, or of where its key is to be had, is never followed.
+A token's own choice of algorithm or key source is never followed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAX_TOKEN_CHARS = 8192
 MAX_REMEMBERED = 4096
 # `at+jwt` is what RFC 9068 calls an access token.
 _TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")
-# Each of them would have us take the key, or the rules, from the token itself.
+# Each of them would take the key, or the rules, from the token itself.
 _NOT_FOLLOWED = ("jwk", "jku", "x5c", "x5u", "crit", "b64", "zip", "enc")
-# The claims are read by our own rules and our own clock.
+# The claims are checked by our own rules: PyJWT reads the system clock, and its errors may repeat parts of a token.
 _SIGNATURE_ONLY: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
 
 
 def rules_of(config: NatsBackendConfig) -> TokenRules:
-    """What the settings ask of a token."""
+    """The rules for tokens from the settings."""
     return TokenRules(
         issuer=config.jwt_issuer,
         audience=config.jwt_audience,
@@ -39,7 +39,7 @@ def rules_of(config: NatsBackendConfig) -> TokenRules:
 
 
 class TokenVerifier:
-    """Reads tokens. A token seen before costs a look-up and a look at the clock."""
+    """Verifies tokens; a cached one costs a dictionary lookup."""
 
     def __init__(self, keys: TokenKeys, rules: TokenRules, clock: Clock, *, most: int = MAX_REMEMBERED) -> None:
         self._keys = keys
@@ -47,14 +47,14 @@ class TokenVerifier:
         self._clock = clock
         self._most = most
         self._remembered: OrderedDict[str, Admitted] = OrderedDict()
-        self._generation = keys.generation
+        self._version = keys.version
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """How many tokens are cached."""
         return len(self._remembered)
 
     def caller_of(self, token: str) -> Caller:
-        """Whom the token speaks for, or `InvalidToken`."""
+        """The caller that the token identifies, or `InvalidToken`."""
         if len(token) > MAX_TOKEN_CHARS:
             raise InvalidToken(f"the token has more than {MAX_TOKEN_CHARS} characters", reason="too long")
         self._forget_others()
@@ -70,10 +70,10 @@ class TokenVerifier:
         return admitted.caller
 
     def _forget_others(self) -> None:
-        """What was signed with a key that is gone is not believed any more."""
+        """Drop cached tokens when the keys have changed."""
         self._keys.refresh()
-        if self._keys.generation != self._generation:
-            self._generation = self._keys.generation
+        if self._keys.version != self._version:
+            self._version = self._keys.version
             self._remembered.clear()
 
     def _claims(self, token: str) -> dict[str, Any]:
@@ -85,13 +85,13 @@ class TokenVerifier:
             return jwt.decode(token, found.key, algorithms=[found.algorithm], options=_SIGNATURE_ONLY)
         except jwt.InvalidSignatureError as error:
             raise InvalidToken("the token's signature is wrong", reason="signature") from error
-        # Whatever else the library says of a hostile token may repeat parts of it.
+        # Other messages of the library may repeat parts of a hostile token.
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise InvalidToken("the token cannot be read", reason="not a token") from error
 
 
 def _key_id(header: dict[str, Any]) -> object:
-    """Which key the token names; refuses headers that mean to choose more than that."""
+    """The key id of the token; rejects headers that choose more than that."""
     followed = next((name for name in _NOT_FOLLOWED if name in header), None)
     if followed is not None:
         raise InvalidToken(f"a token with the header {followed!r} is not accepted", reason="header")

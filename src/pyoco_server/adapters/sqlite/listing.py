@@ -45,9 +45,7 @@ LISTED = "SELECT updated_at, run_id, summary FROM json_each(?) AS wanted CROSS J
 
 _STATUS_PARTITIONS = "SELECT partition FROM partitions WHERE runs > 0 AND status = ?"
 _CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
-_LAST_UPDATE_FIRST = "updated_at DESC, run_id DESC"
 _OLDEST_FIRST = "updated_at, run_id"
-_NEWEST_ID_FIRST = "run_key DESC"
 _IN_PARTITIONS = "partition IN (SELECT value FROM json_each(?))"
 # Greater than every key, and every id, of a run.
 _ABOVE_ALL_KEYS = b"\xff" * 17
@@ -61,15 +59,27 @@ class Partition(NamedTuple):
     runs: int
 
 
+class Order(NamedTuple):
+    """The columns that a list is ordered by, and the order itself."""
+
+    columns: str
+    by: str
+
+
+LAST_UPDATE_FIRST = Order("updated_at, run_id", "updated_at DESC, run_id DESC")
+NEWEST_ID_FIRST = Order("run_key", "run_key DESC")
+
+
 def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
     allowed = _partitions(reader, query)
     matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
-    if is_fetched(matches, allowed, query.limit):
-        found = all_rows(reader, fetched_runs(query, matches, allowed))
+    if matches is not None and is_fetched(matches, allowed, query.limit):
+        statement = fetched(LAST_UPDATE_FIRST, conditions_of(query), allowed, matches, limit=query.limit)
+        found = all_rows(reader, statement)
     else:
         start = query if matches is None else _not_before(query, bounds(reader, matches)[0])
-        in_order = runs_in_order(start, allowed, limit=query.limit if matches is None else None)
-        with _merged_rows(reader, in_order) as ordered:
+        limit = query.limit if matches is None else None
+        with _merged_rows(reader, in_order(LAST_UPDATE_FIRST, conditions_of(start), allowed, limit=limit)) as ordered:
             found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [row[-1] for row in found])
 
@@ -78,18 +88,23 @@ def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
     allowed = _partitions(reader, RunQuery(statuses=query.status, tenant_id=query.tenant_id))
     matches = matching(reader, terms_of(query.labels, None), tenant_id=query.tenant_id, archived=False)
     limit = query.limit + 1  # one more than asked for, so that the last page knows that it is the last
-    unread = None
     below = _ABOVE_ALL_KEYS if query.before is None else order_of(query.before)
-    if is_fetched(matches, allowed, limit):
-        found = all_rows(reader, fetched_jobs(matches, allowed, below=below, limit=limit))
+    found, unread = [], None
+    if matches is not None and is_fetched(matches, allowed, limit):
+        found = all_rows(reader, fetched(NEWEST_ID_FIRST, [below_key(below)], allowed, matches, limit=limit))
     else:
         if matches is not None:
             below = min(below, bounds(reader, matches)[1] + b"\0")  # the least key above the bound
-        in_order = jobs_in_order(allowed, below=below, limit=limit if matches is None else MAX_READ)
-        with _merged_rows(reader, in_order) as ordered:
-            read = _Read(islice(ordered, MAX_READ))
-            found = list(islice(_kept(read, matches), limit))
-        unread = read.last if read.count == MAX_READ else None
+        statements = in_order(NEWEST_ID_FIRST, [below_key(below)], allowed, limit=MAX_READ)
+        with _merged_rows(reader, statements) as ordered:
+            for count, row in enumerate(ordered, start=1):
+                if matches is None or matches.has(row[-1]):
+                    found.append(row)
+                if len(found) == limit:
+                    break
+                if count == MAX_READ:
+                    unread = row[0]
+                    break
     page = found[: query.limit]
     following = page[-1][0] if len(found) > len(page) else unread
     return JobPage(
@@ -129,45 +144,38 @@ def status_partitions(reader: sqlite3.Connection, status: str) -> list[int]:
     return [partition for (partition,) in reader.execute(_STATUS_PARTITIONS, (status,))]
 
 
-def is_fetched(matches: Matches | None, allowed: Sequence[Partition], limit: int) -> bool:
+def is_fetched(matches: Matches, allowed: Sequence[Partition], limit: int) -> bool:
     """Whether fetching and sorting all matches is expected to be cheaper than reading the partitions in order."""
-    if matches is None:
-        return False
     # In order, `limit` matches are expected among the first `limit * runs / count` runs.
     return matches.count() ** 2 * FETCH_COST <= limit * sum(each.runs for each in allowed)
 
 
-def runs_in_order(query: RunQuery, allowed: Sequence[Partition], *, limit: int | None) -> list[Statement]:
-    """For (updated_at, run_id, number)."""
-    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_span(query)])
-    part = f"SELECT updated_at, run_id, number FROM runs WHERE partition = ?{where}"
-    values = [(each.partition, *params) for each in allowed]
-    return merged(part, values, order=_LAST_UPDATE_FIRST, limit=limit)
+def in_order(
+    order: Order, conditions: Sequence[Condition], allowed: Sequence[Partition], *, limit: int | None
+) -> list[Statement]:
+    """For the columns of the order and the number."""
+    where, params = all_of(conditions)
+    part = f"SELECT {order.columns}, number FROM runs WHERE partition = ?{where}"
+    return merged(part, [(each.partition, *params) for each in allowed], order=order.by, limit=limit)
 
 
-def fetched_runs(query: RunQuery, matches: Matches | None, allowed: Sequence[Partition]) -> Statement:
+def fetched(
+    order: Order, conditions: Sequence[Condition], allowed: Sequence[Partition], matches: Matches, *, limit: int
+) -> Statement:
     """The same page from these runs."""
-    conditions = [*equal(flow=query.flow, tag=query.tag), *_span(query)]
-    return _fetched("updated_at, run_id, number", matches, allowed, conditions, _LAST_UPDATE_FIRST, query.limit)
-
-
-def jobs_in_order(allowed: Sequence[Partition], *, below: bytes, limit: int) -> list[Statement]:
-    """For (run_key, number)."""
-    part = "SELECT run_key, number FROM runs WHERE partition = ? AND run_key < ?"
-    return merged(part, [(each.partition, below) for each in allowed], order=_NEWEST_ID_FIRST, limit=limit)
-
-
-def fetched_jobs(matches: Matches | None, allowed: Sequence[Partition], *, below: bytes, limit: int) -> Statement:
-    """The same page from these runs."""
-    conditions: list[Condition] = [("run_key < ?", (below,))]
-    return _fetched("run_key, number", matches, allowed, conditions, _NEWEST_ID_FIRST, limit)
+    where, params = all_of(conditions)
+    sql = (
+        f"SELECT {order.columns}, number FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
+        f" WHERE {_IN_PARTITIONS}{where} ORDER BY {order.by} LIMIT ?"
+    )
+    return Statement(sql=sql, params=(numbers(matches.numbers()), _numbers(allowed), *params, limit))
 
 
 def changes(
     query: RunQuery, allowed: Sequence[Partition], *, since: int, after: str, upto: str, sort: bool
 ) -> Statement:
     """For (run_id, number) of what changed behind `since`, by id: by sorting the changes, or by reading every run."""
-    where, params = all_of([*equal(flow=query.flow, tag=query.tag), *_span(query)])
+    where, params = all_of(conditions_of(query))
     index = "by_change" if sort else "by_id"
     sql = (
         f"SELECT run_id, number FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
@@ -192,21 +200,6 @@ def oldest_in_order(
     return merged(part, [(partition, *params) for partition in partitions], order=_OLDEST_FIRST, limit=limit)
 
 
-class _Read:
-    """Counts the rows that are read, and remembers the order of the last one."""
-
-    def __init__(self, rows: Iterable[Any]) -> None:
-        self._rows = rows
-        self.count = 0
-        self.last: bytes | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        for row in self._rows:
-            self.count += 1
-            self.last = row[0]
-            yield row
-
-
 def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
     values = {
         "archived": query.archived,
@@ -215,23 +208,6 @@ def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
         "tenant_id": query.tenant_id,
     }
     return [Partition(*row) for row in reader.execute(PARTITIONS, values)]
-
-
-def _fetched(
-    columns: str,
-    matches: Matches | None,
-    allowed: Sequence[Partition],
-    conditions: Sequence[Condition],
-    order: str,
-    limit: int,
-) -> Statement:
-    where, params = all_of(conditions)
-    sql = (
-        f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
-        f" WHERE {_IN_PARTITIONS}{where} ORDER BY {order} LIMIT ?"
-    )
-    wanted = numbers(matches.numbers() if matches else [])
-    return Statement(sql=sql, params=(wanted, _numbers(allowed), *params, limit))
 
 
 @contextmanager
@@ -256,10 +232,17 @@ def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
     return replace(query, before=start if query.before is None else min(query.before, start))
 
 
-def _span(query: RunQuery) -> list[Condition]:
-    after: list[Condition] = [("updated_at > ?", (query.updated_after,))] if query.updated_after is not None else []
-    before: list[Condition] = [("(updated_at, run_id) < (?, ?)", query.before)] if query.before is not None else []
-    return [*after, *before]
+def conditions_of(query: RunQuery) -> list[Condition]:
+    conditions = equal(flow=query.flow, tag=query.tag)
+    if query.updated_after is not None:
+        conditions.append(("updated_at > ?", (query.updated_after,)))
+    if query.before is not None:
+        conditions.append(("(updated_at, run_id) < (?, ?)", query.before))
+    return conditions
+
+
+def below_key(key: bytes) -> Condition:
+    return ("run_key < ?", (key,))
 
 
 def _numbers(allowed: Sequence[Partition]) -> str:

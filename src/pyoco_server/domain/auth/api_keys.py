@@ -1,10 +1,10 @@
-"""API keys: how they look, what is stored of them, and whether one that is shown is the one that was handed out.
+"""API keys: their format, their stored records, and how a presented key is verified.
 
     pyoco_<key id, 16 hex digits>_<256 random bits, 43 characters of base64url>
 
-The key id is nobody's secret: it stands in records, logs and runs. Of the whole only a digest is stored. The secret has
-256 random bits, so one hash is enough: there is nothing to guess that a slow one would protect. A pepper, known to
-gateways and administrators only, keeps whoever can write to the bucket from making keys of their own.
+The key id is not secret: records, logs and runs show it. Only a digest of the key is stored. The secret has 256 random
+bits, so a fast hash suffices: it cannot be guessed. A pepper, known to gateways and administrators only, keeps anyone
+with write access to the bucket from creating keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NewType
 
 from pyoco_server.domain.auth.caller import Caller, is_tenant_id
-from pyoco_server.domain.auth.scopes import Scope, in_words, known_scopes
+from pyoco_server.domain.auth.scopes import Scope, known_scopes, scope_names
 from pyoco_server.errors import InvalidApiKey, InvalidUsage
 
 KeyId = NewType("KeyId", str)
@@ -27,15 +27,15 @@ MAX_NAME_CHARS = 128
 _KEY_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _KEY = re.compile(r"pyoco_(?P<key_id>[0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
 _FINGERPRINT_OF = b"the pepper of pyoco-server"
-# Sixteen bits: enough to tell by mistake from on purpose, too few to find a weak pepper by.
+# Sixteen bits: enough to detect a wrong pepper, too few to guess a weak one.
 _FINGERPRINT_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is stored of a key, and `caller`, for whom it speaks.
+    """The stored record of a key, and the `caller` it authenticates.
 
-    `pepper_id` is a fingerprint of the pepper it was made with, None: made without.
+    `pepper_id` is the fingerprint of the pepper it was made with, None if without.
     """
 
     key_id: KeyId
@@ -59,13 +59,13 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Pepper:
-    """The secret that is mixed into every digest; empty: none."""
+    """The secret that is mixed into every digest; empty means none."""
 
     secret: str = field(repr=False)
 
     @property
     def fingerprint(self) -> str | None:
-        """Tells two peppers apart without telling anything of either."""
+        """Distinguishes two peppers without revealing either."""
         if not self.secret:
             return None
         return hmac.new(self.secret.encode(), _FINGERPRINT_OF, hashlib.sha256).hexdigest()[:_FINGERPRINT_DIGITS]
@@ -77,39 +77,39 @@ class Pepper:
 
 
 def write_key(key_id: KeyId, secret: str) -> str:
-    """The key as it is handed out."""
+    """The key as it is given to its user."""
     return f"pyoco_{key_id}_{secret}"
 
 
 def key_id_in(text: str) -> KeyId | None:
-    """The id in something that looks like a key of ours."""
+    """The key id, if the text has the format of a key."""
     found = _KEY.fullmatch(text)
     return None if found is None else KeyId(found["key_id"])
 
 
 def parse_key_id(text: str) -> KeyId:
-    """A key id that somebody typed; of a whole key nothing is repeated."""
+    """A key id from the command line. The error never repeats the input: it may be a whole key."""
     if not _KEY_ID.fullmatch(text):
         raise InvalidUsage("a key id has 16 of the characters 0-9 a-f (for example: 0123456789abcdef)")
     return KeyId(text)
 
 
 def parse_name(text: str | None) -> str | None:
-    """What a person calls the key: one printable line."""
+    """The display name of a key: one printable line."""
     if text is not None and not (1 <= len(text) <= MAX_NAME_CHARS and text.isprintable()):
         raise InvalidUsage(f"a key's name has 1 to {MAX_NAME_CHARS} printable characters")
     return text
 
 
 def check(text: str, record: ApiKey | None, pepper: Pepper, now: float) -> Caller:
-    """Whose key this is, or `InvalidApiKey`. Without a record it does the same work, for nobody to measure which is so.
+    """The caller of this key, or `InvalidApiKey`. Takes the same time without a record, against timing attacks.
 
-    Only to somebody who has the key it tells what became of it.
+    Reports revocation and expiry only to a caller with the right secret.
     """
     key_id = key_id_in(text)
     stored = record.digest if record is not None else ""
     if not hmac.compare_digest(pepper.digest(text).encode(), stored.encode()) or record is None:
-        raise InvalidApiKey(key_id=key_id, reason=_why_not(record, pepper))
+        raise InvalidApiKey(key_id=key_id, reason=_mismatch_reason(record, pepper))
     if record.revoked_at is not None:
         raise InvalidApiKey("this API key was revoked", key_id=key_id, reason="revoked")
     if not record.is_active(now):
@@ -117,8 +117,8 @@ def check(text: str, record: ApiKey | None, pepper: Pepper, now: float) -> Calle
     return record.caller
 
 
-def _why_not(record: ApiKey | None, pepper: Pepper) -> str:
-    """For the log: an operator who set two peppers would look for the mistake for long."""
+def _mismatch_reason(record: ApiKey | None, pepper: Pepper) -> str:
+    """The reason for the log; two different peppers are otherwise hard to find."""
     if record is None:
         return "unknown key"
     if record.pepper_id != pepper.fingerprint:
@@ -131,7 +131,7 @@ def to_plain(record: ApiKey) -> dict[str, Any]:
         "key_id": record.key_id,
         "tenant_id": record.tenant_id,
         "name": record.name,
-        "scopes": in_words(record.scopes),
+        "scopes": scope_names(record.scopes),
         "created_at": record.created_at,
         "expires_at": record.expires_at,
         "revoked_at": record.revoked_at,
@@ -142,12 +142,12 @@ def to_plain(record: ApiKey) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> ApiKey:
-    """The record as stored, or ValueError; a scope of a later version gives nothing here."""
+    """The stored record, or `ValueError`; unknown scopes of later versions are ignored."""
     ends = (plain.get("expires_at"), plain.get("revoked_at"))
     if not is_tenant_id(plain["tenant_id"]) or not isinstance(plain["digest"], str):
         raise ValueError("a key needs a tenant and a digest")
     if not all(end is None or isinstance(end, int | float) for end in ends):
-        raise ValueError("the ends of a key are times")
+        raise ValueError("expires_at and revoked_at must be times")
     return ApiKey(
         key_id=KeyId(plain["key_id"]),
         tenant_id=plain["tenant_id"],

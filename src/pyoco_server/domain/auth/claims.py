@@ -1,4 +1,4 @@
-"""The claims of a token whose signature was checked → a caller. It reads no clock and checks no signature."""
+"""The claims of a verified token → a caller. Checks no signature and reads no clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Claims = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token has to say to be for us."""
+    """The claims that a token must have."""
 
     issuer: str
     audience: str
@@ -28,15 +28,15 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """Who the token speaks for, and until when it may be believed."""
+    """The caller of a token, and until when the token is valid."""
 
     caller: Caller
     until: float
 
 
 def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
-    """Whom these claims speak for, or `InvalidToken` with what is wrong with them."""
-    _for_us(claims, rules)
+    """The caller of these claims, or `InvalidToken` with the reason."""
+    _check_issuer_and_audience(claims, rules)
     until = _time(claims, "exp", required=True) + rules.leeway_sec
     begins = max(_time(claims, "nbf"), _time(claims, "iat")) - rules.leeway_sec
     if now >= until:
@@ -49,7 +49,7 @@ def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
     return Admitted(caller=caller, until=until)
 
 
-def _for_us(claims: Claims, rules: TokenRules) -> None:
+def _check_issuer_and_audience(claims: Claims, rules: TokenRules) -> None:
     if claims.get("iss") != rules.issuer:
         raise InvalidToken("the token's iss is not the issuer that is trusted here", reason="issuer")
     audience = claims.get("aud")
@@ -61,7 +61,7 @@ def _time(claims: Claims, name: str, *, required: bool = False) -> float:
     value = claims.get(name)
     if value is None and not required:
         return 0.0
-    # Of the numbers of JSON, some are not finite and some are too large for a float.
+    # JSON numbers may be infinite or too large for a float.
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e15 or not isfinite(value):
         raise InvalidToken(f"the token needs {name} as a time in seconds", reason=name)
     return float(value)
@@ -85,5 +85,5 @@ def _scopes(claims: Claims, name: str) -> frozenset[Scope]:
     value = claims.get(name)
     words = value.split(" ") if isinstance(value, str) else value
     if not isinstance(words, list):
-        return frozenset()  # somebody known who may do nothing: told by name which scope is missing
+        return frozenset()  # a known caller without permissions: requests fail with the missing scope
     return known_scopes(word for word in words if isinstance(word, str))

@@ -1,4 +1,4 @@
-"""What a caller may be allowed to do. A scope holds for a thing in whatever dialect it is spoken of."""
+"""The permissions of callers. A scope applies to a resource in every API that exposes it."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class Scope(Enum):
 
 
 EVERY_SCOPE = frozenset(Scope)
-# What somebody who uses the service needs; changing what others share has to be asked for.
+# For ordinary users; scopes that change shared resources must be granted explicitly.
 USUAL_SCOPES = frozenset({Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.RUNS_CANCEL, Scope.WORKERS_READ, Scope.METRICS_READ})
 
-_BY_WORD = {scope.value: scope for scope in Scope}
+_BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known_scopes(words: Iterable[str]) -> frozenset[Scope]:
-    """Those of the words that are scopes of ours; a token may speak of other services too."""
-    return frozenset(_BY_WORD[word] for word in words if word in _BY_WORD)
+    """The known scopes among the names; a token may also name scopes of other services."""
+    return frozenset(_BY_NAME[word] for word in words if word in _BY_NAME)
 
 
 def parse_scopes(text: str) -> frozenset[Scope]:
-    """Scopes joined by commas, as somebody typed them: a word that is none is a mistake."""
+    """Comma-separated scopes from the command line; an unknown one is an error."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    strange = next((word for word in words if word not in _BY_WORD), None)
-    if strange is not None or not words:
-        said = f"{strange!r} is no scope" if strange is not None else "no scope is given"
-        raise InvalidUsage(f"{said}; accepted: {', '.join(_BY_WORD)} (for example: --scopes runs:read,runs:write)")
+    unknown = next((word for word in words if word not in _BY_NAME), None)
+    if unknown is not None or not words:
+        problem = f"{unknown!r} is not a scope" if unknown is not None else "no scope is given"
+        raise InvalidUsage(f"{problem}; accepted: {', '.join(_BY_NAME)} (for example: --scopes runs:read,runs:write)")
     return known_scopes(words)
 
 
-def in_words(scopes: Iterable[Scope]) -> list[str]:
-    """The scopes as they are written, in the order in which they stand above."""
+def scope_names(scopes: Iterable[Scope]) -> list[str]:
+    """The names of the scopes, in the order of their definition."""
     chosen = set(scopes)
     return [scope.value for scope in Scope if scope in chosen]

@@ -1,7 +1,7 @@
-"""Tickets: a secret that lets whoever shows it in once, for one thing and a moment, in somebody's name.
+"""Tickets: single-use, short-lived secrets that authenticate a caller for one resource.
 
-For those who cannot send a header: a browser opens a WebSocket with nothing but an address. Of a ticket only a digest
-is stored; it has 256 random bits, so one hash is enough.
+Browsers cannot send headers when they open a WebSocket, so they pass a ticket in the URL. Only a digest of it is
+stored; a ticket has 256 random bits, so a fast hash suffices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NewType
 
 from pyoco_server.domain.auth.caller import Caller
-from pyoco_server.domain.auth.scopes import in_words, known_scopes
+from pyoco_server.domain.auth.scopes import known_scopes, scope_names
 
 TicketKey = NewType("TicketKey", str)
 
@@ -23,7 +23,7 @@ _TICKET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What is stored of a ticket: for whom it speaks, what it is for, and until when."""
+    """The stored record of a ticket: the caller, the resource and the expiry."""
 
     subject: str
     caller: Caller
@@ -31,12 +31,12 @@ class Ticket:
 
 
 def looks_like_one(text: str) -> bool:
-    """Whether it could be a ticket; nobody is asked about anything else."""
+    """Whether the text has the format of a ticket; anything else is not looked up."""
     return _TICKET.fullmatch(text) is not None
 
 
 def key_of(text: str) -> TicketKey:
-    """The name under which a ticket is stored; it does not tell the ticket."""
+    """The key under which a ticket is stored; it does not reveal the ticket."""
     return TicketKey(hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -48,12 +48,12 @@ def to_plain(ticket: Ticket) -> dict[str, Any]:
         "name": caller.name,
         "tenant_id": caller.tenant_id,
         "api_key_id": caller.api_key_id,
-        "scopes": in_words(caller.scopes),
+        "scopes": scope_names(caller.scopes),
     }
 
 
 def from_plain(plain: Mapping[str, Any]) -> Ticket:
-    """The ticket as stored; a scope of a later version gives nothing here."""
+    """The stored ticket; unknown scopes of later versions are ignored."""
     caller = Caller(
         name=plain["name"],
         tenant_id=plain["tenant_id"],

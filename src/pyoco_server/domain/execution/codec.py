@@ -1,10 +1,10 @@
-"""Commits ⇄ bytes. The names here are stored for ever; a changed shape is a new schemaVersion and an upcaster.
+"""Commits ⇄ bytes. The names here are stored for ever; a changed form is a new schemaVersion with an upcaster.
 
     {"schemaVersion": 1, "executionId", "commitId", "occurredAt", "command", "actor": {"kind", "id"?},
      "correlationId"?, "idempotencyKey"?, "events": [{"eventId", "type", "payload"}, …]}
 
-One envelope per commit: a full envelope per event would limit a commit to 3,000 events. Unknown fields are ignored, so
-that an older program can read what a newer one wrote under the same version.
+One envelope per commit: an envelope per event would limit a commit to 3,000 events. Unknown fields are ignored, so that
+an older program can read commits of a newer one under the same version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UPCASTERS: Mapping[int, Upcaster] = {}
 
 
 class UnreadableCommit(ValueError):
-    """The bytes are not a commit of any version this program knows."""
+    """The bytes are not a commit of a known version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def encode(execution_id: RunId, commit: Commit) -> bytes:
 
 
 def decode(data: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS, newest: int = SCHEMA_VERSION) -> Commit:
-    """The commit that was stored as `data`, by whichever version of this program."""
+    """The commit that was stored as `data`, in any known version."""
     try:
         return _commit(_upcast(orjson.loads(data), upcasters, newest))
     except UnreadableCommit:
@@ -76,7 +76,7 @@ def decode(data: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS, newest: i
 
 
 def may_end(data: bytes) -> bool:
-    """Whether a stored commit perhaps ends its execution, without reading it; a no is sure, a yes is a guess."""
+    """Whether a stored commit may end its execution, without decoding it; False is certain, True is not."""
     return any(name in data for name in _ENDS)
 
 
@@ -104,7 +104,7 @@ def _commit(envelope: Envelope) -> Commit:
 
 
 def event_id(commit_id: CommitId, place: int) -> str:
-    """Events are named by their commit and their place in it."""
+    """The id of an event: its commit and its index in it."""
     return f"{commit_id}.{place}"
 
 
@@ -114,12 +114,12 @@ def type_name(event: Event) -> str:
 
 
 def payload_of(event: Event) -> dict[str, Any]:
-    """What an event says, as it is stored."""
+    """The stored payload of an event."""
     return _plain(event)
 
 
 def graph_to_wire(graph: Graph) -> dict[str, Any]:
-    """A graph as JSON: nodes in order, edges as pairs of places in that order (names would triple its size)."""
+    """A graph as JSON: nodes in order, edges as pairs of indexes (names would triple its size)."""
     places = {node.node_id: place for place, node in enumerate(graph.nodes)}
     edges = [[places[source], places[target]] for source, target in graph.edges]
     return {"nodes": [_plain_node(node) for node in graph.nodes], "edges": edges}
@@ -182,7 +182,7 @@ def _fields(kind: type) -> tuple[_Field, ...]:
 
 
 def _plain(value: object) -> dict[str, Any]:
-    """The fields that say something: defaults are left out and come back by themselves."""
+    """The fields that differ from their defaults."""
     plain = {}
     for item in _FIELDS[type(value)]:
         content = getattr(value, item.attribute)

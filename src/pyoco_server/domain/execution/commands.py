@@ -1,7 +1,7 @@
-"""What somebody asks of an execution: imperative. `at` is when it was asked (unix seconds).
+"""The commands to an execution: imperative. `at` is when the command was given (unix seconds).
 
-A holder's command carries the attempt it was given at its start; `None` means "the present one": what people send.
-`from_outside` is set on what comes over the API: it may not do a worker's work for it.
+A holder's command carries the attempt of its start; `None` means the current one, as people send it. `from_outside` is
+set on commands from the API: they may not report on behalf of a worker.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ class _Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateExecution(_Command):
-    """Ask for a piece of work; with a graph, its nodes are known from the start.
+    """Request an execution; with a graph, its nodes are known from the start.
 
-    `node_ids` are the nodes of a flow that an engine will run: they can be shown before their turn, and nothing else
-    follows from them.
+    `node_ids` are the nodes of a flow that an engine will run. They are only shown before they start.
     """
 
     request: Request
@@ -37,10 +36,10 @@ class CreateExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartExecution(_Command):
-    """Take the execution: first (attempt 1) or over from a holder that was lost (attempt + 1).
+    """Take the execution: first (attempt 1), or over from a lost holder (attempt + 1).
 
-    `return_to` is where its job can be given back by whoever finds the holder dead.
-    `wheels` are those of the registry that the holder will run it with.
+    `return_to` is the subject on which the job is returned to the queue when the holder is found dead.
+    `wheels` are the registry's wheels that the holder runs it with.
     """
 
     attempt: int | None = None
@@ -52,7 +51,7 @@ class StartExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelExecution(_Command):
-    """Stop it. Accepted at any time before the end."""
+    """Request a cancel. Accepted at any time before the end."""
 
     reason: str | None = None
     requested_by: str | None = None
@@ -60,7 +59,7 @@ class CancelExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmCanceled(_Command):
-    """Say that nobody works on it any more, and how that came about."""
+    """Confirm that all work on the execution has stopped, and how."""
 
     how: StopHow
     attempt: int | None = None
@@ -70,7 +69,7 @@ class ConfirmCanceled(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteExecution(_Command):
-    """End it with success. With `instance_id` it is the verdict of the worker that holds it."""
+    """End the execution with success. With `instance_id` it is the verdict of the worker that holds it."""
 
     attempt: int | None = None
     instance_id: InstanceId | None = None
@@ -78,9 +77,9 @@ class CompleteExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailExecution(_Command):
-    """End it without success. With `instance_id` it is the verdict of the worker that holds it.
+    """End the execution without success. With `instance_id` it is the verdict of the worker that holds it.
 
-    `timeout` is the receipt of a run that was stopped because its time was over; `last_lines` is what it wrote last.
+    `timeout` is the receipt of a run that reached its time limit; `last_lines` is the end of its output.
     """
 
     error: Failure
@@ -92,26 +91,26 @@ class FailExecution(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveExecution(_Command):
-    """Take a finished execution out of the default lists."""
+    """Remove a finished execution from the default lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddTag(_Command):
-    """Put a label on it."""
+    """Add a label."""
 
     tag: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTag(_Command):
-    """Take a label off it."""
+    """Remove a label."""
 
     tag: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclareNodes(_Command):
-    """Name the nodes that will be worked on, so that they can be shown before their turn."""
+    """Name the nodes that will run, so that they can be shown before they start."""
 
     node_ids: tuple[NodeId, ...]
 
@@ -123,7 +122,7 @@ class _NodeCommand(_Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartNode(_NodeCommand):
-    """Take the node; a higher attempt begins it anew."""
+    """Take the node; a higher attempt restarts it."""
 
     attempt: int | None = None
     worker_id: WorkerId | None = None
@@ -132,7 +131,7 @@ class StartNode(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportNodeProgress(_NodeCommand):
-    """Say how far the node is (0 to 100); renews the lease, for as long as at the start where nothing else is said."""
+    """Report progress (0 to 100) and renew the lease, by default for its original duration."""
 
     attempt: int | None = None
     progress: float | None = None
@@ -142,7 +141,7 @@ class ReportNodeProgress(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutNodeWaiting(_NodeCommand):
-    """Let the node wait for somebody who knows the key."""
+    """Let the node wait until it is resumed with the key."""
 
     wait_key: str
     attempt: int | None = None
@@ -152,7 +151,7 @@ class PutNodeWaiting(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeNode(_NodeCommand):
-    """Show the key and let the node go on; `answer` is what there was to say to the prompt."""
+    """Resume a waiting node with its key; `answer` is the reply to the prompt."""
 
     resume_key: str
     attempt: int | None = None
@@ -169,7 +168,7 @@ class SucceedNode(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailNode(_NodeCommand):
-    """Give the node up."""
+    """End the node without success."""
 
     error: Failure
     attempt: int | None = None
@@ -177,14 +176,14 @@ class FailNode(_NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopNode(_NodeCommand):
-    """Say that the holder works on the node no more, because of the cancel."""
+    """Report that the holder has stopped working on the node because of the cancel."""
 
     attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireNode(_NodeCommand):
-    """Draw the consequence of a time that is over: of a wait, or of a lease that nobody may take any more."""
+    """Fail a node whose wait has timed out, or whose last permitted lease has expired."""
 
     attempt: int
 
@@ -194,10 +193,10 @@ AttemptStep = DeclareNodes | StartNode | ReportNodeProgress | SucceedNode | Fail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAttempt(_Command):
-    """What a worker saw since its last report, in order, as one decision: a short run costs one commit, not ten.
+    """A worker's report since its last one, in order, as one decision: a short run costs one commit, not ten.
 
-    Steps that come too late (the node was ended by something stronger) change nothing; a worker that no longer holds
-    the execution is refused as a whole.
+    Steps that arrive too late (a stronger event ended the node) change nothing. A worker that no longer holds the
+    execution is rejected as a whole.
     """
 
     attempt: int

@@ -1,13 +1,13 @@
-"""The rules: what comes of a command on an execution as it is now — events, nothing (it is so already), or a refusal.
+"""The rules: a command and the current execution give events, nothing (already so), or a rejection.
 
-One small function per command; those for nodes are in `decide_nodes.py`. Who reads them in order reads a life:
+One function per command; those for nodes are in `decide_nodes.py`. In order they follow the life of an execution:
 
     CreateExecution ─▶ StartExecution ─▶ node commands … ─▶ CompleteExecution | FailExecution ─▶ ArchiveExecution
-                              └── CancelExecution ─▶ ConfirmCanceled      (from the moment of creation until the end)
+                              └── CancelExecution ─▶ ConfirmCanceled      (at any time before the end)
 
-Cancel wins: once it is requested, commands that would make progress are refused, and a worker's verdict — success or
-failure — becomes EXECUTION_CANCELED. With a graph, `decide` is the process manager too: what a finished node sets off
-is part of the same commit, so no step can be lost or doubled between two processes.
+Cancel wins: once it is requested, commands that would make progress are rejected, and a worker's verdict — success or
+failure — becomes EXECUTION_CANCELED. With a graph, `decide` is also the process manager: the successors of a finished
+node become ready in the same commit, so no step is lost or doubled between two processes.
 """
 
 from __future__ import annotations
@@ -55,16 +55,17 @@ from pyoco_server.domain.execution.rejection import (
     finished,
     no_progress,
     not_current,
+    reject,
 )
 from pyoco_server.domain.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow, Work
 
 __all__ = ["Rejection", "RejectionReason", "Verdict", "decide", "decide_and_fold"]
 
-_FOR_EVERYBODY = (StartExecution, CancelExecution, ArchiveExecution, AddTag, RemoveTag)
+_ALLOWED_FROM_API = (StartExecution, CancelExecution, ArchiveExecution, AddTag, RemoveTag)
 
 
 def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Execution]:
-    """The verdict, and the execution after its events: a report of many steps is folded while it is decided."""
+    """The verdict and the execution after it. A report of many steps is folded while it is decided."""
     if isinstance(command, RecordAttempt) and execution.exists and not command.from_outside:
         return _record_attempt(execution, command)
     verdict = decide(execution, command)
@@ -72,8 +73,8 @@ def decide_and_fold(execution: Execution, command: Command) -> tuple[Verdict, Ex
 
 
 def decide(execution: Execution, command: Command) -> Verdict:
-    """What comes of `command`: events, `()` when it is so already, or the guard it ran into."""
-    if refused := _not_taken(execution, command):
+    """The events of a command, `()` if it changes nothing, or the guard that rejects it."""
+    if refused := _inadmissible(execution, command):
         return refused
     match command:
         case CreateExecution():
@@ -108,7 +109,7 @@ def _create(execution: Execution, command: CreateExecution) -> Verdict:
     if execution.exists:
         return ()
     if len(set(command.labels)) > MAX_LABELS:
-        return Rejection(why=RejectionReason.TOO_MANY_TAGS, detail=RejectionReason.TOO_MANY_TAGS.value)
+        return reject(RejectionReason.TOO_MANY_TAGS)
     labels = tuple(dict.fromkeys(command.labels))
     created = ExecutionCreated(
         at=command.at,
@@ -120,48 +121,47 @@ def _create(execution: Execution, command: CreateExecution) -> Verdict:
     if command.graph is None:
         return _with_nodes(execution, command, created) if command.node_ids else (created,)
     if len(command.graph.nodes) > MAX_NODES:
-        return Rejection(why=RejectionReason.TOO_MANY_NODES, detail=RejectionReason.TOO_MANY_NODES.value)
+        return reject(RejectionReason.TOO_MANY_NODES)
     if found := problems(command.graph):
-        return Rejection(why=RejectionReason.INVALID_GRAPH, detail="; ".join(found[:10]))
+        return reject(RejectionReason.INVALID_GRAPH, "; ".join(found[:10]))
     return (created, *(NodeCreated(at=command.at, node_id=node.node_id) for node in command.graph.nodes))
 
 
 def _with_nodes(execution: Execution, command: CreateExecution, created: ExecutionCreated) -> Verdict:
-    """The nodes that an engine will tell of later, too: declaring one twice is declaring it once."""
+    """Also declare the nodes that an engine will report later; duplicates are ignored."""
     declared = decide_node(fold((created,), execution), DeclareNodes(at=command.at, node_ids=command.node_ids))
     return declared if isinstance(declared, Rejection) else (created, *declared)
 
 
-def _not_taken(execution: Execution, command: Command) -> Rejection | None:
-    """What does not exist takes no command but its creation. What a worker runs, others may start, cancel, archive and
-    label, and nothing else."""
+def _inadmissible(execution: Execution, command: Command) -> Rejection | None:
+    """Reject commands to unknown executions, and API commands that only the running worker may give."""
     if isinstance(command, CreateExecution):
         return None
     if not execution.exists:
-        return Rejection(why=RejectionReason.NOT_FOUND, detail=RejectionReason.NOT_FOUND.value)
-    if not command.from_outside or execution.request.work is Work.NODES or isinstance(command, _FOR_EVERYBODY):
+        return reject(RejectionReason.NOT_FOUND)
+    if not command.from_outside or execution.request.work is Work.NODES or isinstance(command, _ALLOWED_FROM_API):
         return None
     if execution.status.is_terminal:
         return finished(execution)
-    return Rejection(why=RejectionReason.A_WORKER_RUNS_IT, detail=RejectionReason.A_WORKER_RUNS_IT.value)
+    return reject(RejectionReason.A_WORKER_RUNS_IT)
 
 
 def _start(execution: Execution, command: StartExecution) -> Verdict:
     if refused := no_progress(execution, command):
         return refused
     if command.instance_id is not None and execution.request.work is Work.NODES:
-        return Rejection(why=RejectionReason.NOT_FOR_WORKERS, detail=RejectionReason.NOT_FOR_WORKERS.value)
+        return reject(RejectionReason.NOT_FOR_WORKERS)
     if command.from_outside and execution.request.work is not Work.NODES:
         return () if execution.is_queued else (ExecutionQueued(at=command.at),)
     if not execution.is_queued and execution.request.work is Work.ON_START:
-        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+        return reject(RejectionReason.NOT_STARTED)
     attempt = command.attempt
     if attempt is None:
         if execution.holder is not None:
             return ()
         attempt = 1
     if attempt < 1:
-        return Rejection(why=RejectionReason.INVALID_VALUE, detail="attempt counts from 1")
+        return reject(RejectionReason.INVALID_VALUE, "attempt counts from 1")
     if execution.holder is not None and attempt == execution.attempt:
         same = execution.holder.instance_id == command.instance_id
         return () if same else fenced(execution, attempt)
@@ -193,12 +193,12 @@ def _confirm_canceled(execution: Execution, command: ConfirmCanceled) -> Verdict
         return ()
     if execution.status.is_terminal:
         return finished(execution)
-    by_nobody = command.how in (StopHow.BEFORE_START, StopHow.IDLE, StopHow.SUBMIT_FAILED)
+    without_holder = command.how in (StopHow.BEFORE_START, StopHow.IDLE, StopHow.SUBMIT_FAILED)
     taken_back_too_late = command.how is StopHow.SUBMIT_FAILED and execution.started_at is not None
-    if taken_back_too_late or (by_nobody and execution.is_worked_on(command.at)):
-        return Rejection(why=RejectionReason.HELD, detail=RejectionReason.HELD.value)
+    if taken_back_too_late or (without_holder and execution.is_worked_on(command.at)):
+        return reject(RejectionReason.HELD)
     if execution.cancel is None and command.how is not StopHow.SUBMIT_FAILED:
-        return Rejection(why=RejectionReason.NO_CANCEL_REQUESTED, detail=RejectionReason.NO_CANCEL_REQUESTED.value)
+        return reject(RejectionReason.NO_CANCEL_REQUESTED)
     if refused := not_current(execution, command.attempt, None):
         return refused
     return (
@@ -216,10 +216,10 @@ def _complete(execution: Execution, command: CompleteExecution) -> Verdict:
     if execution.cancel is not None:
         return (ExecutionCanceled(at=command.at, how=StopHow.COOPERATIVE, stopped_at=command.at),)
     if execution.started_at is None:
-        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+        return reject(RejectionReason.NOT_STARTED)
     if execution.graph is not None:
-        return Rejection(why=RejectionReason.GRAPH_DECIDES, detail=RejectionReason.GRAPH_DECIDES.value)
-    # Left over from an attempt that was lost, or simply never ended: they must not say RUNNING for ever.
+        return reject(RejectionReason.GRAPH_DECIDES)
+    # Nodes of a lost attempt, or nodes that never ended, must not stay RUNNING for ever.
     left = (NodeCanceled(at=command.at, node_id=n.node_id) for n in execution.nodes.values() if n.status.is_held)
     return (*left, ExecutionCompleted(at=command.at))
 
@@ -237,9 +237,7 @@ def _fail(execution: Execution, command: FailExecution) -> Verdict:
 
 def _archive(execution: Execution, command: ArchiveExecution) -> Verdict:
     if not execution.status.is_terminal:
-        return Rejection(
-            why=RejectionReason.NOT_FINISHED, detail="only a finished execution can be archived; cancel it first"
-        )
+        return reject(RejectionReason.NOT_FINISHED, "only a finished execution can be archived; cancel it first")
     return () if execution.archived_at is not None else (ExecutionArchived(at=command.at),)
 
 
@@ -249,7 +247,7 @@ def _label(execution: Execution, command: AddTag | RemoveTag) -> Verdict:
     if command.tag in execution.labels:
         return ()
     if len(execution.labels) >= MAX_LABELS:
-        return Rejection(why=RejectionReason.TOO_MANY_TAGS, detail=RejectionReason.TOO_MANY_TAGS.value)
+        return reject(RejectionReason.TOO_MANY_TAGS)
     return (ExecutionTagAdded(at=command.at, tag=command.tag),)
 
 
@@ -270,7 +268,7 @@ def _record_attempt(execution: Execution, command: RecordAttempt) -> tuple[Verdi
 
 
 def _by_holder(step: AttemptStep, command: RecordAttempt) -> AttemptStep:
-    """A verdict inside a report is the holder's: a requested cancel must turn it into CANCELED, not refuse it."""
+    """A verdict inside a report is the holder's: a requested cancel turns it into CANCELED instead of rejecting it."""
     if isinstance(step, CompleteExecution | FailExecution):
         return replace(step, attempt=command.attempt, instance_id=command.instance_id)
     return step
@@ -283,7 +281,5 @@ def _no_verdict(execution: Execution, command: CompleteExecution | FailExecution
         return refused
     if execution.cancel is not None and command.instance_id is None:
         name = type(command).__name__
-        return Rejection(
-            why=RejectionReason.CANCEL_REQUESTED, detail=f"{name} rejected because execution is cancel-requested"
-        )
+        return reject(RejectionReason.CANCEL_REQUESTED, f"{name} rejected because execution is cancel-requested")
     return None

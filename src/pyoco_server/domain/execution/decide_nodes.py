@@ -1,4 +1,4 @@
-"""The rules for nodes, and the process manager: what a node's end sets off in a graph, in the same commit."""
+"""The rules for nodes, and the process manager: the successors of a node become ready in the same commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.execution.evolve import evolve
 from pyoco_server.domain.execution.graph import GraphNode
-from pyoco_server.domain.execution.rejection import Rejection, RejectionReason, Verdict
+from pyoco_server.domain.execution.rejection import Rejection, RejectionReason, Verdict, reject
 from pyoco_server.domain.execution.state import (
     MAX_NAMES_BYTES,
     MAX_NODE_ATTEMPTS,
@@ -54,13 +54,13 @@ NodeCommand = (
     DeclareNodes | StartNode | ReportNodeProgress | PutNodeWaiting | ResumeNode | SucceedNode | FailNode | ExpireNode
 )
 
-# Why a node was given up when nobody said so: stable words, as the codes of all failures.
+# Codes of failures that the server itself records; stable, as all codes.
 WAIT_TIMED_OUT = "WAIT_TIMED_OUT"
 LEASE_EXPIRED = "LEASE_EXPIRED"
 
 
 def decide_node(execution: Execution, command: NodeCommand) -> Verdict:
-    """What comes of a command to one node, given that the execution may make progress at all."""
+    """The verdict on a command to one node, given that the execution may make progress."""
     match command:
         case DeclareNodes():
             return _declare_nodes(execution, command)
@@ -94,7 +94,7 @@ def _declare_nodes(execution: Execution, command: DeclareNodes) -> Verdict:
 
 def _start_node(execution: Execution, command: StartNode) -> Verdict:
     if execution.started_at is None:
-        return Rejection(why=RejectionReason.NOT_STARTED, detail=RejectionReason.NOT_STARTED.value)
+        return reject(RejectionReason.NOT_STARTED)
     node = execution.nodes.get(command.node_id)
     if node is None:
         if refused := _cannot_add(execution, command.node_id) or _too_long(execution, command.node_id):
@@ -106,21 +106,17 @@ def _start_node(execution: Execution, command: StartNode) -> Verdict:
     if attempt is None:
         attempt = node.attempt if node.status.is_held else node.attempt + 1
     if attempt < 1:
-        return Rejection(why=RejectionReason.INVALID_VALUE, detail="attempt counts from 1")
+        return reject(RejectionReason.INVALID_VALUE, "attempt counts from 1")
     if attempt < node.attempt:
         return _fenced_node(node, attempt)
     if attempt == node.attempt:
         return _start_again(node, command, attempt)
     if command.from_outside and attempt > node.attempt + 1:
-        return Rejection(
-            why=RejectionReason.INVALID_ATTEMPT, detail=f"the next attempt of the node is {node.attempt + 1}"
-        )
+        return reject(RejectionReason.INVALID_ATTEMPT, f"the next attempt of the node is {node.attempt + 1}")
     if node.status.is_held and _lease_protects(node, command):
-        return Rejection(why=RejectionReason.NODE_HELD, detail=RejectionReason.NODE_HELD.value)
+        return reject(RejectionReason.NODE_HELD)
     if execution.graph is not None and node.attempt >= max_attempts(execution, node):
-        return Rejection(
-            why=RejectionReason.NO_MORE_ATTEMPTS, detail=f"the node was begun {node.attempt} times, which is its limit"
-        )
+        return reject(RejectionReason.NO_MORE_ATTEMPTS, f"the node was begun {node.attempt} times, which is its limit")
     started = NodeStarted(
         at=command.at,
         node_id=command.node_id,
@@ -134,17 +130,15 @@ def _start_node(execution: Execution, command: StartNode) -> Verdict:
 
 def _start_again(node: Node, command: StartNode, attempt: int) -> Verdict:
     if not node.status.is_held:
-        return Rejection(
-            why=RejectionReason.NODE_FINISHED, detail=f"attempt {attempt} of the node has ended {node.status.value}"
-        )
+        return reject(RejectionReason.NODE_FINISHED, f"attempt {attempt} of the node has ended {node.status.value}")
     if node.worker_id != command.worker_id:
-        return Rejection(why=RejectionReason.NODE_HELD, detail=RejectionReason.NODE_HELD.value)
+        return reject(RejectionReason.NODE_HELD)
     return ()
 
 
 def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdict:
     if command.progress is not None and not (math.isfinite(command.progress) and 0 <= command.progress <= 100):
-        return Rejection(why=RejectionReason.INVALID_VALUE, detail="progress must be from 0 to 100")
+        return reject(RejectionReason.INVALID_VALUE, "progress must be from 0 to 100")
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Rejection):
         return node
@@ -185,13 +179,13 @@ def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
 def _resume(execution: Execution, command: ResumeNode) -> Verdict:
     node = execution.nodes.get(command.node_id)
     if node is None:
-        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+        return reject(RejectionReason.UNKNOWN_NODE)
     if node.status is not NodeStatus.WAITING:
-        return Rejection(why=RejectionReason.NODE_NOT_WAITING, detail=f"the node is {node.status.value}, not WAITING")
+        return reject(RejectionReason.NODE_NOT_WAITING, f"the node is {node.status.value}, not WAITING")
     if command.attempt is not None and command.attempt != node.attempt:
         return _fenced_node(node, command.attempt)
     if node.wait_key != command.resume_key:
-        return Rejection(why=RejectionReason.WRONG_RESUME_KEY, detail=RejectionReason.WRONG_RESUME_KEY.value)
+        return reject(RejectionReason.WRONG_RESUME_KEY)
     resumed = NodeResumed(
         at=command.at,
         node_id=command.node_id,
@@ -199,8 +193,8 @@ def _resume(execution: Execution, command: ResumeNode) -> Verdict:
         lease_until=_renewed(node, command.at),
         answer=command.answer,
     )
-    drawn = execution.graph.node(command.node_id) if execution.graph else None
-    if drawn is None or not drawn.is_wait:
+    defined = execution.graph.node(command.node_id) if execution.graph else None
+    if defined is None or not defined.is_wait:
         return (resumed,)
     return (resumed, *_succeeded(evolve(execution, resumed), node, command.answer, command.at))
 
@@ -225,33 +219,33 @@ def _fail_node(execution: Execution, command: FailNode) -> Verdict:
         return node
     if command.attempt is not None and command.attempt != node.attempt:
         return _fenced_node(node, command.attempt)
-    return _given_up(execution, node, command.error, command.at)
+    return _failed_node(execution, node, command.error, command.at)
 
 
 def _expire(execution: Execution, command: ExpireNode) -> Verdict:
-    """Whoever saw that the time is over may have looked at an older state: what is not so any more comes to nothing."""
+    """The sender may have read an older state, so a node that is no longer overdue is left alone."""
     node = execution.nodes.get(command.node_id)
     if node is None or node.attempt != command.attempt:
         return ()
     if node.status is NodeStatus.WAITING and node.deadline_at is not None and node.deadline_at <= command.at:
-        words = f"nobody resumed it within {node.deadline_at - (node.waiting_since or node.deadline_at):g} s"
-        return _given_up(execution, node, Failure(code=WAIT_TIMED_OUT, message=words), command.at)
+        message = f"not resumed within {node.deadline_at - (node.waiting_since or node.deadline_at):g} s"
+        return _failed_node(execution, node, Failure(code=WAIT_TIMED_OUT, message=message), command.at)
     silent = node.status is NodeStatus.RUNNING and node.lease_until is not None and node.lease_until <= command.at
     if silent and execution.graph is not None and node.attempt >= max_attempts(execution, node):
-        words = f"begun {node.attempt} times, and each time its holder was silent for longer than its lease"
-        return _given_up(execution, node, Failure(code=LEASE_EXPIRED, message=words), command.at)
+        message = f"started {node.attempt} times, and each time the lease expired"
+        return _failed_node(execution, node, Failure(code=LEASE_EXPIRED, message=message), command.at)
     return ()
 
 
 def stop_node(execution: Execution, command: StopNode) -> Verdict:
-    """The holder has stopped because of the cancel; with the last of them the execution is over."""
+    """The holder has stopped because of the cancel; the last one to stop ends the execution."""
     if execution.status.is_terminal:
         return ()
     if execution.cancel is None:
-        return Rejection(why=RejectionReason.NO_CANCEL_REQUESTED, detail=RejectionReason.NO_CANCEL_REQUESTED.value)
+        return reject(RejectionReason.NO_CANCEL_REQUESTED)
     node = execution.nodes.get(command.node_id)
     if node is None:
-        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+        return reject(RejectionReason.UNKNOWN_NODE)
     if command.attempt is not None and command.attempt != node.attempt:
         return _fenced_node(node, command.attempt)
     if node.status is not NodeStatus.RUNNING:
@@ -263,16 +257,16 @@ def stop_node(execution: Execution, command: StopNode) -> Verdict:
 
 
 def max_attempts(execution: Execution, node: Node) -> int:
-    """How often the node may be begun."""
-    drawn = execution.graph.node(node.node_id) if execution.graph else None
-    return MAX_NODE_ATTEMPTS if drawn is None or drawn.max_attempts is None else drawn.max_attempts
+    """How many attempts the node may have."""
+    defined = execution.graph.node(node.node_id) if execution.graph else None
+    return MAX_NODE_ATTEMPTS if defined is None or defined.max_attempts is None else defined.max_attempts
 
 
-# --- what a step sets off ---------------------------------------------------------------------------------------------
+# --- follow-up events ------------------------------------------------------------------------------------------------
 
 
 def ready(node: GraphNode, at: float) -> Events:
-    """It is the node's turn; a wait node begins to wait by itself."""
+    """The node is ready; a wait node begins to wait at once."""
     ready = NodeReady(at=at, node_id=node.node_id)
     if node.wait_key is None:
         return (ready,)
@@ -288,7 +282,7 @@ def ready(node: GraphNode, at: float) -> Events:
 
 
 def _succeeded(execution: Execution, node: Node, output: object, at: float) -> Events:
-    """NODE_SUCCEEDED and, in a graph, everything that follows from it: one commit, so nothing falls in between."""
+    """NODE_SUCCEEDED and, in a graph, the events that follow from it, in one commit."""
     succeeded = NodeSucceeded(at=at, node_id=node.node_id, attempt=node.attempt, output=output)
     if execution.graph is None:
         return (succeeded,)
@@ -303,17 +297,17 @@ def _succeeded(execution: Execution, node: Node, output: object, at: float) -> E
     return (succeeded, *(event for successor in follow for event in ready(successor, at)))
 
 
-def _given_up(execution: Execution, node: Node, error: Failure, at: float) -> Events:
+def _failed_node(execution: Execution, node: Node, error: Failure, at: float) -> Events:
     """NODE_FAILED and, in a graph, the end of the execution."""
-    gave_up = NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error)
+    node_failed = NodeFailed(at=at, node_id=node.node_id, attempt=node.attempt, error=error)
     if execution.graph is None:
-        return (gave_up,)
+        return (node_failed,)
     why = Failure(code=error.code, message=f"node {node.node_id} failed: {error.message}")
-    return (gave_up, *failed(evolve(execution, gave_up), why, at))
+    return (node_failed, *failed(evolve(execution, node_failed), why, at))
 
 
 def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Event, ...], ExecutionFailed]:
-    """EXECUTION_FAILED, with an end for whatever was still going on."""
+    """EXECUTION_FAILED, and an end for the nodes that were still running or waiting."""
     held = [node for node in execution.nodes.values() if node.status.is_held]
     if execution.graph is not None:
         left: Events = tuple(NodeCanceled(at=at, node_id=node.node_id) for node in held)
@@ -328,21 +322,21 @@ def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Even
 def _running(execution: Execution, node_id: NodeId, attempt: int | None) -> Node | Rejection:
     node = execution.nodes.get(node_id)
     if node is None:
-        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+        return reject(RejectionReason.UNKNOWN_NODE)
     if attempt is not None and attempt != node.attempt:
         return _fenced_node(node, attempt)
     if node.status is not NodeStatus.RUNNING:
-        return Rejection(why=RejectionReason.NODE_NOT_RUNNING, detail=f"the node is {node.status.value}, not RUNNING")
+        return reject(RejectionReason.NODE_NOT_RUNNING, f"the node is {node.status.value}, not RUNNING")
     return node
 
 
 def _graph_forbids_start(node: Node) -> Rejection | None:
     if node.status is NodeStatus.IDLE:
-        return Rejection(why=RejectionReason.NODE_NOT_READY, detail=RejectionReason.NODE_NOT_READY.value)
+        return reject(RejectionReason.NODE_NOT_READY)
     if node.status is NodeStatus.WAITING:
-        return Rejection(why=RejectionReason.NODE_NOT_RUNNING, detail="the node is WAITING: resume it")
+        return reject(RejectionReason.NODE_NOT_RUNNING, "the node is WAITING: resume it")
     if node.status.is_terminal:
-        return Rejection(why=RejectionReason.NODE_FINISHED, detail=f"the node is {node.status.value}")
+        return reject(RejectionReason.NODE_FINISHED, f"the node is {node.status.value}")
     return None
 
 
@@ -351,22 +345,22 @@ def _renewed(node: Node, at: float) -> float | None:
 
 
 def _lease_protects(node: Node, command: StartNode) -> bool:
-    """A held node with a lease is its holder's until the lease ends."""
+    """Until its lease expires, a node belongs to its holder."""
     return node.lease_until is not None and command.at < node.lease_until and node.worker_id != command.worker_id
 
 
 def _cannot_add(execution: Execution, node_id: NodeId, adding: int = 1) -> Rejection | None:
     if execution.graph is not None:
-        return Rejection(why=RejectionReason.UNKNOWN_NODE, detail=RejectionReason.UNKNOWN_NODE.value)
+        return reject(RejectionReason.UNKNOWN_NODE)
     if not 1 <= len(node_id) <= MAX_NODE_ID_CHARS:
-        return Rejection(why=RejectionReason.INVALID_VALUE, detail=f"a node id has 1 to {MAX_NODE_ID_CHARS} characters")
+        return reject(RejectionReason.INVALID_VALUE, f"a node id has 1 to {MAX_NODE_ID_CHARS} characters")
     if len(execution.nodes) + adding > MAX_NODES:
-        return Rejection(why=RejectionReason.TOO_MANY_NODES, detail=RejectionReason.TOO_MANY_NODES.value)
+        return reject(RejectionReason.TOO_MANY_NODES)
     return None
 
 
 def _too_long(execution: Execution, name: str) -> Rejection | None:
-    """Whether a snapshot could not hold this name too. What a worker runs, and what a graph names, is bounded there."""
+    """Whether this name would exceed the limit of a snapshot. Names from workers and graphs are bounded elsewhere."""
     if execution.request.work is not Work.NODES:
         return None
     graph, nodes = execution.graph, execution.nodes
@@ -374,11 +368,9 @@ def _too_long(execution: Execution, name: str) -> Rejection | None:
     keys = (node.wait_key for node in nodes.values() if node.wait_key is not None and node.node_id not in known)
     names = [name, *keys, *(nodes if graph is None else ())]
     if len(orjson.dumps(names)) > MAX_NAMES_BYTES:
-        return Rejection(why=RejectionReason.NAMES_TOO_LONG, detail=RejectionReason.NAMES_TOO_LONG.value)
+        return reject(RejectionReason.NAMES_TOO_LONG)
     return None
 
 
 def _fenced_node(node: Node, attempt: int) -> Rejection:
-    return Rejection(
-        why=RejectionReason.FENCED, detail=f"attempt {attempt} of the node is not the current one ({node.attempt})"
-    )
+    return reject(RejectionReason.FENCED, f"attempt {attempt} of the node is not the current one ({node.attempt})")

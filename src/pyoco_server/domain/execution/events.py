@@ -1,6 +1,6 @@
-"""What has happened to an execution: past tense, frozen, and stored for ever under the names in `EVENT_NAMES`.
+"""The events of an execution: past tense, immutable, stored for ever under the names in `EVENT_NAMES`.
 
-`at` is the moment it happened (unix seconds), which for a worker's batched report is earlier than the commit.
+`at` is when the event happened (unix seconds); in a worker's batched report that is earlier than the commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionCreated(_Event):
-    """Somebody asked for the work; everything that was asked is here, and the text of a flow.yaml is nowhere else."""
+    """The execution was requested. Holds the whole request, and the only copy of the text of a flow.yaml."""
 
     request: Request
     labels: tuple[str, ...] = ()
@@ -30,14 +30,14 @@ class ExecutionCreated(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionQueued(_Event):
-    """Somebody has started an execution that workers run: its job is for the queue; RUNNING comes with a worker."""
+    """An execution that workers run was started: its job belongs in the queue. RUNNING follows with a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
-    """A holder has taken the execution, to run it with these wheels; a higher attempt is a take-over.
+    """A worker has taken the execution and runs it with these wheels; a higher attempt is a takeover.
 
-    Its job can be given back at `return_to`.
+    `return_to` is the subject on which its job can be returned to the queue.
     """
 
     attempt: int
@@ -49,7 +49,7 @@ class ExecutionStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionCancelRequested(_Event):
-    """Somebody wants it to stop; from here on nothing but CANCELED can come of it."""
+    """A cancel was requested; from now on the only possible end is CANCELED."""
 
     reason: str | None = None
     requested_by: str | None = None
@@ -57,7 +57,7 @@ class ExecutionCancelRequested(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionCanceled(_Event):
-    """It has stopped because of the cancel; unfinished nodes ended with it."""
+    """The execution has stopped because of a cancel; unfinished nodes ended with it."""
 
     how: StopHow
     delivered_at: float | None = None
@@ -66,12 +66,12 @@ class ExecutionCanceled(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionCompleted(_Event):
-    """All of it succeeded."""
+    """The execution succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionFailed(_Event):
-    """It came to an end without success; with `timeout`, because its time was over. `last_lines`: its last output."""
+    """The execution failed; `timeout` is set if it reached its time limit. `last_lines` is the end of its output."""
 
     error: Failure
     timeout: TimeoutReceipt | None = None
@@ -80,19 +80,19 @@ class ExecutionFailed(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionArchived(_Event):
-    """It left the default lists."""
+    """The execution was removed from the default lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionTagAdded(_Event):
-    """A label was put on it."""
+    """A label was added."""
 
     tag: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionTagRemoved(_Event):
-    """A label was taken off it."""
+    """A label was removed."""
 
     tag: str
 
@@ -104,17 +104,17 @@ class _NodeEvent(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCreated(_NodeEvent):
-    """The node is known; it is not its turn yet."""
+    """The node exists; it is not ready yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReady(_NodeEvent):
-    """All that comes before the node is done."""
+    """All predecessors of the node have succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStarted(_NodeEvent):
-    """Somebody works on the node; `attempt` counts from 1."""
+    """A worker has taken the node; `attempt` counts from 1."""
 
     attempt: int
     worker_id: WorkerId | None = None
@@ -123,7 +123,7 @@ class NodeStarted(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeProgressReported(_NodeEvent):
-    """The holder said how far it is, which also renews its lease."""
+    """The holder reported progress, which also renews its lease."""
 
     attempt: int
     progress: float | None = None
@@ -133,7 +133,7 @@ class NodeProgressReported(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWaiting(_NodeEvent):
-    """The node waits for somebody who knows the key."""
+    """The node waits until it is resumed with the key."""
 
     attempt: int
     wait_key: str
@@ -143,7 +143,7 @@ class NodeWaiting(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResumed(_NodeEvent):
-    """The key was shown; the node runs again, and its holder has as much time as at the start."""
+    """The node was resumed with the key; it runs again, with a full lease."""
 
     attempt: int
     lease_until: float | None = None
@@ -152,7 +152,7 @@ class NodeResumed(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSucceeded(_NodeEvent):
-    """The node is done."""
+    """The node succeeded."""
 
     attempt: int
     output: Any = None
@@ -160,7 +160,7 @@ class NodeSucceeded(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailed(_NodeEvent):
-    """The node was given up."""
+    """The node failed."""
 
     attempt: int
     error: Failure
@@ -168,7 +168,7 @@ class NodeFailed(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCanceled(_NodeEvent):
-    """The node will not be finished, because the execution ended without it."""
+    """The node was canceled because the execution ended without it."""
 
     by_execution: bool = True
 
@@ -196,7 +196,7 @@ Event = (
 )
 Events = tuple[Event, ...]
 
-# Stored names outlive code: a class may be renamed, a name here never.
+# Stored names outlive code: classes may be renamed, names here never change.
 EVENT_NAMES: dict[str, type[Event]] = {
     "EXECUTION_CREATED": ExecutionCreated,
     "EXECUTION_QUEUED": ExecutionQueued,
@@ -222,7 +222,7 @@ EVENT_NAMES: dict[str, type[Event]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who asked: a user, a worker, a gateway."""
+    """The origin of a command: a user, a worker or a gateway."""
 
     kind: str
     id: str | None = None
@@ -230,7 +230,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """The events of one decision, stored as one message: a run never shows half of a decision."""
+    """The events of one decision, stored as one message: readers never see half of a decision."""
 
     commit_id: CommitId
     occurred_at: float
@@ -243,7 +243,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCommit:
-    """A commit and the sequence under which the log keeps it."""
+    """A commit and its sequence in the event log."""
 
     sequence: int
     commit: Commit

@@ -1,7 +1,7 @@
-"""What an event makes of an execution. Total: the log is the truth even when it is odd, so nothing here raises.
+"""The effect of events on an execution. Total: the log is the truth, so nothing here raises.
 
-`decide` and compare-and-set see to it that logs are not odd; should one be all the same, the higher rank wins, whatever
-the order, and what comes after a cancel request or after the end changes nothing but the end itself.
+`decide` and compare-and-set keep logs consistent. In an inconsistent log the higher rank wins regardless of order, and
+events after a cancel request or after the end change nothing but the end itself.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NODE_EVENTS = frozenset(get_args(_NodeEvent))
 
 
 def evolve(execution: Execution, event: Event) -> Execution:
-    """The execution after one more event; the same object when nothing comes of it."""
+    """The execution after one more event; the same object if the event changes nothing."""
     match event:
         case ExecutionCreated():
             return _created(execution, event)
@@ -87,12 +87,12 @@ def evolve(execution: Execution, event: Event) -> Execution:
 
 
 def fold(events: Iterable[Event], execution: Execution) -> Execution:
-    """The execution after all these events; its version is the caller's to set."""
-    for about_nodes, some in groupby(events, key=_is_about_a_node):
-        if about_nodes:
-            execution = _node_events(execution, cast(Iterable[_NodeEvent], some))
+    """The execution after all these events; the caller sets its version."""
+    for is_node_event, group in groupby(events, key=_is_node_event):
+        if is_node_event:
+            execution = _node_events(execution, cast(Iterable[_NodeEvent], group))
         else:
-            for event in some:
+            for event in group:
                 execution = evolve(execution, event)
     return execution
 
@@ -164,25 +164,25 @@ def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
 
 
 def _failed(execution: Execution, event: ExecutionFailed) -> Execution:
-    why = {"error": event.error, "timeout": event.timeout, "last_lines": event.last_lines}
-    return _ended(execution, event, Status.FAILED, **why if execution.error is None else {})
+    details = {"error": event.error, "timeout": event.timeout, "last_lines": event.last_lines}
+    return _ended(execution, event, Status.FAILED, **details if execution.error is None else {})
 
 
 def _ended(execution: Execution, event: Event, status: Status, **also: object) -> Execution:
-    # Cancel wins: once a cancel is in the log, the verdict comes too late. Asking which came first would make the
-    # answer depend on whose clock we believe.
+    # Cancel wins: once a cancel is in the log, the verdict comes too late. Comparing times would make the result
+    # depend on clocks of different machines.
     if execution.cancel is not None or stronger(execution.status, status) is execution.status:
         return execution
     ended_at = execution.ended_at if execution.ended_at is not None else event.at
     return _after(event, execution, status=status, ended_at=ended_at, **also)
 
 
-def _is_about_a_node(event: Event) -> bool:
+def _is_node_event(event: Event) -> bool:
     return type(event) in _NODE_EVENTS
 
 
 def _node_events(execution: Execution, events: Iterable[_NodeEvent]) -> Execution:
-    """What some events in a row make of the nodes; together, because each copy of a thousand nodes has its price."""
+    """Apply consecutive node events together: copying a thousand nodes per event would be expensive."""
     if execution.status.is_terminal:
         return execution
     nodes, updated_at, is_changed = dict(execution.nodes), execution.updated_at, False
@@ -212,7 +212,7 @@ def _evolve_node(node: Node, event: _NodeEvent) -> Node:
         case _:
             if event.attempt < node.attempt:
                 return node
-            # An attempt whose start is not in the log: believe the later word, begin anew.
+            # The start of this attempt is not in the log: trust the later event and reset the node.
             current = node if event.attempt == node.attempt else Node(node_id=node.node_id, attempt=event.attempt)
             return _evolve_attempt(current, event)
 

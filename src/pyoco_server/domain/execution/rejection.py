@@ -1,4 +1,4 @@
-"""What a refused command is told: the guard it ran into. And the guards that all commands share."""
+"""Rejections of commands, and the guards that all commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyoco_server.domain.ids import InstanceId
 
 
 class RejectionReason(Enum):
-    """The guard that a refused command ran into."""
+    """The guard that rejected a command."""
 
     NOT_FOUND = "there is no such execution"
     FINISHED = "the execution is finished"
@@ -19,20 +19,20 @@ class RejectionReason(Enum):
     NOT_STARTED = "the execution is not started"
     CANCEL_REQUESTED = "a cancel was requested"
     NO_CANCEL_REQUESTED = "no cancel was requested"
-    HELD = "somebody may still be working on it"
+    HELD = "a worker may still be working on it"
     A_WORKER_RUNS_IT = "a worker runs all of it; it can only be cancelled"
     NOT_FOR_WORKERS = "its nodes are taken one by one; no worker runs all of it"
     FENCED = "another attempt has taken over"
     GRAPH_DECIDES = "the graph decides when it is complete"
     INVALID_GRAPH = "the graph cannot be run"
     UNKNOWN_NODE = "there is no such node in the graph"
-    NODE_NOT_READY = "it is not the node's turn yet"
+    NODE_NOT_READY = "the node is not ready yet"
     NODE_NOT_RUNNING = "the node is not running"
     NODE_NOT_WAITING = "the node is not waiting"
     NODE_FINISHED = "the node is finished"
     NODE_HELD = "another worker holds the node"
     INVALID_ATTEMPT = "it is not the next attempt of the node"
-    NO_MORE_ATTEMPTS = "the node was begun as often as it may be"
+    NO_MORE_ATTEMPTS = "the node has no attempts left"
     WRONG_RESUME_KEY = "the resume key does not fit"
     INVALID_VALUE = "a value is out of range"
     TOO_MANY_NODES = f"an execution has at most {MAX_NODES} nodes"
@@ -42,7 +42,7 @@ class RejectionReason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """The command does not fit the state; `detail` says what is so."""
+    """The command is not allowed in the current state; `detail` describes that state."""
 
     why: RejectionReason
     detail: str
@@ -51,20 +51,23 @@ class Rejection:
 Verdict = Events | Rejection
 
 
+def reject(why: RejectionReason, detail: str | None = None) -> Rejection:
+    """A rejection; its detail is the text of the reason unless given."""
+    return Rejection(why=why, detail=detail or why.value)
+
+
 def no_progress(execution: Execution, command: object) -> Rejection | None:
-    """Once it is finished, or a cancel is requested, nothing goes on."""
+    """Reject progress once the execution is finished or a cancel is requested."""
     if execution.status.is_terminal:
         return finished(execution)
     if execution.cancel is not None:
         name = type(command).__name__
-        return Rejection(
-            why=RejectionReason.CANCEL_REQUESTED, detail=f"{name} rejected because execution is cancel-requested"
-        )
+        return reject(RejectionReason.CANCEL_REQUESTED, f"{name} rejected because execution is cancel-requested")
     return None
 
 
 def not_current(execution: Execution, attempt: int | None, instance_id: InstanceId | None) -> Rejection | None:
-    """The fence: whoever was overtaken must not write."""
+    """The fence: a worker that was overtaken must not write."""
     if attempt is not None and attempt != execution.attempt:
         return fenced(execution, attempt)
     if instance_id is not None and (execution.holder is None or execution.holder.instance_id != instance_id):
@@ -73,14 +76,12 @@ def not_current(execution: Execution, attempt: int | None, instance_id: Instance
 
 
 def finished(execution: Execution) -> Rejection:
-    """A finished execution takes no further command but archiving and labels."""
-    return Rejection(why=RejectionReason.FINISHED, detail=f"the execution is {execution.status.value}")
+    """A finished execution accepts only archiving and labels."""
+    return reject(RejectionReason.FINISHED, f"the execution is {execution.status.value}")
 
 
 def fenced(execution: Execution, attempt: int) -> Rejection:
     """Another attempt is the current one."""
     if attempt == execution.attempt:
-        return Rejection(why=RejectionReason.FENCED, detail=f"attempt {attempt} belongs to another worker instance")
-    return Rejection(
-        why=RejectionReason.FENCED, detail=f"attempt {attempt} is not the current one ({execution.attempt})"
-    )
+        return reject(RejectionReason.FENCED, f"attempt {attempt} belongs to another worker instance")
+    return reject(RejectionReason.FENCED, f"attempt {attempt} is not the current one ({execution.attempt})")

@@ -1,7 +1,7 @@
-"""Execution ⇄ the stored snapshot: the public view of a run (contract, appendix F) plus `state`, what `decide` needs.
+"""Execution ⇄ snapshot: the public view of a run (contract, appendix F) plus `state`, which `decide` needs.
 
-Only the public view is bounded: `task_records` go first (`task_records_truncated: true`), `tasks` never. `state` is
-whole, because a decision on half a state would be a wrong one; the limits on nodes, edges and labels bound it.
+Only the public view is truncated: `task_records` first (`task_records_truncated: true`), `tasks` never. `state` is
+always complete, because decisions depend on it; the limits on nodes, edges and labels bound it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _TASK_STATUS = {
     NodeStatus.FAILED: "FAILED",
     NodeStatus.CANCELED: "CANCELLED",
 }
-# What a record can do without when the snapshot is too large; the times and states stay as long as they can.
+# Dropped first from records when the snapshot is too large; times and states are kept longest.
 _BULKY = ("output", "traceback", "prompt", "answer")
 
-# What most nodes have nothing of; asked for all at once, because a snapshot of a wide graph asks a thousand nodes.
+# Fields that most nodes do not have, read at once: a snapshot of a wide graph has a thousand nodes.
 _SHOWN = ("output", "progress", "message", "prompt", "answer")
 _read_shown = attrgetter(*_SHOWN)
-_NOTHING_SHOWN = (None,) * len(_SHOWN)
-_SELDOM = {
+_NONE_SHOWN = (None,) * len(_SHOWN)
+_RARE = {
     "w": "worker_id",
     "l": "lease_until",
     "L": "lease_sec",
@@ -58,10 +58,10 @@ _SELDOM = {
     "s": "waiting_since",
     "c": "canceled_by_execution",
 }
-_read_seldom = attrgetter(*_SELDOM.values())
-_NOTHING_SELDOM = (*(None,) * (len(_SELDOM) - 1), False)
+_read_rare = attrgetter(*_RARE.values())
+_NO_RARE = (*(None,) * (len(_RARE) - 1), False)
 
-# In the stored bytes of a snapshot that had to give up records.
+# Marks the stored bytes of a snapshot whose records were dropped.
 TRUNCATED = b'"task_records_truncated":true'
 
 TERMINAL_RUN_STATUSES = ("COMPLETED", "FAILED", "CANCELLED")
@@ -69,7 +69,7 @@ RUN_STATUSES = ("PENDING", "RUNNING", "CANCELLING", *TERMINAL_RUN_STATUSES)
 
 
 def run_status(execution: Execution) -> str:
-    """The status in the words of `/runs`."""
+    """The status in the vocabulary of `/runs`."""
     if execution.status is Status.CANCELED:
         return "CANCELLED"
     if execution.status is not Status.ACTIVE:
@@ -80,7 +80,7 @@ def run_status(execution: Execution) -> str:
 
 
 def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> Snapshot:
-    """The whole snapshot, unbounded. A commit is a sign of life, so it renews `heartbeat_at` when none is given."""
+    """The complete snapshot. Without `heartbeat_at` the last commit counts as the heartbeat."""
     request = execution.request
     snapshot: Snapshot = {
         "run_id": execution.execution_id,
@@ -102,13 +102,13 @@ def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> S
         "error": execution.error.message if execution.error else None,
         "version": execution.version,
     }
-    _put_known(snapshot, execution)
+    _put_optional(snapshot, execution)
     snapshot["state"] = _state(execution)
     return snapshot
 
 
 def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> bytes:
-    """The stored bytes, the public part within `max_public_bytes` as far as dropping records can bring it."""
+    """The stored bytes; records are dropped to keep the public part within `max_public_bytes`."""
     snapshot = to_snapshot(execution, heartbeat_at=heartbeat_at)
     if execution.graph is not None:
         snapshot["state"]["graph"] = execution.graph.once(_written)
@@ -124,13 +124,13 @@ def _written(graph: Graph) -> orjson.Fragment:
 
 
 def bounded_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at: float | None = None) -> Snapshot:
-    """The snapshot that would be stored, for those who want to show it before its writer has stored it."""
+    """The snapshot as it would be stored, to show it before it is written."""
     snapshot: Snapshot = orjson.loads(encode_snapshot(execution, max_public_bytes, heartbeat_at=heartbeat_at))
     return snapshot
 
 
 def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
-    """The public snapshot within `max_bytes`, giving up outputs first, then whole records, never `tasks`."""
+    """The public snapshot within `max_bytes`: drops outputs first, then whole records, never `tasks`."""
     records = snapshot.get("task_records", {})
     if not records or len(orjson.dumps(snapshot)) <= max_bytes:
         return snapshot
@@ -144,7 +144,7 @@ def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
 
 
 def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
-    """The execution that a snapshot shows; equal to the folded one except for records that were given up."""
+    """The execution of a snapshot; equal to the folded one except for dropped records."""
     state = snapshot["state"]
     holder, cancel = state.get("holder"), snapshot.get("cancel")
     return Execution(
@@ -171,12 +171,12 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
 
 
 def public_view(snapshot: Mapping[str, Any], *, records: bool) -> Snapshot:
-    """What a user sees of a stored snapshot."""
+    """The public part of a stored snapshot."""
     hidden = ("state",) if records else ("state", "task_records")
     return {key: value for key, value in snapshot.items() if key not in hidden}
 
 
-def _put_known(snapshot: Snapshot, execution: Execution) -> None:
+def _put_optional(snapshot: Snapshot, execution: Execution) -> None:
     request = execution.request
     optional = {
         "tenant_id": request.tenant_id,
@@ -190,7 +190,7 @@ def _put_known(snapshot: Snapshot, execution: Execution) -> None:
         "archived_at": execution.archived_at,
     }
     snapshot.update((key, value) for key, value in optional.items() if value is not None)
-    # Small, and shown to those who did not ask for records: how far what runs now has come.
+    # Small, and shown also without records: the progress of running nodes.
     progress = {n.node_id: n.progress for n in execution.nodes.values() if n.progress is not None and n.status.is_held}
     if progress:
         snapshot["progress"] = progress
@@ -239,7 +239,7 @@ def _record(node: Node) -> Snapshot:
         if node.error.traceback is not None:
             record["traceback"] = node.error.traceback
     shown = _read_shown(node)
-    if shown != _NOTHING_SHOWN:
+    if shown != _NONE_SHOWN:
         record.update((key, value) for key, value in zip(_SHOWN, shown, strict=True) if value is not None)
     return record
 
@@ -264,12 +264,12 @@ def _state(execution: Execution) -> Snapshot:
 
 
 def _node_state(node: Node) -> list[Any]:
-    """[status, attempt, then what is seldom set], in the order of `tasks`: names are not repeated."""
+    """[status, attempt, optional fields], in the order of `tasks`: names are not repeated."""
     head: list[Any] = [_NODE_CODES[node.status], node.attempt]
-    seldom = _read_seldom(node)
-    if seldom == _NOTHING_SELDOM:
+    rare = _read_rare(node)
+    if rare == _NO_RARE:
         return head
-    known = {key: value for key, value in zip(_SELDOM, seldom, strict=True) if value is not None and value is not False}
+    known = {key: value for key, value in zip(_RARE, rare, strict=True) if value is not None and value is not False}
     return [*head, known]
 
 

@@ -11,10 +11,10 @@ from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState
 from pyoco_server.domain.ids import InstanceId, WorkerId
 
 ACTIVE = (WorkerState.RUNNING, WorkerState.IDLE)
-# Whoever has not been seen for so long is not coming back.
+# A worker that was not seen for so long is considered gone.
 KEEP_UNSEEN_SEC = 30 * 86400.0
-# A worker without a name of its own has a new one with each start: one that cannot start must not fill the bucket. Only
-# those who have been away for a while are given up for it, never a large fleet.
+# An unnamed worker gets a new id with each start, so a crash loop must not fill the bucket. Only records of workers
+# that have been away for a while are removed for it, never those of a large live fleet.
 KEEP_MOST = 2_000
 KEEP_MOST_UNSEEN_SEC = 3600.0
 
@@ -28,7 +28,7 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """A worker at one moment: its last word, how long it has been silent since, and the state that follows."""
+    """A worker at one moment: its last record, the silence since then, and the resulting state."""
 
     record: WorkerRecord
     silent_sec: float
@@ -40,7 +40,7 @@ class WorkerStatus:
 
     @property
     def busy(self) -> int:
-        """How many of its slots are taken."""
+        """The number of busy slots."""
         return min(len(self.record.current_run_ids), self.record.slots)
 
     def serves(self, tag: str) -> bool:
@@ -51,20 +51,20 @@ class WorkerStatus:
 class WorkerQuery:
     """Which workers to list. An explicit state overrides the scope."""
 
-    everybody: bool = False
+    include_inactive: bool = False
     state: WorkerState | None = None
     include_hidden: bool = False
 
 
 def filter_workers(fleet: Iterable[WorkerStatus], query: WorkerQuery) -> list[WorkerStatus]:
-    """The workers that are asked for: those at work by name, then the lost, then the stopped, the latest seen first."""
+    """The matching workers: active ones by name, then the lost, then the stopped, each most recently seen first."""
     return sorted((seen for seen in fleet if _fits(seen, query)), key=_place)
 
 
 def announced(fleet: Iterable[WorkerStatus]) -> dict[str, AnnouncedFlow]:
-    """The flows that those at work announce, by name, with every tag under which they are served.
+    """The flows that active workers announce, by name, with all tags under which they are served.
 
-    Where workers differ, the one that started last knows what the flow looks like now, if it says so at all.
+    Where workers differ, the graph of the worker that started last wins.
     """
     flows: dict[str, AnnouncedFlow] = {}
     tags: dict[str, set[str]] = {}
@@ -77,7 +77,7 @@ def announced(fleet: Iterable[WorkerStatus]) -> dict[str, AnnouncedFlow]:
 
 
 def expired_workers(records: Iterable[WorkerRecord], now: float) -> Sequence[WorkerRecord]:
-    """Records that have had their time: long unseen, or more than anybody looks through."""
+    """Records to remove: long unseen, or beyond the limit of records."""
     by_age = sorted(records, key=lambda record: record.last_seen_at, reverse=True)
     return [
         record
@@ -87,9 +87,7 @@ def expired_workers(records: Iterable[WorkerRecord], now: float) -> Sequence[Wor
 
 
 def _age(seen: WorkerStatus) -> tuple[float, str]:
-    started_at = seen.record.started_at
-    # A stranger's record may say anything.
-    return started_at if isinstance(started_at, int | float) else 0.0, seen.record.worker_id
+    return seen.record.started_at or 0.0, seen.record.worker_id
 
 
 def _fits(seen: WorkerStatus, query: WorkerQuery) -> bool:
@@ -97,11 +95,11 @@ def _fits(seen: WorkerStatus, query: WorkerQuery) -> bool:
         return False
     if query.state is not None:
         return seen.state is query.state
-    return query.everybody or seen.is_active
+    return query.include_inactive or seen.is_active
 
 
 def _place(seen: WorkerStatus) -> tuple[int, float, str]:
-    # Those at work stand by name alone: a list that is looked at every second must not jump with each run.
+    # Active workers are sorted by name only, so that a list that is refreshed every second does not jump.
     age = 0.0 if seen.is_active else -seen.record.last_seen_at
     return _GROUPS[seen.state], age, seen.record.worker_id
 
@@ -110,7 +108,7 @@ def _place(seen: WorkerStatus) -> tuple[int, float, str]:
 STALE_AT_LEAST_SEC = 30.0
 STALE_HEARTBEATS = 3
 
-# What is shown beside a snapshot and stored nowhere.
+# Shown beside a snapshot, but not stored.
 RUN_FACTS = ("worker_alive", "worker_heartbeat_at", "worker_tags", "stale")
 
 Look = Callable[[WorkerId], WorkerStatus | None]
@@ -121,7 +119,7 @@ def stale_after_sec(run_heartbeat_sec: float) -> float:
 
 
 def is_stale(status: object, heartbeat_at: object, *, now: float, run_heartbeat_sec: float) -> bool:
-    """RUNNING, but without a sign of life for too long. A remark for whoever looks; it never fails a run."""
+    """RUNNING, but without a heartbeat for too long. Informational: it never fails a run."""
     return (
         status == "RUNNING"
         and isinstance(heartbeat_at, int | float)
@@ -130,12 +128,12 @@ def is_stale(status: object, heartbeat_at: object, *, now: float, run_heartbeat_
 
 
 def worker_now(seen: WorkerStatus | None, now: float) -> float:
-    """What the clock of this worker shows now: a heartbeat of its run was written by that clock, not by ours."""
+    """The current time by the worker's clock, which also wrote the heartbeats of its runs."""
     return now if seen is None else seen.record.last_seen_at + seen.silent_sec
 
 
 def is_alive(seen: WorkerStatus | None, instance_id: InstanceId | None, *, within_sec: float) -> bool:
-    """Whether this very life of the worker goes on; a restart under the same name is another one."""
+    """Whether this instance of the worker is alive; a restart under the same name is another instance."""
     return (
         seen is not None
         and seen.record.instance_id == instance_id
@@ -147,7 +145,7 @@ def is_alive(seen: WorkerStatus | None, instance_id: InstanceId | None, *, withi
 def run_facts(
     snapshot: Mapping[str, Any], look: Look, *, now: float, alive_within_sec: float, run_heartbeat_sec: float
 ) -> dict[str, Any]:
-    """The facts to show beside a stored snapshot, whoever stored it; a worker nobody knows is not alive."""
+    """The facts to show beside a stored snapshot; an unknown worker is not alive."""
     worker_id, instance_id = holder_of(snapshot)
     seen = look(worker_id) if worker_id is not None else None
     if seen is not None and seen.record.instance_id != instance_id:
@@ -166,7 +164,7 @@ def run_facts(
 
 
 def holder_of(snapshot: Mapping[str, Any]) -> tuple[WorkerId | None, InstanceId | None]:
-    """Which worker has or had the run, and in which of its lives."""
+    """The worker and instance that has or had the run."""
     holder = (snapshot.get("state") or {}).get("holder")
     if not holder or holder[1] is None:
         return None, None
@@ -175,9 +173,9 @@ def holder_of(snapshot: Mapping[str, Any]) -> tuple[WorkerId | None, InstanceId 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """The jobs of a tag: never handed out yet, handed out and not finished, and how many of these more than once.
+    """The jobs of a tag: not delivered yet, delivered and unfinished, and how many of these more than once.
 
-    The rest is what the queue really keeps to, whatever the settings say now; None: nobody has pulled the tag yet.
+    The limits are those of the consumer, which may differ from the settings; None if the tag has no consumer yet.
     """
 
     waiting: int
@@ -186,5 +184,5 @@ class QueueState:
     most_in_work: int | None = None
     ack_wait_sec: float | None = None
     most_deliveries: int | None = None
-    # Every job up to this place that is still stored was given up: delivered as often as the queue does it, in vain.
+    # Jobs up to this sequence that are still stored have exhausted their deliveries.
     given_up_through: int = 0

@@ -14,7 +14,7 @@ from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
 
 
 def refusal(what: str, line: int | None = None) -> InvalidRequest:
-    """The error for a flow.yaml with this fault."""
+    """The error for a flow.yaml: what is wrong, and on which line."""
     place = "flow.yaml" if line is None else f"flow.yaml, line {line}"
     return InvalidRequest(f"{place}: {what}", line=line)
 
@@ -23,12 +23,12 @@ FORMS = "$node.<node>.output, $ctx.params.<key> and $env.<NAME>; no other text m
 
 
 def is_selector(value: object) -> bool:
-    """Whether pyoco takes it for a reference: it looks at the inputs themselves, not inside of lists and mappings."""
+    """Whether pyoco treats the value as a reference; it does not look inside lists and mappings."""
     return isinstance(value, str) and value.startswith("$")
 
 
 def is_well_formed(selector: str) -> bool:
-    """Whether it has one of the forms that pyoco resolves."""
+    """Whether pyoco can resolve the reference; its target is known only at run time."""
     if selector.startswith("$node."):
         parts = selector.split(".")
         return len(parts) >= 3 and bool(parts[1]) and parts[2] == "output"
@@ -40,19 +40,19 @@ MAX_CALLABLE_CHARS = 256
 
 
 def is_callable_name(text: str) -> bool:
-    """Whether it has the form that pyoco takes: package.module:function."""
+    """Whether the text has the form package.module:function. Imports nothing."""
     module, colon, name = text.partition(":")
     parts = module.split(".")
     return len(text) <= MAX_CALLABLE_CHARS and bool(colon) and all(part.isidentifier() for part in [*parts, name])
 
 
 def patterns_of(setting: str) -> tuple[str, ...]:
-    """The patterns in a comma-separated setting; none means that everything may be called."""
+    """The patterns in a comma-separated setting; none allows every callable."""
     return tuple(pattern.strip() for pattern in setting.split(",") if pattern.strip())
 
 
 def is_allowed(callable_name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns (`tasks:*`, `team.*:*`) fits; without patterns everything is allowed."""
+    """Whether a pattern (`tasks:*`, `team.*:*`) matches; without patterns everything is allowed."""
     patterns = tuple(patterns)
     return not patterns or any(fnmatchcase(callable_name, pattern) for pattern in patterns)
 
@@ -64,8 +64,8 @@ _TOP_KEYS = ("version", "tasks", "pipes", "flow", "runtime")
 _TASK_KEYS = ("callable", "use", "inputs", "outputs")
 _FLOW_KEYS = ("graph", "defaults")
 _FORBIDDEN = {
-    "flows": "'flows' is not taken: one file is one flow; write 'flow:' with 'graph:' below it",
-    "discovery": "'discovery' is not taken: a file may not choose what a worker imports by itself; "
+    "flows": "'flows' is not accepted: one file is one flow; write 'flow:' with 'graph:' below it",
+    "discovery": "'discovery' is not accepted: a file may not choose what a worker imports by itself; "
     "name each task's 'callable' or 'use'",
 }
 
@@ -82,7 +82,7 @@ class FlowTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowFile:
-    """A flow.yaml that is known to be sound. `graph_text` and `pipes` are what pyoco builds the flow from."""
+    """A valid flow.yaml. pyoco builds the flow from `graph_text` and `pipes`."""
 
     graph_text: str
     graph: FlowGraph
@@ -93,9 +93,9 @@ class FlowFile:
 
 
 def read_flow_file(data: bytes, *, max_bytes: int | None = None, allowed: Iterable[str] = ()) -> FlowFile:
-    """The flow in `data`; `InvalidRequest` or `WorkflowTooLarge` where it is not sound, or calls what it may not.
+    """The flow in `data`; `InvalidRequest` or `WorkflowTooLarge` if it is invalid or calls what it may not.
 
-    The size is looked at before anything is read. `allowed` are patterns of callables; none allows all.
+    The size is checked before parsing. `allowed` are patterns of callables; none allows all.
     """
     if max_bytes is not None and len(data) > max_bytes:
         raise WorkflowTooLarge(f"flow.yaml has {len(data)} bytes; at most {max_bytes} are accepted")
@@ -170,7 +170,7 @@ def _task(document: Document, name: str, value: Any, allowed: tuple[str, ...]) -
     conf = _mapping(document, path, value, _TASK_KEYS)
     calls, uses = (_reference(document, (*path, key), conf.get(key)) for key in ("callable", "use"))
     if (calls is None) == (uses is None):
-        # pyoco would look for a task that the worker happens to have, and change it for all later runs.
+        # pyoco would look up a task of the worker and change it for all later runs.
         raise refusal(f"task {shown(name)} needs either 'callable' or 'use'", document.line_of(*path))
     if calls is not None:
         _check_callable(document, path, calls, allowed)

@@ -1,11 +1,11 @@
-"""Whether pyoco takes an expression in a graph (a path, or Python arithmetic on $ctx and $env); evaluates nothing."""
+"""Whether pyoco accepts an expression in a graph (a path, or arithmetic on $ctx and $env). Evaluates nothing."""
 
 from __future__ import annotations
 
 import ast
 import re
 
-# Deep enough for people; Python's own parser is not safe against expressions of any depth.
+# Python's own parser is not safe against arbitrarily deep expressions.
 MAX_EXPRESSION_CHARS = 1_000
 
 _PATH = re.compile(r"[A-Za-z_][\w.]*")
@@ -15,7 +15,7 @@ _PARTS = (
     *(ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.In, ast.NotIn),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod, ast.Pow, ast.USub, ast.UAdd, ast.Constant, ast.Load),
 )
-_STAND_IN = "_ctx"  # no text that gets so far has it in it
+_STAND_IN = "_ctx"  # texts that contain it were refused before
 
 
 def fault_in(raw: str) -> str | None:

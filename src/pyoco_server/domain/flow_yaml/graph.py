@@ -1,4 +1,4 @@
-"""A parsed graph → the nodes that pyoco will make of it and what follows what, or the reason why it would not run."""
+"""A parsed graph → the nodes and edges that pyoco builds from it, or the reason why it cannot run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pyoco_server.domain.flow_yaml.graph_parser import (
 from pyoco_server.domain.flow_yaml.graph_tokens import GraphFault
 from pyoco_server.domain.strict_yaml import shown
 
-MAX_NODES = 2_000  # as many as an execution may have
+MAX_NODES = 2_000  # the limit of an execution
 MAX_NODE_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowGraph:
-    """The nodes in the order in which they are named, the edges between neighbours, and whether there are blocks."""
+    """The nodes in order, the edges between neighbours, and whether there are blocks."""
 
     nodes: tuple[str, ...]
     edges: frozenset[tuple[str, str]]
@@ -34,7 +34,7 @@ class FlowGraph:
 
 
 def read_graph(text: str, pipes: Mapping[str, str], tasks: Collection[str]) -> FlowGraph:
-    """The graph in `text`, its pipes put in; `GraphFault` names what is wrong."""
+    """The graph in `text` with its pipes expanded; `GraphFault` names what is wrong."""
     expanded = _Pipes(pipes).expand(parse(text), ())
     linear = all(isinstance(term, TaskTerm) for term in expanded.terms)
     survey = _Survey(tasks, linear=linear)
@@ -49,7 +49,7 @@ def read_graph(text: str, pipes: Mapping[str, str], tasks: Collection[str]) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Expanded:
-    """A pipeline without pipes; `cost` is what pyoco counts against its limit: a body counts at each level."""
+    """A pipeline without pipes; `cost` is what pyoco counts against its limit (bodies count at each level)."""
 
     terms: Pipeline
     terms_in_all: int
@@ -58,7 +58,7 @@ class _Expanded:
 
 
 class _Pipes:
-    """Puts pipes in. Each is read and expanded once, however often it is referred to: doubling pipes cost nothing."""
+    """Expands pipes. Each is parsed and expanded once, so that doubling pipes cannot blow up the work."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -71,9 +71,9 @@ class _Pipes:
             part = self._expand_term(term, within)
             in_all, cost, height = in_all + part.terms_in_all, cost + part.cost, max(height, part.height)
             if cost > MAX_TERMS:
-                raise GraphFault(f"with its pipes put in, the graph has more than {MAX_TERMS} terms", term.line)
+                raise GraphFault(f"with its pipes expanded, the graph has more than {MAX_TERMS} terms", term.line)
             if height > MAX_NESTING:
-                raise GraphFault(f"with its pipes put in, the graph is nested deeper than {MAX_NESTING}", term.line)
+                raise GraphFault(f"with its pipes expanded, the graph is nested deeper than {MAX_NESTING}", term.line)
             terms += part.terms
         return _Expanded(tuple(terms), in_all, cost, height)
 
@@ -93,8 +93,8 @@ class _Pipes:
         if name not in self._texts:
             raise GraphFault(f"there is no pipe {shown(name)}", term.line)
         if name in within:
-            circle = " -> ".join([*within, name])
-            raise GraphFault(f"pipes refer to each other in a circle: {circle[:200]}", term.line)
+            cycle = " -> ".join([*within, name])
+            raise GraphFault(f"pipes refer to each other in a cycle: {cycle[:200]}", term.line)
         if name not in self._known:
             if len(within) == MAX_NESTING:
                 raise GraphFault(f"pipes refer to pipes more than {MAX_NESTING} levels deep", term.line)
@@ -108,7 +108,7 @@ class _Pipes:
 
 @dataclass(slots=True)
 class _Survey:
-    """Walks through the terms as pyoco compiles them: nodes by name, and an edge between neighbours."""
+    """Walks the terms as pyoco compiles them: nodes by name, edges between neighbours."""
 
     tasks: Collection[str]
     linear: bool
@@ -125,7 +125,7 @@ class _Survey:
         return ends[0][0], ends[-1][1]
 
     def _bodies(self, term: Term) -> tuple[str, str]:
-        assert isinstance(term, Block)  # noqa: S101 - pipes are put in by now
+        assert isinstance(term, Block)  # noqa: S101 - pipes are expanded
         ends = [self.walk(body) for body in term.bodies]
         return ends[0][0], ends[-1][1]
 
@@ -137,7 +137,7 @@ class _Survey:
             raise GraphFault(f"two nodes are named {shown(name)}", term.line)
         if name in self.named and self.linear:
             raise GraphFault(
-                f"task {shown(name)} stands twice and would wait for itself; name it anew, as in again: {name[:40]}",
+                f"task {shown(name)} is used twice and would wait for itself; rename one, as in again: {name[:40]}",
                 term.line,
             )
         if len(name) > MAX_NODE_CHARS:

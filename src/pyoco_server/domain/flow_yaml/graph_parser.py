@@ -1,11 +1,11 @@
-"""Tokens of a graph → its terms, by the grammar of pyoco 0.8; it does not ask whether tasks and pipes exist.
+"""Tokens of a graph → its terms, by the grammar of pyoco 0.8. Does not check whether tasks and pipes exist.
 
     pipeline = term (">>" term)*
     term     = name | name ":" name | pipe(name) | switch(on=…){ case: branch; … default: branch }
              | repeat(count=…){ pipeline } | foreach(over=…){ pipeline } | until(cond=…){ pipeline }
 
-Where pyoco lets something pass that its own `check` calls an error (an argument nobody reads, a case that stands
-twice), it is refused here: such a graph runs, but not as its author means.
+Some graphs that pyoco runs but its own `check` reports (an unused argument, a duplicate case) are refused here: they do
+not run as their author intends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class TaskTerm:
-    """A task, perhaps under a name of its own in this graph."""
+    """A task, optionally under another name."""
 
     task: str
     node: str | None
@@ -42,7 +42,7 @@ class TaskTerm:
 
 @dataclass(frozen=True, slots=True)
 class PipeTerm:
-    """A pipe, to be put in here."""
+    """A reference to a pipe."""
 
     pipe: str
     line: int
@@ -50,7 +50,7 @@ class PipeTerm:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A loop with its one body, or a switch with its branches, the default last."""
+    """A loop with one body, or a switch with its branches, the default last."""
 
     bodies: tuple[Pipeline, ...]
     line: int
@@ -61,7 +61,7 @@ Pipeline = tuple[Term, ...]
 
 
 def parse(text: str, nesting: int = 0) -> Pipeline:
-    """The pipeline that the text describes; `GraphFault` says why there is none."""
+    """The pipeline in `text`; `GraphFault` names what is wrong."""
     if nesting > MAX_NESTING:
         raise GraphFault(f"nested deeper than {MAX_NESTING} levels", 1)
     parser = _Parser(tokens(text), nesting)
@@ -71,7 +71,7 @@ def parse(text: str, nesting: int = 0) -> Pipeline:
 
 
 class _Parser:
-    """Reads ahead by two tokens and no further, so that a long text costs nothing behind its first fault."""
+    """Reads two tokens ahead, so that a long text costs nothing after its first fault."""
 
     def __init__(self, source: Iterator[Token], nesting: int) -> None:
         self._source = source
@@ -86,13 +86,13 @@ class _Parser:
             self._advance()
             terms.append(self._term())
         if self._token.kind not in stops:
-            raise self._unexpected("'>>' or " + " or ".join(_told(stop) for stop in stops))
+            raise self._unexpected("'>>' or " + " or ".join(_kind_name(stop) for stop in stops))
         return tuple(terms)
 
     def expect(self, *kinds: str) -> Token:
         token = self._token
         if token.kind not in kinds:
-            raise self._unexpected(" or ".join(_told(kind) for kind in kinds))
+            raise self._unexpected(" or ".join(_kind_name(kind) for kind in kinds))
         self._advance()
         return token
 
@@ -179,7 +179,7 @@ class _Parser:
                     raise GraphFault("a switch has one default", case.line)
                 default = branch
             elif case.value in cases:
-                raise GraphFault(f"the case {case.value[:60]!r} stands twice in one switch", case.line)
+                raise GraphFault(f"the case {case.value[:60]!r} is defined twice in one switch", case.line)
             else:
                 _check_case(case)
                 cases[case.value] = branch
@@ -197,7 +197,7 @@ class _Parser:
         return self.pipeline((";", "}"))
 
 
-def _told(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     return {"name": "a name", "number": "a number", "text": "a text in quotes", "template": "{{…}}"}.get(
         kind, "its end" if kind == "end" else repr(kind)
     )
@@ -233,6 +233,6 @@ def _check_case(case: Token) -> None:
 
 
 def _not_whole(name: str, text: str, low: int) -> Iterator[str]:
-    # isdigit() is true of ², which is no number; and nobody repeats anything more often than 64 bits can count.
+    # isdigit() accepts ², which int() refuses; more than 18 digits do not fit 64 bits.
     if not text.isdecimal() or len(text) > 18 or int(text) < low:
         yield f"{name} is a whole number from {low}, not {text[:60]!r}"

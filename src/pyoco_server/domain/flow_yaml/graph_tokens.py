@@ -1,4 +1,4 @@
-"""The text of a graph → its tokens, as pyoco's own lexer cuts them, one at a time; it knows no grammar."""
+"""The text of a graph → its tokens, one at a time, as pyoco's own lexer produces them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Far more than two thousand tasks need; a text of nothing but semicolons is given up early.
+# Far more than two thousand tasks need; stops early on a text of semicolons only.
 MAX_TOKENS = 20_000
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)+")
@@ -35,7 +35,7 @@ class Token:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of the text, the last one of kind `end`; `GraphFault` where there is none."""
+    """The tokens of the text, the last one of kind `end`; `GraphFault` for an invalid character."""
     place, line, count = 0, 1, 0
     while True:
         if skipped := _SKIPPED.match(text, place):

@@ -1,4 +1,4 @@
-"""A graph as it is kept: the document, its version, and who put it there when. Pure; stores nothing."""
+"""Stored graphs ⇄ bytes: the document, its version, and who changed it when."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredGraph:
 
 
 class UnreadableGraph(ValueError):
-    """The bytes are not a graph that this program knows."""
+    """The bytes are not a graph of a known version."""
 
 
 def encode(graph: StoredGraph) -> bytes:
@@ -45,7 +45,7 @@ def encode(graph: StoredGraph) -> bytes:
 
 
 def decode(data: bytes, graph_id: str, revision: int) -> StoredGraph:
-    """The graph that was stored under this id; `UnreadableGraph` when it is something else."""
+    """The graph that was stored under this id; `UnreadableGraph` if it is not one."""
     try:
         return _graph(orjson.loads(data), graph_id, revision)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -57,9 +57,9 @@ def _graph(plain: Mapping[str, Any], graph_id: str, revision: int) -> StoredGrap
         raise ValueError("another version, or another graph")
     version, updated_at, updated_by = plain["version"], plain["updatedAt"], plain["updatedBy"]
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise ValueError("a version is a number from 1")
+        raise ValueError("version must be an integer from 1")
     if not 0 <= updated_at < _YEAR_10000 or not isinstance(updated_by, str | None):
-        raise ValueError("a graph is changed at a time that people can read, by somebody who has a name")
+        raise ValueError("updatedAt must be a time before the year 10000, updatedBy a text or null")
     return StoredGraph(
         graph_id=graph_id,
         version=version,

@@ -1,4 +1,4 @@
-"""A graph with its titles, as a value and as plain JSON in which every default is filled in; it judges no graph."""
+"""A graph with titles, as a value and as JSON with all defaults filled in. Does not validate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASK, WAIT = "task", "wait"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitledNode:
-    """A node, and what people call it."""
+    """A node and its title."""
 
     node: GraphNode
     title: str | None = None
@@ -24,7 +24,7 @@ class TitledNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDocument:
-    """A graph as people describe it."""
+    """A graph as users describe it."""
 
     nodes: tuple[TitledNode, ...]
     edges: tuple[tuple[NodeId, NodeId], ...] = ()
@@ -32,19 +32,19 @@ class GraphDocument:
 
     @property
     def graph(self) -> Graph:
-        """What an execution is made from: the same without titles."""
+        """The graph of an execution: the same without titles."""
         return Graph(nodes=tuple(titled.node for titled in self.nodes), edges=self.edges)
 
 
 def of_tasks(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> GraphDocument:
-    """The document of a graph of which nothing but names is known."""
+    """The document of a graph of which only names are known."""
     nodes = tuple(TitledNode(node=GraphNode(node_id=NodeId(name))) for name in names)
     return GraphDocument(nodes=nodes, edges=tuple((NodeId(source), NodeId(target)) for source, target in edges))
 
 
 def is_same(one: GraphDocument, other: GraphDocument) -> bool:
-    """Whether both say the same to the letter; the order of keys in params and prompts says nothing."""
-    # Not by ==, to which 1, 1.0 and true are the same.
+    """Whether both are exactly equal, except for the order of keys in params and prompts."""
+    # Not by ==, for which 1, 1.0 and True are equal.
     return _canonical(one) == _canonical(other)
 
 
@@ -53,7 +53,7 @@ def _canonical(document: GraphDocument) -> bytes:
 
 
 def to_plain(document: GraphDocument) -> dict[str, Any]:
-    """The document as JSON; what was left out and has no default is left out."""
+    """The document as JSON; absent fields without a default stay absent."""
     plain: dict[str, Any] = {} if document.title is None else {"title": document.title}
     plain["nodes"] = [_plain_node(titled) for titled in document.nodes]
     plain["edges"] = [list(edge) for edge in document.edges]
@@ -75,9 +75,9 @@ def _plain_node(titled: TitledNode) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> GraphDocument:
-    """What `to_plain` wrote, by whichever version of this program: unknown fields are ignored, rules are not applied.
+    """The inverse of `to_plain`, for any version: ignores unknown fields and does not validate.
 
-    Of bytes that somebody else wrote it raises ValueError, KeyError, TypeError or AttributeError.
+    Foreign values raise ValueError, KeyError, TypeError or AttributeError.
     """
     return GraphDocument(
         nodes=tuple(_titled_node(item) for item in plain["nodes"]),

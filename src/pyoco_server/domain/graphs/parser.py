@@ -1,4 +1,4 @@
-"""A parsed value (or YAML) → the graph in it, checked from top to bottom. What passes can be executed."""
+"""JSON or YAML → a graph document, fully validated. A document that passes can be executed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_ATTEMPTS = 1_000
 MAX_WAIT_SEC = 366 * 86_400.0
 MAX_CONTENT_BYTES = 16 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024
-# As many edges as there may be and a few more (an edge is three values), beside nodes with every field they may have.
+# Enough for the maximum of edges (three values each) and of nodes with all their fields.
 MAX_YAML_VALUES = 100_000
-# Whoever gets a graph wrong in a hundred places mends the first ones first.
+# At most so many problems are reported at once.
 MAX_TOLD = 10
 
 NAME_WORDS = f"1 to {MAX_NODE_ID_CHARS} printable characters without '/', and not '.' or '..'"
@@ -35,7 +35,7 @@ _NODE_FIELDS = {
 
 
 def read_yaml_document(data: bytes) -> GraphDocument:
-    """The graph in a YAML file, read strictly; `InvalidGraph` says what is wrong with it."""
+    """The graph in a YAML file, read strictly; `InvalidGraph` names what is wrong."""
     try:
         value = read_yaml(data, max_values=MAX_YAML_VALUES).value
     except YamlFault as fault:
@@ -44,7 +44,7 @@ def read_yaml_document(data: bytes) -> GraphDocument:
 
 
 def read_document(value: Any) -> GraphDocument:
-    """The graph that a parsed value describes; `InvalidGraph` says what is wrong with it, by name."""
+    """The graph that a parsed value describes; `InvalidGraph` names what is wrong."""
     top = _object(value, "a graph", _TOP_FIELDS)
     nodes, edges = _list(top, "nodes", MAX_NODES), _list(top, "edges", MAX_EDGES)
     document = GraphDocument(
@@ -61,7 +61,7 @@ def read_document(value: Any) -> GraphDocument:
 
 
 def check_graph_id(graph_id: str) -> str:
-    """The name under which a graph may be kept."""
+    """A valid name of a stored graph."""
     if not is_path_name(graph_id):
         raise InvalidGraph(f"the id of a graph has {NAME_WORDS}; {shown(graph_id)} is none")
     return graph_id

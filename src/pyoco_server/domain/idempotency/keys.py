@@ -1,4 +1,11 @@
-"""Idempotency keys, and the digests that identify requests: canonical JSON and multipart forms."""
+"""Idempotency keys, and the digests that identify requests: canonical JSON and multipart forms.
+
+Canonical JSON is as in RFC 8785 (no white space, keys by UTF-16 code units, minimal escapes, numbers as ECMAScript
+writes them), with two differences:
+
+- Integers of up to 64 bits keep all digits. The RFC has doubles only, for which 2^53 and 2^53 + 1 are equal.
+- Strings and keys are normalised to NFC: "é" is the same text as one code point or as two.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +23,23 @@ import orjson
 from pyoco_server.errors import InvalidRequest
 
 DIGEST_PREFIX = "sha256:"
-# ECMAScript writes digits up to 10^21 and zeros behind the point down to 10^-6; then exponents.
+# ECMAScript writes numbers without an exponent from 10^-6 up to 10^21.
 _MOST_PLACES, _MOST_ZEROS = 21, 6
 _PLAIN = {dict, list, str, int, bool, type(None)}
 
 
 def canonical(value: Any) -> bytes:
-    """The one way to write this value; `InvalidRequest` for what has none: NaN, infinities, keys that are the same."""
+    """The canonical form; `InvalidRequest` for NaN, infinities and keys that are equal after normalisation."""
     if _is_plain(value):
         data = _dumped(value, orjson.OPT_SORT_KEYS)
-        # All keys and strings are ASCII then: their order is the same by bytes and by code units, and all are in NFC.
+        # ASCII only: sorted the same by bytes and by code units, and already in NFC.
         if data.isascii():
             return data
     return _dumped(_normal(value))
 
 
 def json_digest(value: Any, *, leave_out: Collection[str] = ()) -> str:
-    """What identifies the value; keys of the outermost object in `leave_out` do not count."""
+    """The digest of a value; `leave_out` names keys of the outermost object to ignore."""
     if leave_out and isinstance(value, dict):
         value = {key: item for key, item in value.items() if key not in leave_out}
     return DIGEST_PREFIX + sha256(canonical(value)).hexdigest()
@@ -41,12 +48,12 @@ def json_digest(value: Any, *, leave_out: Collection[str] = ()) -> str:
 def _dumped(value: Any, option: int = 0) -> bytes:
     try:
         return orjson.dumps(value, option=option)
-    except orjson.JSONEncodeError as error:  # half of a surrogate pair, an integer that is too large
+    except orjson.JSONEncodeError as error:  # a lone surrogate, or an integer that is too large
         raise InvalidRequest(f"this cannot be written as JSON: {error}") from error
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the fast writer writes it as we would, but for its texts; asks level by level, not value by value."""
+    """Whether orjson alone gives the canonical form, except for texts; checks level by level, which is fast."""
     level: list[Any] = [value]
     while level:
         kinds = set(map(type, level))
@@ -54,19 +61,19 @@ def _is_plain(value: Any) -> bool:
             return False
         below: list[Any] = []
         if dict in kinds:
-            below.extend(_within(item.values() for item in level if type(item) is dict))
+            below.extend(_flatten(item.values() for item in level if type(item) is dict))
         if list in kinds:
-            below.extend(_within(item for item in level if type(item) is list))
+            below.extend(_flatten(item for item in level if type(item) is list))
         level = below
     return True
 
 
-def _within(containers: Iterable[Iterable[Any]]) -> Iterable[Any]:
+def _flatten(containers: Iterable[Iterable[Any]]) -> Iterable[Any]:
     return chain.from_iterable(containers)
 
 
 def _normal(value: Any) -> Any:
-    """The value with everything in it as it is to be written, in the order in which it is to be written."""
+    """The value with normalised texts, numbers and key order."""
     match value:
         case str():
             return _text(value)
@@ -94,7 +101,7 @@ def _object(plain: dict[str, Any]) -> dict[str, Any]:
         raise InvalidRequest("two keys of an object are the same text (by Unicode's form NFC); one would be lost")
     if all(map(str.isascii, normal)):
         return dict(sorted(normal.items()))
-    # Signs beyond the first 65,536 are two units each, which stand before the last 8,192 of those.
+    # Characters above U+FFFF are two code units, which sort before U+E000 to U+FFFF.
     return dict(sorted(normal.items(), key=lambda item: item[0].encode("utf-16-be", "surrogatepass")))
 
 
@@ -104,17 +111,17 @@ def number(value: float) -> str:
         raise InvalidRequest("NaN and infinities are not JSON")
     if value == 0:
         return "0"
-    # Python finds the same digits, the shortest that read back as this number; only the layout may differ.
+    # repr() gives the same shortest digits as ECMAScript; only the layout may differ.
     text = repr(value)
     if "e" not in text:
         return text.removesuffix(".0")
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
-    return ("-" if value < 0 else "") + _laid_out(whole + fraction, len(whole) + int(exponent))
+    return ("-" if value < 0 else "") + _layout(whole + fraction, len(whole) + int(exponent))
 
 
-def _laid_out(digits: str, point: int) -> str:
-    """The number 0.digits × 10^point; what has fewer places before its point is laid out as Python does it."""
+def _layout(digits: str, point: int) -> str:
+    """The number 0.digits × 10^point in the layout of ECMAScript."""
     if len(digits) <= point <= _MOST_PLACES:
         return digits.ljust(point, "0")
     if -_MOST_ZEROS < point <= 0:
@@ -125,7 +132,7 @@ def _laid_out(digits: str, point: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormPart:
-    """A part, and the SHA-256 of its bytes: of a large one they are fed to it as they come, and never kept."""
+    """A part of a form with the SHA-256 of its content, which is hashed while it is received and not kept."""
 
     name: str
     sha256: bytes
@@ -133,14 +140,14 @@ class FormPart:
 
     @classmethod
     def of(cls, name: str, content: bytes, file_name: str | None = None) -> FormPart:
-        """A part that is in memory."""
+        """A part from its content."""
         return cls(name=name, sha256=sha256(content).digest(), file_name=file_name)
 
 
 def form_digest(parts: Iterable[FormPart]) -> str:
-    """What identifies the form. The file's name counts where one is given: a route gives those that it looks at."""
-    told = sorted(prefixed(*_fields(part)) for part in parts)
-    return DIGEST_PREFIX + sha256(prefixed(b"form", *told)).hexdigest()
+    """The digest of a form, independent of the order of its parts; file names count where given."""
+    encoded = sorted(prefixed(*_fields(part)) for part in parts)
+    return DIGEST_PREFIX + sha256(prefixed(b"form", *encoded)).hexdigest()
 
 
 def _fields(part: FormPart) -> list[bytes]:
@@ -149,7 +156,7 @@ def _fields(part: FormPart) -> list[bytes]:
 
 
 def prefixed(*fields: bytes) -> bytes:
-    """The fields in one piece, each behind its length: no two lists of fields make the same bytes."""
+    """The fields joined, each prefixed by its length: different lists give different bytes."""
     return b"".join(len(field).to_bytes(8, "big") + field for field in fields)
 
 
@@ -166,7 +173,7 @@ _KEY = re.compile(KEY_PATTERN)
 
 
 def parse_key(text: str) -> IdempotencyKey:
-    """A key as callers may choose it."""
+    """A valid idempotency key."""
     if not _KEY.fullmatch(text):
         raise InvalidRequest(
             f"an idempotency key has 1 to {MAX_KEY_CHARS} printable ASCII characters and no spaces at its ends"
@@ -175,9 +182,9 @@ def parse_key(text: str) -> IdempotencyKey:
 
 
 def record_key(*, tenant_id: str | None, method: str, path: str, key: IdempotencyKey) -> RecordKey:
-    """Where the record of a request is kept; `path` is the concrete one, with its ids and its query.
+    """The key of a request's record; `path` is the concrete path with ids and query.
 
-    A key is a tenant's own, and means one thing per method and path: the same word elsewhere is another key.
+    Idempotency keys are scoped to tenant, method and path.
     """
     fields = (tenant_id or "", method, path, key)
     return RecordKey(sha256(prefixed(*(field.encode("utf-8", "surrogatepass") for field in fields))).hexdigest())

@@ -1,9 +1,9 @@
-"""What is kept of a request with a key: who it was, how far it is, and, when it is finished, what was answered.
+"""The stored record of a request with an idempotency key: its holder, its state and, when finished, its response.
 
     {"schemaVersion": 1, "idempotencyKey", "endpoint", "requestHash", "holder", "leaseUntil", "commitId", "resourceId",
      "status"?, "mediaType"?, "responsePayload"? | "responsePayloadBase64"?, "headers"?, "emittedEventIds"?}
 
-The last row is there when the request is finished. A body that is text stands there as text, any other as base64.
+The last row exists when the request is finished. A body that is UTF-8 is stored as text, any other as base64.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from pyoco_server.domain.ids import CommitId
 
 SCHEMA_VERSION = 1
-# A lease that has ended: whoever comes next carries on at once.
+# An expired lease: the next attempt continues at once.
 ENDED = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the caller was told, to be told again as it was; `event_ids` are the events that it brought about."""
+    """The response, to be repeated unchanged; `event_ids` are the events of the request."""
 
     status: int
     body: bytes
@@ -34,9 +34,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One request, and who does it now: `holder` is new with each who carries on, and has a lease.
+    """One request and its current holder, which has a lease; each attempt to continue is a new holder.
 
-    `commit_id` and `resource_id` stay the same for all of them: so it is done once.
+    `commit_id` and `resource_id` stay the same for all holders, so the work is done once.
     """
 
     idempotency_key: str
@@ -65,7 +65,7 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 
 def from_plain(plain: Any) -> Record | None:
-    """The record that `to_plain` wrote; None for anything else, whatever it is."""
+    """The inverse of `to_plain`; None for anything else."""
     try:
         return _record(plain) if plain["schemaVersion"] == SCHEMA_VERSION else None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
@@ -116,10 +116,10 @@ def _body(plain: Mapping[str, Any]) -> bytes:
     try:
         return base64.b64decode(_text(plain["responsePayloadBase64"]), validate=True)
     except binascii.Error as error:
-        raise ValueError("no base64") from error
+        raise ValueError("not base64") from error
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value

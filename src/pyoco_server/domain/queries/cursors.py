@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS, seal, unseal
 from pyoco_server.domain.queries.query import RunQuery
@@ -53,19 +53,17 @@ def encode(place: Place, query: RunQuery, stream: str) -> str:
 
 def decode(cursor: str, query: RunQuery, stream: str) -> Place:
     """The position of a cursor; `InvalidListQuery` unless `encode` made it for the same list."""
-    about = _about(query, stream)
-    # mypy joins the members of a union that a type variable stands for.
-    return cast(Place, unseal(cursor, _place, about=about, name="cursor", restart="start with an empty one"))
+    return unseal(cursor, _place, about=_about(query, stream), name="cursor", restart="start with an empty one")
 
 
-def _place(position: Any) -> Place | None:
+def _place(position: Any) -> Place:
     match position:
         case ["w", int(mark), float(at), str(run_id)] if 0 <= mark <= _MAX_MARK and isfinite(at):
             return Walk(mark=mark, before=(at, run_id))
         case ["t", int(mark), str(after), str(upto)] if 0 <= mark <= _MAX_MARK:
             return Tail(mark=mark, after=after, upto=upto)
         case _:
-            return None
+            raise ValueError("not a position of a list")
 
 
 def _about(query: RunQuery, stream: str) -> tuple[object, ...]:

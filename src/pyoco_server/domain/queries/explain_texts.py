@@ -1,4 +1,4 @@
-"""Reasons → sentences, in English and Japanese: what is so, and what to do about it. Concludes nothing."""
+"""Reasons → sentences in English and Japanese: the cause and what to do about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExplainTexts(NamedTuple):
 
 _NOTHING = ("Nothing to do.", "対応は不要です。")
 _START_ONE = (
-    # The command comes last: no full stop is copied with it.
+    # The command comes last, so that no full stop is copied with it.
     "Tags served now: {served_tags}. Start one: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve",
     "稼働中の tag: {served_tags}。"
     "worker を起動してください: pyoco-worker --tags {tag} --flow-resolver flows.py:resolve",
@@ -33,31 +33,31 @@ _SUBMIT_AGAIN = ("Submit it again if it is still wanted.", "必要であれば�
 
 WORDS: Mapping[str, ExplainTexts] = {
     "not_started": ExplainTexts(
-        "It was created {waiting_sec} s ago, and nobody has started it.",
+        "It was created {waiting_sec} s ago and has not been started.",
         "作成から {waiting_sec} 秒経過していますが、まだ start されていません。",
         "Start it: POST /executions/{execution_id}/start",
         "start してください: POST /executions/{execution_id}/start",
     ),
     "nodes_wait_for_somebody": ExplainTexts(
-        "{count} node(s) wait for somebody: {nodes}.",
+        "{count} node(s) wait to be resumed: {nodes}.",
         "{count} 個の node が応答を待っています: {nodes}。",
         "See what they ask and answer: pyoco-client waits, then pyoco-client approve {execution_id}",
         "内容を確認して応答してください: pyoco-client waits、続いて pyoco-client approve {execution_id}",
     ),
     "nodes_wait_to_be_taken": ExplainTexts(
-        "{count} node(s) are ready and nobody has taken them: {nodes}.",
+        "{count} node(s) are ready and have not been claimed: {nodes}.",
         "{count} 個の node が実行可能ですが、担当がいません: {nodes}。",
         "Start a program that claims nodes of {graph_id} (POST /executions:claim); examples/ has one.",
         "{graph_id} の node を取得するプログラムを起動してください（POST /executions:claim、例は examples/）。",
     ),
     "nodes_wait_their_turn": ExplainTexts(
-        "{count} node(s) are ready and not yet taken: {nodes}.",
+        "{count} node(s) are ready and not yet claimed: {nodes}.",
         "{count} 個の node が実行可能で、取得待ちです: {nodes}。",
-        "Whoever is at work may take them next; to go faster, start more programs that claim nodes of {graph_id}.",
+        "Active holders can claim them next; for more throughput, start more programs that claim nodes of {graph_id}.",
         "作業中の担当が続けて取得できます。速めるには {graph_id} の node を取得するプログラムを追加してください。",
     ),
     "nodes_of_silent_holders": ExplainTexts(
-        "{count} node(s) belong to holders whose lease is over: {nodes} of {holders}.",
+        "{count} node(s) belong to holders whose lease has expired: {nodes} of {holders}.",
         "{count} 個の node は担当の lease が切れています: {nodes}（担当: {holders}）。",
         "The next claim for {graph_id} takes them over.",
         "{graph_id} の次の claim が引き継ぎます。",
@@ -80,7 +80,7 @@ WORDS: Mapping[str, ExplainTexts] = {
         *_START_ONE,
     ),
     "workers_for_tag_are_gone": ExplainTexts(
-        "Nobody serves the tag {tag} any more: the last of {workers}, {last_worker}, is {last_state} and was heard of "
+        "No worker serves the tag {tag} any more: the last of {workers}, {last_worker}, is {last_state} and was seen "
         "{last_seen_sec} s ago.",
         "tag {tag} を処理する worker がいなくなりました。最後の {last_worker}（全 {workers} 台）は {last_state} で、"
         "最終応答は {last_seen_sec} 秒前です。",
@@ -89,7 +89,7 @@ WORDS: Mapping[str, ExplainTexts] = {
     "similar_tag": ExplainTexts(
         "The tag {similar} is served, and is spelled much like {tag}.",
         "よく似た tag {similar} は稼働中です（指定: {tag}）。",
-        "If {tag} is a slip, cancel this run and submit it with the tag {similar}.",
+        "If {tag} is misspelled, cancel this run and submit it with the tag {similar}.",
         "誤記であれば、この run を取り消し、tag {similar} で再投入してください。",
     ),
     "queue_at_its_limit": ExplainTexts(
@@ -109,11 +109,11 @@ WORDS: Mapping[str, ExplainTexts] = {
         "are ahead of this one.",
         "tag {tag} の worker {workers} 台に空きがあります（{slots} 中 {slots_busy} 使用中）。"
         "先行する run は {ahead} 件です。",
-        "Look again in a moment.",
+        "Check again in a moment.",
         "少し待って再確認してください。",
     ),
     "waits_although_free": ExplainTexts(
-        "A worker for the tag {tag} is free, and yet the run has waited for {waiting_sec} s.",
+        "A worker for the tag {tag} is free, but the run has waited for {waiting_sec} s.",
         "tag {tag} の worker に空きがありますが、run は {waiting_sec} 秒待っています。",
         "The gateway queues it again by itself after {requeue_after_sec} s; the log of the workers may say why.",
         "{requeue_after_sec} 秒経過後に Gateway が自動で再投入します。worker のログも確認してください。",
@@ -121,43 +121,43 @@ WORDS: Mapping[str, ExplainTexts] = {
     "flow_not_announced": ExplainTexts(
         "No worker of the tag {tag} announces a flow named {flow_name}; one may serve it all the same.",
         "tag {tag} の worker はいずれも flow {flow_name} を公表していません（公表せずに処理できる場合もあります）。",
-        "Announced, the most similar first: {announced_flows}. If {flow_name} is a slip, cancel this run.",
+        "Announced, the most similar first: {announced_flows}. If {flow_name} is misspelled, cancel this run.",
         "公表されている flow（類似順）: {announced_flows}。誤記であれば、この run を取り消してください。",
     ),
     "running": ExplainTexts(
-        "Running on {worker_id} for {running_sec} s; its last sign of life is {heartbeat_sec} s old.",
+        "Running on {worker_id} for {running_sec} s; its last heartbeat is {heartbeat_sec} s old.",
         "{worker_id} で {running_sec} 秒間実行中です。最終 heartbeat は {heartbeat_sec} 秒前です。",
         *_NOTHING,
     ),
     "run_is_stale": ExplainTexts(
-        "The worker {worker_id} lives, but the run has shown no sign of life for {heartbeat_sec} s.",
+        "The worker {worker_id} is alive, but the run has sent no heartbeat for {heartbeat_sec} s.",
         "worker {worker_id} は稼働中ですが、run の heartbeat が {heartbeat_sec} 秒途絶えています。",
-        "Look at the worker's log and its load; cancel the run if it hangs.",
+        "Check the worker's log and load; cancel the run if it hangs.",
         "worker のログと負荷を確認し、停止している場合は run を取り消してください。",
     ),
     "worker_silent": ExplainTexts(
-        "Its worker {worker_id} has not been heard of for {silent_sec} s.",
+        "Its worker {worker_id} has been silent for {silent_sec} s.",
         "worker {worker_id} からの応答が {silent_sec} 秒ありません。",
         *_TAKE_OVER,
     ),
     "worker_stopped": ExplainTexts(
-        "Its worker {worker_id} has stopped ({stop_reason}) and has given the run back.",
+        "Its worker {worker_id} has stopped ({stop_reason}) and has returned the run.",
         "worker {worker_id} は停止し（{stop_reason}）、run は返却されました。",
         *_TAKE_OVER,
     ),
     "worker_restarted_or_unknown": ExplainTexts(
-        "The worker {worker_id} that had it is gone: started anew since, or forgotten.",
+        "The worker {worker_id} that had it is gone: restarted since, or no longer registered.",
         "実行していた worker {worker_id} は、再起動されたか登録がありません。",
         *_TAKE_OVER,
     ),
     "tried_again": ExplainTexts(
-        "This is attempt {attempt}: {lost} before it lost their worker.",
+        "This is attempt {attempt}: {lost} earlier attempt(s) lost their worker.",
         "{attempt} 回目の試行です。これまでに {lost} 回、worker が失われました。",
-        "It is given up after {max_attempts}. Whether the flow takes its worker down (memory, signals) is in its log.",
+        "It fails after {max_attempts}. Check the worker's log for the cause (memory, signals).",
         "{max_attempts} 回で打ち切られます。flow が worker を落としていないか、ログを確認してください。",
     ),
     "cancel_on_its_way": ExplainTexts(
-        "A cancel was requested {requested_sec} s ago and is on its way to the worker {worker_id}.",
+        "A cancel was requested {requested_sec} s ago and is being delivered to the worker {worker_id}.",
         "取消が {requested_sec} 秒前に要求され、worker {worker_id} に通知中です。",
         "Nothing to do: it ends in {at_the_latest_sec} s at the latest.",
         "対応は不要です。遅くとも {at_the_latest_sec} 秒後に終了します。",
@@ -166,17 +166,17 @@ WORDS: Mapping[str, ExplainTexts] = {
         "The cancel has reached the worker {worker_id}; the flow has {grace_left_sec} s more to stop by itself, then "
         "its process is killed.",
         "取消は worker {worker_id} に届きました。猶予はあと {grace_left_sec} 秒で、その後プロセスを強制終了します。",
-        "Nothing to do. Tasks that look at ctx.is_cancelled stop sooner.",
+        "Nothing to do. Tasks that check ctx.is_cancelled stop sooner.",
         "対応は不要です。ctx.is_cancelled を確認するタスクはより早く停止します。",
     ),
     "cancel_waits_for_holders": ExplainTexts(
         "A cancel was requested {requested_sec} s ago; {count} node(s) are still held: {nodes}, by {holders}.",
         "取消は {requested_sec} 秒前に要求されました。{count} 個の node がまだ作業中です: {nodes}（担当: {holders}）。",
-        "Whoever stops says success or fail and is not waited for any more; in {grace_left_sec} s nobody is.",
+        "Holders that stop report success or fail; in {grace_left_sec} s the run ends without waiting for the others.",
         "担当は停止後に success または fail を送ってください。あと {grace_left_sec} 秒で待たずに終了します。",
     ),
     "cancel_without_worker": ExplainTexts(
-        "A cancel was requested {requested_sec} s ago, but the worker {worker_id} is not there to hear it.",
+        "A cancel was requested {requested_sec} s ago, but the worker {worker_id} does not respond.",
         "取消が {requested_sec} 秒前に要求されましたが、worker {worker_id} が応答しません。",
         "Nothing to do: the gateway ends the run in {at_the_latest_sec} s at the latest.",
         "対応は不要です。遅くとも {at_the_latest_sec} 秒後に Gateway が終了させます。",
@@ -212,12 +212,12 @@ WORDS: Mapping[str, ExplainTexts] = {
         "原因を修正し、再投入してください。",
     ),
     "cancelled_before_start": ExplainTexts(
-        "Cancelled by {by} before any worker had begun it.",
+        "Cancelled by {by} before a worker started it.",
         "worker が開始する前に {by} が取り消しました。",
         *_SUBMIT_AGAIN,
     ),
     "cancelled_idle": ExplainTexts(
-        "Cancelled by {by} while nobody was working on it.",
+        "Cancelled by {by} while no holder was working on it.",
         "作業中の担当がいない状態で {by} が取り消しました。",
         *_SUBMIT_AGAIN,
     ),
@@ -229,28 +229,28 @@ WORDS: Mapping[str, ExplainTexts] = {
     "cancelled_killed": ExplainTexts(
         "Cancelled by {by}; the flow did not stop by itself, and its process was killed after {took_sec} s.",
         "{by} が取り消しましたが、flow が停止しなかったため {took_sec} 秒後にプロセスを強制終了しました。",
-        "Look at ctx.is_cancelled in long tasks to stop sooner and cleanly.",
+        "Check ctx.is_cancelled in long tasks to stop sooner and cleanly.",
         "長いタスクでは ctx.is_cancelled を確認してください。",
     ),
     "cancelled_abandoned": ExplainTexts(
         "Cancelled by {by}; the flow did not stop within its grace and was left behind in its worker {worker_id}.",
         "{by} が取り消しましたが、flow が猶予内に停止せず、worker {worker_id} 内に残されました。",
-        "Restart that worker if the flow still does work there; look at ctx.is_cancelled in long tasks.",
+        "Restart that worker if the flow still does work there; check ctx.is_cancelled in long tasks.",
         "処理が続いている場合は worker を再起動してください。長いタスクでは ctx.is_cancelled を確認してください。",
     ),
     "cancelled_unconfirmed": ExplainTexts(
         "Cancelled by {by}; the worker {worker_id} never confirmed it, so the gateway ended the run.",
         "{by} が取り消しました。worker {worker_id} から確認がなかったため、Gateway が終了させました。",
-        "The worker was probably lost; if it lives, make sure that the flow has stopped there.",
+        "The worker was probably lost; if it is alive, make sure that the flow has stopped there.",
         "worker が失われた可能性があります。稼働中であれば flow が停止したか確認してください。",
     ),
     "cancelled_submit_failed": ExplainTexts(
-        "Its submit could not be completed, and was taken back.",
+        "Its submit could not be completed and was undone.",
         "投入を完了できなかったため、取り下げられました。",
         *_SUBMIT_AGAIN,
     ),
     "completed": ExplainTexts(
-        "Completed after {ran_sec} s, having waited {waited_sec} s for a worker.",
+        "Completed after {ran_sec} s; it waited {waited_sec} s for a worker.",
         "{ran_sec} 秒で完了しました（worker 待ち {waited_sec} 秒）。",
         *_NOTHING,
     ),
@@ -263,7 +263,7 @@ _HINTS = {error.err_id: {"en": error.hint, "ja": error.hint_ja} for error in rev
 
 
 def render_reason(reason: Reason, language: str) -> tuple[str, str]:
-    """The sentence and the hint of a reason; an error of the catalogue brings its own hint."""
+    """The sentence and the hint of a reason; catalogue errors have their own hint."""
     words = WORDS[reason.code]
     message, hint = (words.message_ja, words.hint_ja) if language == "ja" else (words.message, words.hint)
     shown = {name: _shown(value, language) for name, value in reason.facts.items()}

@@ -1,8 +1,8 @@
-"""What the lives of runs add up to: how many came and ended, how long they waited, ran and took to stop. Sums only.
+"""Counters and histograms of runs: how many were submitted and ended, how long they waited, ran and took to stop.
 
-A tally counts steps of a life (it came, it started, it ended), each when it is first seen, and never counts down: a run
-that retention removes has still run. What a follower did not see is not lost, because a later state tells of the steps
-before it; what it sees twice adds nothing, because the stored state has taken those steps already.
+A counter counts transitions (submitted, started, ended), each when first seen, and never decreases: removing a run does
+not undo it. A missed state is not lost, because a later state implies the earlier transitions; a repeated state adds
+nothing, because the stored row has made those transitions already.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 
 # Upper bounds in seconds: from a task of milliseconds to a run of a day. The last bucket has none.
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0)
-# What one observation may add to a sum: an absurd time in one snapshot must not drown all others.
+# The most that one observation may add to a sum: an absurd time in one snapshot must not dominate it.
 LONGEST_SEC = 1e9
 
 
 class HistogramDelta(Enum):
-    """What is counted; the values are stored. Those that take no time have everything in their first bucket."""
+    """What is counted; the values are stored. Counters without a duration use only their first bucket."""
 
     SUBMITTED = "submitted"
     WAITED = "waited"
@@ -32,7 +32,7 @@ class HistogramDelta(Enum):
 
 
 class Times(NamedTuple):
-    """When things happened to a run, as far as its snapshot says so; `how` is the word of its cancel's receipt."""
+    """The times in a run's snapshot; `how` is from the receipt of its cancel."""
 
     submitted_at: float | None = None
     started_at: float | None = None
@@ -44,7 +44,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Runs of a tag that nobody has started, and when the one that has waited longest last changed."""
+    """Pending runs of a tag, and when the longest waiting one last changed."""
 
     tag: str
     runs: int
@@ -71,7 +71,7 @@ Tallies = Mapping[Key, Histogram]
 
 
 def news(status: str, times: Times, *, before: str | None) -> Iterator[Observation]:
-    """The steps a run has taken since its status was `before` (None: it was not known), each with its seconds."""
+    """The transitions of a run since its status was `before` (None: unknown), each with its seconds."""
     if before is None:
         yield HistogramDelta.SUBMITTED, "", 0.0
     if before in (None, "PENDING") and status != "PENDING":
@@ -84,12 +84,12 @@ def news(status: str, times: Times, *, before: str | None) -> Iterator[Observati
 
 
 def bucket_of(seconds: float) -> int:
-    """The place of the first bound that is not below."""
+    """The index of the first bound that is not below."""
     return bisect_left(BOUNDS, seconds)
 
 
 def gathered(cells: Iterable[tuple[str, str, int, int, float]]) -> Tallies:
-    """Histograms from stored cells: (tally, label, bucket, runs, seconds)."""
+    """Histograms from stored counters: (tally, label, bucket, runs, seconds)."""
     counts: dict[Key, list[int]] = {}
     sums: dict[Key, float] = {}
     for tally, label, bucket, runs, seconds in cells:
@@ -102,5 +102,5 @@ def gathered(cells: Iterable[tuple[str, str, int, int, float]]) -> Tallies:
 def _took(tally: HistogramDelta, label: str, began: float | None, ended: float | None) -> Iterator[Observation]:
     if began is not None and ended is not None:
         seconds = ended - began
-        # Two clocks may disagree about which came first, and a foreign snapshot may hold anything.
+        # Clocks may disagree about the order, and a foreign snapshot may hold anything.
         yield tally, label, min(seconds, LONGEST_SEC) if seconds > 0 else 0.0

@@ -84,8 +84,10 @@ def decode_token(token: str, query: JobQuery | LabelQuery) -> str:
     return unseal(token, _text, about=_about(query), name="nextToken", restart="start without one")
 
 
-def _text(position: object) -> str | None:
-    return position if isinstance(position, str) else None
+def _text(position: object) -> str:
+    if not isinstance(position, str):
+        raise ValueError("not a position of a list")  # noqa: TRY004
+    return position
 
 
 def _about(query: JobQuery | LabelQuery) -> tuple[object, ...]:

@@ -1,11 +1,11 @@
-"""Values of a stored snapshot, which may hold anything: what is not of the wanted type is as good as missing."""
+"""Values of stored snapshots, which may hold anything: a value of the wrong type counts as missing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_MAX_INTEGER = 2**63 - 1  # what SQLite stores; JSON may hold more
-_NO_CLOCK_SAYS = 1e18
+_MAX_INTEGER = 2**63 - 1  # the largest integer of SQLite; JSON may hold more
+_MAX_TIME = 1e18
 
 
 def text(value: Any) -> str | None:
@@ -17,11 +17,11 @@ def number(value: Any) -> float | int | None:
 
 
 def integer(value: Any) -> int:
-    """A count; 0 when it is none."""
+    """A count; 0 if it is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER else 0
 
 
 def moment(value: Any) -> float | None:
-    """A time that can be compared and stored, which infinities and NaN cannot."""
+    """A finite time, which can be compared and stored."""
     found = number(value)
-    return float(found) if found is not None and -_NO_CLOCK_SAYS < found < _NO_CLOCK_SAYS else None
+    return float(found) if found is not None and -_MAX_TIME < found < _MAX_TIME else None

@@ -28,14 +28,14 @@ def seal(position: object, *, about: tuple[object, ...]) -> str:
 
 def unseal(
     token: str,
-    parse: Callable[[Any], T | None],
+    parse: Callable[[Any], T],
     *,
     about: tuple[object, ...],
     name: str,
     restart: str,
     error: type[PyocoError] = InvalidListQuery,
 ) -> T:
-    """What `parse` makes of the sealed position; `error` unless `seal` made the token about the same."""
+    """The position, read by `parse` (which raises `ValueError`); `error` unless `seal` made the token for the same."""
     if len(token) > MAX_TOKEN_CHARS:
         raise error(f"{name}: it has more than {MAX_TOKEN_CHARS} characters")
     try:
@@ -46,12 +46,9 @@ def unseal(
     if check != _check(payload, about):
         raise error(f"{name}: it is damaged, or was made with other filters or for another run; {restart}")
     try:
-        position = parse(orjson.loads(payload))
-    except orjson.JSONDecodeError:
-        position = None
-    if position is None:
-        raise error(f"{name}: it was not made by this server; {restart}")
-    return position
+        return parse(orjson.loads(payload))
+    except ValueError as fault:
+        raise error(f"{name}: it was not made by this server; {restart}") from fault
 
 
 def _check(payload: bytes, about: tuple[object, ...]) -> bytes:

@@ -1,4 +1,4 @@
-"""The words spoken with an index of runs: what was seen of the bucket, how far, and what is asked for and found."""
+"""The vocabulary of the run index: changes of the snapshot bucket, positions in it, queries and results."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 
 from pyoco_server.domain.ids import RunId
 
-# The statuses in which somebody may be working on a run.
+# The statuses in which a worker may be working on a run.
 AT_WORK = ("RUNNING", "CANCELLING")
 _LABEL = "label:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list; None means any. Archived runs have a list of their own; of `labels` a run has all.
+    """Which runs to list; None means any. Archived runs have their own list.
 
-    Of `statuses` a run has one (none given: any); where `status` is given too, both apply.
-
-    `updated_after` and `before` leave out what is equal: with the last run of a page as `before` the next page follows.
+    A run must have all `labels` and one of `statuses` (empty: any); `status` applies in addition. `updated_after` and
+    `before` are exclusive: pass the key of a page's last run as `before` for the next page.
     """
 
     limit: int = 50
@@ -40,7 +39,7 @@ class RunQuery:
 
 
 class Listed(NamedTuple):
-    """One run in a list; lists are in the order of the first two, the greatest first."""
+    """One run in a list; lists are sorted by the first two fields, descending."""
 
     updated_at: float
     run_id: RunId
@@ -52,9 +51,9 @@ class Listed(NamedTuple):
 
 
 def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[str, ...]:
-    """What a run can be found by beside its columns: labels and the YAML it was made from, each once, in order.
+    """The search terms of a run beside its columns: its labels and the digest of its YAML, unique and sorted.
 
-    The prefix keeps them apart: nobody may find another's YAML by a label that looks like a digest.
+    The prefixes keep them apart: a label that looks like a digest must not match a YAML.
     """
     yaml = [f"yaml:{workflow_yaml_sha256}"] if workflow_yaml_sha256 else []
     return tuple(sorted({*(f"{_LABEL}{label}" for label in labels), *yaml}))
@@ -67,7 +66,7 @@ def labels_of(terms: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPosition:
-    """How far the index has read, and of which stream: a recreated bucket must not pass for the old one."""
+    """How far the index has read, and of which stream: a recreated bucket must not be mistaken for the old one."""
 
     stream_created: str
     sequence: int

@@ -1,12 +1,12 @@
-"""Snapshots → steps: nodes that somebody can take, that wait for somebody, or whose time may be over.
+"""Snapshots → steps: nodes that can be claimed, that wait to be resumed, or that may be overdue.
 
-    READY, of a graph ─────▶ ready      can be taken now
-    RUNNING, with a lease ─▶ leased     of a graph, it can be taken when the lease is over; or, begun as often as it may
-                                        be, its time is over then
-    WAITING ───────────────▶ waiting    for whoever knows its key; over at its deadline, when it has one
+    READY, of a graph ─────▶ ready      can be claimed now
+    RUNNING, with a lease ─▶ leased     of a graph, can be claimed when the lease expires; after the last permitted
+                                        attempt it is overdue then
+    WAITING ───────────────▶ waiting    until it is resumed with its key; overdue at its deadline, if any
 
-Total: a snapshot of foreign origin, or an odd one, has no steps and is never an error. An execution that is being
-cancelled has none either: nobody may take its nodes any more, and its end is another's business.
+Total: a malformed snapshot has no steps and raises nothing. An execution that is being cancelled has none either: its
+nodes can no longer be claimed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READY, _RUNNING, _WAITING = (_CODES[status] for status in (NodeStatus.READY, No
 
 
 class StepKind(Enum):
-    """What a step is there for; the values are stored."""
+    """The kinds of steps; the values are stored."""
 
     READY = "ready"
     LEASED = "leased"
@@ -38,11 +38,10 @@ class StepKind(Enum):
 
 
 class Step(NamedTuple):
-    """A node of an execution that something may be done about; `place` is its place among the nodes.
+    """An actionable node; `place` is its index among the nodes.
 
-    `due_at` is when somebody has to draw a consequence, `since` when it began to wait, `prompt` the JSON text of what
-    it asks: empty where the snapshot had to give it up. A tuple, because a thousand of them are made whenever one node
-    of a wide graph changes.
+    `due_at` is when it becomes overdue, `since` when it began to wait, `prompt` the JSON text of its question (empty if
+    the snapshot had to drop it). A tuple, because a thousand are made whenever one node of a wide graph changes.
     """
 
     node_id: NodeId
@@ -63,7 +62,7 @@ NodeKey = tuple[RunId, NodeId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimableNode:
-    """A node that can be taken; `attempt` is the last one at it, 0 when there was none."""
+    """A node that can be claimed; `attempt` is its last attempt, 0 if there was none."""
 
     run_id: RunId
     node_id: NodeId
@@ -77,7 +76,7 @@ class ClaimableNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingNode:
-    """A node that waits for somebody."""
+    """A node that waits to be resumed."""
 
     run_id: RunId
     node_id: NodeId
@@ -92,13 +91,13 @@ class WaitingNode:
 
     @property
     def key(self) -> tuple[float, str, int]:
-        """What lists of them are in the order of, the least first."""
+        """The sort key of lists of waits, ascending."""
         return (self.since, self.run_id, self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueNode:
-    """A node whose wait or whose last lease is over."""
+    """A node whose wait or last lease has expired."""
 
     run_id: RunId
     node_id: NodeId
@@ -108,7 +107,7 @@ class DueNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitQuery:
-    """Which waiting nodes to list; None means any. With the `key` of a page's last as `after` the next page follows."""
+    """Which waiting nodes to list; None means any. Pass the `key` of the last node as `after` for the next page."""
 
     limit: int = 50
     tenant_id: str | None = None
@@ -160,7 +159,7 @@ def _leased(name: str, place: int, node: list[Any], graph: Any) -> Iterator[Step
 
 
 def _most_attempts(graph: Any, place: int) -> int:
-    """How often a node of the graph may be begun; the graph has its nodes in the order in which they were created."""
+    """How many attempts a node of the graph may have; the graph lists its nodes in the order of their creation."""
     drawn = graph.get("nodes") if isinstance(graph, dict) else None
     node = drawn[place] if isinstance(drawn, list) and place < len(drawn) else None
     return (integer(node.get("maxAttempts")) if isinstance(node, dict) else 0) or MAX_NODE_ATTEMPTS

@@ -1,10 +1,10 @@
-"""Chunks of a log ⇄ bytes: JSON by columns, one document per chunk, so that no line costs a document of its own.
+"""Chunks of a log ⇄ bytes: columnar JSON, one document per chunk instead of one per line.
 
     {"v": 1, "attempt": 2, "line": 1001, "byte": 48213, "bytes": 512, "prev": 77, "at": 1767225600.25,
      "us": [0, 12, 31], "tasks": [null, "load"], "kinds": [[2, 1, 0, 1], [1, 0, 3, 2]], "text": ["…", "…", "…"]}
 
-`us` are microseconds after `at`; each of `kinds` is [how many lines, index of the task, of the stream, of the level]
-for lines that have these in common. The orders of streams and levels are fixed for ever: new ones come at the end.
+`us` are microseconds after `at`; each of `kinds` is a run of lines: [count, index of task, of stream, of level]. The
+orders of streams and levels are fixed for ever: new ones are appended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NotAChunk(ValueError):
 
 
 def encode(chunk: LogChunk) -> bytes:
-    """The chunk as it is stored; the texts must be free of lone surrogates."""
+    """The stored form of a chunk; its texts must not contain lone surrogates."""
     lines = chunk.lines
     first_at = lines[0].at if lines else 0.0
     tasks: dict[str | None, int] = {}
@@ -56,7 +56,7 @@ def encode(chunk: LogChunk) -> bytes:
 
 
 def decode(data: bytes) -> LogChunk:
-    """The chunk that was stored; unknown fields are ignored, anything else that is not ours is `NotAChunk`."""
+    """The stored chunk; `NotAChunk` if it is not one. Unknown fields are ignored."""
     try:
         plain = orjson.loads(data)
         if plain["v"] != VERSION:

@@ -1,7 +1,7 @@
-"""Lines of a run's log, and the chunks in which they are stored; no bytes, no clock, no store.
+"""Lines of a run's log, and the chunks in which they are stored.
 
-A log is one sequence of lines over all attempts of its run. Lines are numbered from 1, and every line also has its
-place in the log as plain text: each line's bytes in UTF-8 and one newline, one after the other.
+A log is one sequence of lines over all attempts of its run. Lines are numbered from 1, and each has a byte
+offset in the log as plain text (UTF-8, one newline per line).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SEVERITY: dict[Level, int] = {level: severity for severity, level in enumerate(
 class LogLine(NamedTuple):
     """One line, without its newline; `at` is the time (unix seconds) at which it was written.
 
-    `stream` says how: through `sys.stdout`, `sys.stderr` or `logging`; past Python, by a program that the task started
-    or by C code (`output`); or by this server, about the run (`pyoco`). `task` is None where nobody can tell.
+    `stream` is the source: `sys.stdout`, `sys.stderr` or `logging`; subprocesses and C code (`output`); or this server,
+    about the run (`pyoco`). `task` is None where it is unknown.
     """
 
     at: float
@@ -34,7 +34,7 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFilter:
-    """Which lines: those of one task, and those of a level or a more severe one; None: of any."""
+    """A filter of lines: one task, a minimum level; None means any."""
 
     task: str | None = None
     level: Level | None = None
@@ -54,10 +54,9 @@ ALL_LINES = LineFilter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChunk:
-    """Some lines of one attempt, as they are stored: the first one's number and byte offset, and the chunk before.
+    """Consecutive lines of one attempt, with the number and byte offset of the first one.
 
-    `previous` is the sequence of the chunk before this one, 0 for the first. A chunk may be empty: it then only says
-    that the attempt has begun.
+    `previous` is the sequence of the chunk before, 0 for the first. An empty chunk marks the start of an attempt.
     """
 
     attempt: int
@@ -69,7 +68,7 @@ class LogChunk:
 
     @property
     def next_line(self) -> int:
-        """The number of the line behind the last one."""
+        """The number of the line after the last one."""
         return self.first_line + len(self.lines)
 
     @property
@@ -88,7 +87,7 @@ def size_of(lines: Sequence[LogLine]) -> int:
 
 
 def chunk_of(lines: Sequence[LogLine], *, attempt: int, behind: LogChunk | None, sequence: int) -> LogChunk:
-    """The chunk of these lines behind another one, which is stored under that sequence."""
+    """The chunk of these lines that follows another chunk with that sequence."""
     return LogChunk(
         attempt=attempt,
         first_line=behind.next_line if behind else 1,

@@ -37,9 +37,9 @@ def decode(token: str, run_id: RunId) -> LogPosition:
     return unseal(token, _position, about=("log", run_id), name="token", restart=restart, error=InvalidLogQuery)
 
 
-def _position(numbers: Any) -> LogPosition | None:
+def _position(numbers: Any) -> LogPosition:
     match numbers:
         case [int(line), int(sequence)] if 1 <= line <= _MAX_NUMBER and 0 <= sequence <= _MAX_NUMBER:
             return LogPosition(line, sequence)
         case _:
-            return None
+            raise ValueError("not a position of a log")

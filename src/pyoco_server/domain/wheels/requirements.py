@@ -1,4 +1,4 @@
-"""Which wheels of the registry a worker needs, and why it does without the others. It installs nothing."""
+"""Which wheels of the registry a worker needs, and why it skips the others. Installs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_server.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A wheel that this worker could install; the lower its `place`, the closer it was built to this interpreter."""
+    """A wheel that this worker can install; a lower `place` is a better match for its interpreter."""
 
     wheel: Wheel
     package: NormalizedName
@@ -32,7 +32,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A wheel that is meant for this worker and is not installed, and why."""
+    """A wheel for this worker that is not installed, and why."""
 
     wheel_name: str
     reason: str
@@ -40,7 +40,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Per package its candidates, the best first: what comes behind it is only for the case that it cannot be had."""
+    """The candidates per package, best first; the others are fallbacks if the best cannot be installed."""
 
     packages: Mapping[NormalizedName, Sequence[Candidate]]
     skipped: tuple[LeftOut, ...]
@@ -49,9 +49,9 @@ class Need:
 def needed(
     wheels: Iterable[Wheel], *, tags: AbstractSet[str], supported: Sequence[Tag], own: Mapping[str, str]
 ) -> Need:
-    """What a worker with these tags should install; `supported` are the tags of its interpreter, the best first.
+    """What a worker with these tags should install; `supported` are the tags of its interpreter, best first.
 
-    `own` are the packages that the worker's runners stand on, with their versions: no wheel takes their place.
+    `own` are the packages that the worker itself needs, with their versions: no wheel replaces them.
     """
     rank = {tag: place for place, tag in enumerate(supported)}
     runs_on = {canonicalize_name(name): version for name, version in own.items()}
@@ -70,13 +70,13 @@ def needed(
 
 
 def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """As pip prefers them: by version, then by how close they are to the interpreter, then by build number."""
+    """In pip's order of preference: version, match with the interpreter, build number."""
     return tuple(sorted(candidates, key=lambda one: (one.version, -one.place, one.build), reverse=True))
 
 
 def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | Candidate:
     try:
-        parse_wheel_name(wheel.name)  # stricter: the name becomes that of a file
+        parse_wheel_name(wheel.name)  # stricter: the name becomes a file name
         package, version, build, built_for = parse_wheel_filename(wheel.name)
     except (InvalidRequest, InvalidWheelFilename):
         return LeftOut(wheel_name=wheel.name, reason="not the name of a wheel")
@@ -102,14 +102,14 @@ def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, s
 
 
 def in_order_of_need(candidates: Sequence[Candidate], requires: Mapping[str, Sequence[str]]) -> tuple[Candidate, ...]:
-    """The same candidates, each behind those it requires; `requires` are the packages that a wheel names, by wheel."""
+    """The same candidates, each after those it requires; `requires` maps a wheel to the packages it names."""
     by_package = {candidate.package: candidate for candidate in candidates}
     placed: dict[str, Candidate] = {}
     begun: set[str] = set()
 
     def place(candidate: Candidate) -> None:
         if candidate.name in begun:
-            return  # placed already, or a circle: then one of them has to come first
+            return  # placed already, or a cycle: then one of them has to come first
         begun.add(candidate.name)
         for required in requires.get(candidate.name, ()):
             if (other := by_package.get(canonicalize_name(required))) is not None:

@@ -14,7 +14,7 @@ from pyoco_server.errors import InvalidRequest, WheelVersionConflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One stored file. `nuid` is new with each upload; without tags it is for every worker."""
+    """One stored wheel (contract: WheelArtifact). `nuid` is new per upload; without tags it is for every worker."""
 
     name: str
     size_bytes: int
@@ -25,7 +25,7 @@ class Wheel:
     tags: tuple[str, ...] = ()
 
     def is_for(self, tags: frozenset[str]) -> bool:
-        """Whether a worker that serves these tags is meant."""
+        """Whether workers that serve these tags should install it."""
         return not self.tags or not tags.isdisjoint(self.tags)
 
 
@@ -33,14 +33,14 @@ MAX_NAME_CHARS = 200
 MAX_TAGS = 64
 EXAMPLE = "demo-1.0-py3-none-any.whl"
 
-# A file name and nothing else: no folder, no space, nothing that a terminal or a shell reads in its own way.
+# A file name only: no folder, no space, no characters that are special in a terminal or shell.
 _PLAIN = re.compile(r"[A-Za-z0-9_.!+-]+\.whl", re.ASCII)
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelName:
-    """What a file name says: `package` is normalised, so that Demo_Pkg and demo-pkg are the same."""
+    """A parsed file name; `package` is normalised, so that Demo_Pkg and demo-pkg are the same."""
 
     file_name: str
     package: str
@@ -48,7 +48,7 @@ class WheelName:
 
 
 def parse_wheel_name(text: str) -> WheelName:
-    """What pip would read in the name; `InvalidRequest` for one that it would not take, or that is no plain name."""
+    """The file name as pip parses it; `InvalidRequest` if pip would refuse it or it is not a plain file name."""
     if len(text) > MAX_NAME_CHARS or not _PLAIN.fullmatch(text):
         raise InvalidRequest(f"{text[:80]!r} is not the name of a wheel, as in {EXAMPLE}")
     try:
@@ -59,17 +59,17 @@ def parse_wheel_name(text: str) -> WheelName:
 
 
 def normal_package(name: str) -> str:
-    """The name of a package as all its spellings have it (PEP 503)."""
+    """The normalised name of a package (PEP 503)."""
     return canonicalize_name(name)
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """Tags joined by commas, each once and in their order; nothing at all means no tags."""
+    """Comma-separated tags, unique and in order; an empty text means no tags."""
     words = [word.strip() for word in text.split(",")] if text.strip() else []
-    strange = next((word for word in words if not _TAG.fullmatch(word)), None)
-    if strange is not None:
+    unknown = next((word for word in words if not _TAG.fullmatch(word)), None)
+    if unknown is not None:
         raise InvalidRequest(
-            f"tags: {strange[:80]!r} is no tag; tags are joined by commas, each of 1 to 64 of A-Z a-z 0-9 _ -"
+            f"tags: {unknown[:80]!r} is not a tag; tags are separated by commas, each of 1 to 64 of A-Z a-z 0-9 _ -"
         )
     tags = tuple(dict.fromkeys(words))
     if len(tags) > MAX_TAGS:
@@ -78,9 +78,9 @@ def parse_tags(text: str) -> tuple[str, ...]:
 
 
 def check_newer(new: WheelName, present: Sequence[Wheel]) -> None:
-    """Refuse a version that is not newer than every registered one of the same package, whatever its file is called.
+    """Refuse a version that is not newer than every registered version of the same package.
 
-    So there is one file per version: a second platform's wheel, or another build number, needs a version of its own.
+    So there is one file per version: a wheel for another platform, or another build, needs its own version.
     """
     for wheel in present:
         name = _parsed(wheel)
@@ -93,7 +93,7 @@ def check_newer(new: WheelName, present: Sequence[Wheel]) -> None:
 
 
 def latest(wheels: Sequence[Wheel]) -> list[Wheel]:
-    """Of each package the wheels of its newest version, by name; what is not named like a wheel is left out."""
+    """The wheels of the newest version of each package, by name; other files are skipped."""
     newest: dict[str, list[tuple[WheelName, Wheel]]] = {}
     for wheel in wheels:
         name = _parsed(wheel)
@@ -108,7 +108,7 @@ def latest(wheels: Sequence[Wheel]) -> list[Wheel]:
 
 
 def _parsed(wheel: Wheel) -> WheelName | None:
-    """None for something that another client of the broker has put there."""
+    """None for a file that another client of the broker has stored."""
     try:
         return parse_wheel_name(wheel.name)
     except InvalidRequest:

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, DeadLettersDep, StoresDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import of_json, run_once
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.dead_letters import DeadLetterPage, DeadLetterQuery, dead_letter_page, replay
+from pyoco_server.services.dead_letters import DeadLetterPage, DeadLetterQuery
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.stores import StoredDeadLetter
 
@@ -81,14 +81,14 @@ class Replayed(BaseModel):
 @router.get("", responses=answers(DeadLetterList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.DLQ_READ)
 async def list_dead_letters(
-    gateway: GatewayDep, caller: CallerDep, query: Annotated[LettersQuery, Query()]
+    dead_letters: DeadLettersDep, caller: CallerDep, query: Annotated[LettersQuery, Query()]
 ) -> Response:
     """The dead letters, newest first; of the runs that the caller may see."""
     tag = None if query.tag is None else parse_tag(query.tag)
     asked = DeadLetterQuery(
         limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
     )
-    return _json(_page_out(await dead_letter_page(gateway, asked, _before(query.cursor))))
+    return _json(_page_out(await dead_letters.page(asked, _before(query.cursor))))
 
 
 @router.post("/{seq}/replay", responses=answers(Replayed, 404, 409, 413, 422, 503))
@@ -96,23 +96,26 @@ async def list_dead_letters(
 async def replay_dead_letter(
     seq: Annotated[str, Path(description="The letter's number.", examples=["42"])],
     request: Request,
-    gateway: GatewayDep,
+    dead_letters: DeadLettersDep,
+    stores: StoresDep,
     caller: CallerDep,
 ) -> Response:
     """Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is."""
     number = _seq(seq)
 
     async def work(turn: IdempotentAttempt) -> Response:
-        again = await replay(gateway, number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id)
+        again = await dead_letters.replay(
+            number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id
+        )
         told: dict[str, Any] = {
             "run_id": again.execution.execution_id,
             "status": "PENDING",
-            "durability": gateway.stores.durability,
+            "durability": stores.durability,
             "replay_of": {"seq": number, "run_id": again.original},
         }
         return _json(told)
 
-    return await run_once(request, gateway, of_json(), work)
+    return await run_once(request, of_json(), work)
 
 
 def _seq(text: str) -> int:

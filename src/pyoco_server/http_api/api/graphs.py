@@ -26,7 +26,7 @@ from pyoco_server.http_api.api.graph_models import (
     graph_out,
     page_out,
 )
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import json_body
 from pyoco_server.http_api.protocol.conditional import is_known
@@ -83,7 +83,7 @@ class GraphsQuery(BaseModel):
 async def put_graph(
     graph_id: GraphIdPath,
     request: Request,
-    gateway: GatewayDep,
+    graphs: GraphsDep,
     caller: CallerDep,
     query: Annotated[PutQuery, Query()],
     if_match: Annotated[str | None, Header(description='The present version in quotes: `"3"`.')] = None,
@@ -97,27 +97,27 @@ async def put_graph(
     document = await _read(await request.body(), request.headers)
 
     async def work(turn: IdempotentAttempt) -> Response:
-        put = await gateway.graphs.put(
+        put = await graphs.put(
             caller.tenant_id,
             graph_id,
             document,
             by=caller.name,
             expected_version=expected,
-            resumed=turn.origin.resumed,
+            resumed=turn.context.resumed,
         )
         return _json(graph_out(put.graph) | {"created": put.created}, 201 if put.created else 200, put.graph)
 
     # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
     digest = of_value({"document": to_plain(document), "expectedVersion": expected})
-    return await run_once(request, gateway, digest, work, resource_id=no_id)
+    return await run_once(request, digest, work, resource_id=no_id)
 
 
 @router.get("", responses=_answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
-async def list_graphs(gateway: GatewayDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
+async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """The graphs by id: those that were put, and the flows that workers announce."""
     asked = GraphQuery(limit=query.limit, prefix=query.q, cursor=query.cursor)
-    return _json(page_out(await gateway.graphs.page(caller.tenant_id, asked)))
+    return _json(page_out(await graphs.page(caller.tenant_id, asked)))
 
 
 @router.get(
@@ -127,14 +127,14 @@ async def list_graphs(gateway: GatewayDep, caller: CallerDep, query: Annotated[G
 @requires_scope(Scope.RUNS_READ)
 async def get_graph(
     graph_id: GraphIdPath,
-    gateway: GatewayDep,
+    graphs: GraphsDep,
     caller: CallerDep,
     if_none_match: Annotated[str | None, Header(description="ETags of versions that the caller has.")] = None,
 ) -> Response:
     """A graph in its present version."""
     if not is_path_name(graph_id):
         raise GraphNotFound(graph_id=graph_id[:MAX_NODE_ID_CHARS])
-    shown = await gateway.graphs.get(caller.tenant_id, graph_id)
+    shown = await graphs.get(caller.tenant_id, graph_id)
     headers = _headers(shown)
     if "ETag" in headers and is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)

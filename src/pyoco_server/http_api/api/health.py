@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from pyoco_server import __version__
-from pyoco_server.http_api.dependencies import GatewayDep
+from pyoco_server.http_api.dependencies import StoresDep
 from pyoco_server.http_api.middleware.authentication import public_route
 
 router = APIRouter(tags=["health"])
@@ -24,6 +24,6 @@ class Health(BaseModel):
 
 @router.get("/health")
 @public_route
-async def health(gateway: GatewayDep) -> Health:
+async def health(stores: StoresDep) -> Health:
     """The gateway answers; `nats` says whether its broker does."""
-    return Health(nats="connected" if gateway.stores.broker.connected else "away")
+    return Health(nats="connected" if stores.broker.connected else "away")

@@ -26,7 +26,7 @@ from pyoco_server.domain.ids import parse_tag
 from pyoco_server.domain.queries import histograms
 from pyoco_server.domain.queries.histograms import NOTHING, Histogram, HistogramDelta
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
+from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.services.projections.metrics import Metrics, ProcessMetrics, RunMetrics
 
@@ -98,6 +98,12 @@ METRICS = (
         name="pyoco_index_caught_up",
         kind="gauge",
         help="1 when this gateway's index has all that was stored when it last started to follow.",
+        who="operators",
+    ),
+    Metric(
+        name="pyoco_stale_lists_total",
+        kind="counter",
+        help="Lists of this gateway that may have lacked its own last writes.",
         who="operators",
     ),
     Metric(
@@ -205,6 +211,7 @@ class Scrape(Collector):
         http = self._families["pyoco_http_request_duration_seconds"]
         http.samples = [sample for sample in timed.samples if not sample.name.endswith("_created")]
         self._add("pyoco_append_conflicts_total", process.append_conflicts)
+        self._add("pyoco_stale_lists_total", process.stale_lists)
         self._add("pyoco_index_caught_up", process.index_caught_up)
         self._add("pyoco_index_behind", process.index_behind)
         self._add("pyoco_index_failures_total", process.index_failures)
@@ -248,8 +255,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=RESPONSES)
 @requires_scope(Scope.METRICS_READ)
-async def get_metrics(request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_metrics(request: Request, metrics: MetricsDep, caller: CallerDep) -> Response:
     """Metrics for Prometheus. A caller of one tenant gets those of that tenant's runs."""
-    metrics = await gateway.figures(tenant_filter=caller.tenant_filter)
-    page = generate_latest(Scrape(metrics, request.app.state.http_durations))
+    gathered = await metrics.gather(tenant_filter=caller.tenant_filter)
+    page = generate_latest(Scrape(gathered, request.app.state.http_durations))
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

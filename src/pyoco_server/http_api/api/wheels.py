@@ -15,7 +15,7 @@ from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import WheelEvent, to_plain
 from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, WheelName, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WheelVersionConflict
-from pyoco_server.http_api.dependencies import GatewayDep, given_once
+from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol.idempotency import no_id, of_form, of_json, run_once, was_asked_before
 from pyoco_server.http_api.protocol.multipart import FORM, MAX_FRAME_BYTES, Limit, read_form
@@ -117,16 +117,16 @@ def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
 
 @router.get("", responses=answers(list[WheelArtifact], 503))
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheels(gateway: GatewayDep) -> list[WheelArtifact]:
+async def list_wheels(wheels: WheelsDep) -> list[WheelArtifact]:
     """Every registered wheel, by name. They are shared by all tenants."""
-    return [_wheel_out(wheel) for wheel in await gateway.wheels.all()]
+    return [_wheel_out(wheel) for wheel in await wheels.all()]
 
 
 @router.get("/history", responses=answers(list[WheelHistoryEvent], 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheel_history(gateway: GatewayDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
+async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
     """What was done to wheels, the newest first, as far back as PYOCO_WHEEL_HISTORY_TTL_SEC says."""
-    found = await gateway.wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
+    found = await wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
     return [_event_out(event) for event in found]
 
 
@@ -138,21 +138,21 @@ async def list_wheel_history(gateway: GatewayDep, query: Annotated[HistoryQuery,
     },
 )
 @requires_scope(Scope.WHEELS_WRITE)
-async def upload_wheel(request: Request, gateway: GatewayDep) -> Response:
+async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:
     """Register a wheel. Of each package only a newer version than every registered one is taken (409)."""
     names: list[WheelName] = []
 
     async def named(file_name: str) -> None:
         names.append(parse_wheel_name(file_name))
         try:
-            await gateway.wheels.check_newer(names[0])
+            await wheels.check_newer(names[0])
         except WheelVersionConflict:
             # It may be in the way of itself: registered by the first try of this very request.
-            if not await was_asked_before(request, gateway):
+            if not await was_asked_before(request):
                 raise
 
-    async with upload_turn(gateway.uploads), Spool("wheel", named) as spool:
-        form = await read_form(request, _limits(gateway.config), sink=spool, example=CURL)
+    async with upload_turn(wheels.uploads), Spool("wheel", named) as spool:
+        form = await read_form(request, _limits(config), sink=spool, example=CURL)
         if not names:
             raise InvalidRequest(f"the part 'wheel' is missing: a wheel as a file; with curl: {CURL}")
         _check_replace(form)
@@ -162,31 +162,31 @@ async def upload_wheel(request: Request, gateway: GatewayDep) -> Response:
 
         async def work(turn: IdempotentAttempt) -> Response:
             upload = Upload(name=names[0], file=file, size=size, tags=tags, sha256_hex=wheel.sha256.hex())
-            return _json(_wheel_out(await gateway.wheels.upload(upload, _trail(request), turn.origin)))
+            return _json(_wheel_out(await wheels.upload(upload, _trail(request), turn.context)))
 
         others = (FormPart.of(name, content) for name, content in form.items() if name != "wheel")
-        return await run_once(request, gateway, of_form([wheel, *others]), work, resource_id=no_id)
+        return await run_once(request, of_form([wheel, *others]), work, resource_id=no_id)
 
 
 @router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
 @requires_scope(Scope.WHEELS_READ)
-async def download_wheel(wheel_name: NamePath, gateway: GatewayDep) -> Response:
+async def download_wheel(wheel_name: NamePath, wheels: WheelsDep) -> Response:
     """The bytes of a wheel. A connection that ends before Content-Length bytes came is a failure, not an end."""
-    wheel = await gateway.wheels.get(wheel_name)
-    pieces = gateway.wheels.read(wheel)
+    wheel = await wheels.get(wheel_name)
+    pieces = wheels.read(wheel)
     return await Download.begun(pieces, _headers(wheel))
 
 
 @router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 409, 422, 503))
 @requires_scope(Scope.WHEELS_WRITE)
-async def delete_wheel(wheel_name: NamePath, request: Request, gateway: GatewayDep) -> Response:
+async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep) -> Response:
     """Remove a wheel. Its version may be registered again."""
 
     async def work(turn: IdempotentAttempt) -> Response:
-        await gateway.wheels.delete(wheel_name, _trail(request), turn)
+        await wheels.delete(wheel_name, _trail(request), turn)
         return _json(WheelDeleted(name=wheel_name, deleted=True))
 
-    return await run_once(request, gateway, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, resource_id=no_id)
 
 
 def _json(told: BaseModel) -> Response:

@@ -15,7 +15,7 @@ from pyoco_server.domain.fleet.records import WorkerState, to_plain
 from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus
 from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import json_body
 from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
@@ -66,7 +66,7 @@ class WorkersQuery(BaseModel):
 
     def asked(self) -> WorkerQuery:
         return WorkerQuery(
-            everybody=self.scope == "all",
+            include_inactive=self.scope == "all",
             state=WorkerState(self.state) if self.state else None,
             include_hidden=self.include_hidden,
         )
@@ -95,11 +95,13 @@ _LISTED[200]["headers"] = _COUNT
 
 @router.get("", responses=_LISTED, dependencies=[given_once(InvalidWorkersRequest)])
 @requires_scope(Scope.WORKERS_READ)
-async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]) -> Response:
+async def list_workers(
+    fleet: FleetDep, lists: ListsDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]
+) -> Response:
     """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
-    found = await gateway.list_workers(query.asked())
+    found = await fleet.list_workers(query.asked())
     shown = found[: query.limit]
-    visible = None if caller.tenant_filter is None else gateway.runs_of(caller.tenant_filter, among=_runs(shown))
+    visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
     body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
     return Response(body, media_type="application/json", headers={"X-Total-Count": str(len(found))})
 
@@ -116,18 +118,18 @@ async def list_workers(gateway: GatewayDep, caller: CallerDep, query: Annotated[
 )
 @requires_scope(Scope.WORKERS_WRITE)
 async def patch_worker(
-    worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, gateway: GatewayDep
+    worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, fleet: FleetDep
 ) -> Response:
     """Hide a worker from the lists, or show it again. Nothing else about it changes."""
     parsed, body = _worker_id(worker_id), await request.body()
     hidden = _patch(body).hidden
 
     async def work(_: IdempotentAttempt) -> Response:
-        updated_at = await gateway.fleet.set_hidden(parsed, hidden)
+        updated_at = await fleet.set_hidden(parsed, hidden)
         patched = WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
         return Response(patched.model_dump_json(), media_type="application/json")
 
-    return await run_once(request, gateway, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, resource_id=no_id)
 
 
 def _worker_id(text: str) -> WorkerId:

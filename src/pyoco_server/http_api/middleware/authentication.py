@@ -24,7 +24,7 @@ from pyoco_server.errors import InvalidApiKey, InvalidTicket, InvalidToken, Pyoc
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.protocol.websocket import Socket
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.container import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
 Headers = Iterable[tuple[bytes, bytes]]
@@ -135,16 +135,16 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _authenticate(self, scope: Connection) -> Caller:
-        gateway: Gateway = scope["app"].state.gateway
+        services: Services = scope["app"].state.services
         ticket, credentials = scope.get("ticket"), self._read(scope["headers"])
-        door: Authenticator | None = gateway.door
+        door: Authenticator | None = services.authenticator
         if ticket is None:
             assert door is not None  # noqa: S101 - there is one wherever there is a guard
             caller = await door.admit(credentials)
         elif credentials != Credentials():
             raise InvalidTicket("send a ticket or a header, not both", reason="two credentials")
         else:
-            caller = await gateway.tickets.redeem(ticket, scope["path_params"]["id"].lower())
+            caller = await services.tickets.redeem(ticket, scope["path_params"]["id"].lower())
             if door is not None:
                 await door.check_again(caller)
         caller.require(self._scopes)
@@ -152,7 +152,7 @@ class Guard:
 
     async def _until_revoked(self, scope: Connection, caller: Caller) -> PyocoError:
         """Returns when the caller's credentials are no longer accepted, with the reason."""
-        door: Authenticator = scope["app"].state.gateway.door
+        door: Authenticator = scope["app"].state.services.authenticator
         credentials = self._read(scope["headers"])
         rejection = await (
             door.until_caller_out(caller) if credentials == Credentials() else door.until_out(credentials)

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.responses.problems import response_for
+from pyoco_server.services.projections.lists import list_is_stale
 
 # Between two chunks of a body; a client that pauses longer only holds a connection.
 BODY_PATIENCE_SEC = 20.0
@@ -85,7 +86,8 @@ class RequestMiddleware:
                 self._observe(scope, message["status"], self._now() - began)
                 given = message.get("headers", ())
                 policy = () if any(name == _CSP[0] for name, _ in given) else (_CSP,)
-                message["headers"] = [*given, *headers, *policy]
+                stale = ((b"pyoco-list-stale", b"true"),) if list_is_stale.get() else ()
+                message["headers"] = [*given, *headers, *policy, *stale]
             await send(message)
 
         try:

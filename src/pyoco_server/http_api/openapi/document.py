@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from pyoco_server.domain.auth.scopes import Scope, in_words
+from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import required_scopes
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses.problems import JobProblem, error_format
@@ -60,7 +60,7 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
     if scopes is None:
         operation["security"] = []
         return
-    words = in_words(scopes)
+    words = scope_names(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
     content = error_format(path).content
     for status, description in _REFUSALS.items():

@@ -2,7 +2,7 @@
 
 A route validates and authorises as ever, then hands its work over:
 
-    return await answered_once(request, gateway, of_json(body), work)
+    return await run_once(request, of_json(body), work)
 
 where `work(turn)` does it and returns the response. Without a key the work is simply done.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,18 +28,16 @@ from pyoco_server.domain.idempotency.keys import (
 )
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.errors import (
-    IdempotencyConflict,
     IdempotencyKeyRequired,
     InvalidRequest,
     Kind,
     NodeNotFound,
     PyocoError,
 )
-from pyoco_server.http_api.dependencies import origin_of
+from pyoco_server.http_api.dependencies import context_of, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of
 from pyoco_server.http_api.responses.problems import response_for
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, once
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Unfinished, find_earlier, once
 
 Digest = Callable[[], Awaitable[str]]
 Work = Callable[[IdempotentAttempt], Awaitable[Response]]
@@ -59,7 +56,6 @@ _NAMES = frozenset(name.lower().encode() for name in HEADERS)
 
 async def run_once(
     request: Request,
-    gateway: Gateway,
     digest: Digest,
     work: Work,
     *,
@@ -73,17 +69,18 @@ async def run_once(
     success that is told again, where that is another one. A refusal that the work raises is rendered and kept.
     """
     key = _key_of(request)
-    new_id = resource_id or gateway.stores.ids.run_id
+    stores = services_of(request).stores
+    new_id = resource_id or stores.ids.run_id
     if key is None:
         if required:
             raise IdempotencyKeyRequired
-        return await work(IdempotentAttempt(origin_of(request), new_id()))
+        return await work(IdempotentAttempt(context_of(request), new_id()))
     asked = Asked(
         record_key=_record_key(request, key),
         key=key,
         endpoint=f"{request.method} {_concrete_path(request)}",
         request_hash=await digest(),
-        origin=origin_of(request),
+        context=context_of(request),
     )
     made: Response | None = None
 
@@ -92,37 +89,23 @@ async def run_once(
         made = await _response_of(request, work, turn)
         return _kept(made)
 
-    answered = await once(gateway.stores, asked, new_id, answer)
+    answered = await once(stores, asked, new_id, answer)
     return _told(answered, replay_status) if made is None or answered.replayed else made
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A request that was begun on this resource, and was not answered yet: whoever sends it again carries on."""
-
-    resource_id: str
-
-
-async def replayed(request: Request, gateway: Gateway, digest: Digest) -> Response | Begun | None:
-    """What was answered to this request before, or what it was begun on; None when it is new. For work that may have to
-    wait for its turn: it needs no record until then."""
+async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinished | None:
+    """The stored answer to this request, or its unfinished attempt; None for a new one. See `find_earlier`."""
     key = _key_of(request)
     if key is None:
         raise IdempotencyKeyRequired
-    stored = await gateway.stores.idempotency.get(_record_key(request, key))
-    if stored is None:
-        return None
-    if stored.record.request_hash != await digest():
-        raise IdempotencyConflict(endpoint=stored.record.endpoint)
-    if stored.record.answer is None:
-        return Begun(stored.record.resource_id)
-    return _told(Answered(answer=stored.record.answer, replayed=True), None)
+    found = await find_earlier(services_of(request).stores, _record_key(request, key), await digest())
+    return _told(Answered(answer=found, replayed=True), None) if isinstance(found, Answer) else found
 
 
-async def was_asked_before(request: Request, gateway: Gateway) -> bool:
+async def was_asked_before(request: Request) -> bool:
     """Whether there is a record of a request with the same key: then only the whole of this one tells what it is."""
     key = _key_of(request)
-    return key is not None and await gateway.stores.idempotency.get(_record_key(request, key)) is not None
+    return key is not None and await services_of(request).stores.idempotency.get(_record_key(request, key)) is not None
 
 
 def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:

@@ -23,7 +23,7 @@ class IssuedTicket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tickets:
+class TicketService:
     """The tickets of all gateways."""
 
     store: TicketStore

@@ -1,15 +1,15 @@
-"""One claim, from the proposal to the lease: take the node that the line proposes, or the next one, and tell what for.
+"""Claim a node: find one or wait for one, take it with a lease, and return what its holder needs.
 
-The chosen node is written into the claim's record before it is taken, so that whoever repeats a claim after a crash
-gets the node that was taken, and not a second one.
+The chosen node is written into the claim's idempotency record before it is taken. A claim that is repeated after a
+crash gets the node that was taken, not a second one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pyoco_server.domain.execution.commands import StartNode
 from pyoco_server.domain.execution.events import NodeStarted
@@ -18,29 +18,33 @@ from pyoco_server.domain.ids import NodeId, RunId, WorkerId
 from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.services.claims.claim_queue import REFUSED_FOR_SEC, ClaimFilter, ClaimQueue
 from pyoco_server.services.executions.command_handler import CommandResult
-from pyoco_server.services.executions.execution_service import ExecutionService
-from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.idempotency import IdempotentAttempt, Unfinished
+from pyoco_server.services.projections.lists import ListService
+
+R = TypeVar("R")
 
 
 class NothingToClaim(Exception):
-    """Whatever was proposed was gone: the claim waits in line again."""
+    """Every proposed node was taken by others: the claim waits again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Who asks for work, of which graphs, and for how long they may be silent."""
+    """Which worker asks for nodes of which graphs, for how long at most, and the lease it wants."""
 
     wanted: ClaimFilter
     worker_id: WorkerId
     lease_sec: float
+    wait_sec: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A node in somebody's hands, and what they need for it.
+    """A claimed node and the input for its work.
 
-    `started` is how they took it: who carries on with a claim after a crash may come when the next one has the node,
-    and must not be told that one's attempt for his.
+    `started` is the event of this claim: a claim that is continued after a crash may run when the node already has the
+    next holder, and must not return that holder's attempt.
     """
 
     handled: CommandResult
@@ -53,33 +57,94 @@ class Claimed:
         return self.handled.execution
 
 
-async def take(
-    executions: ExecutionService, claims: ClaimQueue, claim: Claim, proposed: ClaimableNode, turn: IdempotentAttempt
-) -> Claimed:
-    """Take the proposed node (for one who carries on: the one that was chosen then), or the next that can be taken.
+Take = Callable[[IdempotentAttempt], Awaitable[Claimed]]
 
-    `proposed` is reserved by the caller, and released by it.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimService:
+    """Claims of one gateway."""
+
+    executions: ExecutionService
+    lists: ListService
+    queue: ClaimQueue
+
+    async def claim(
+        self,
+        claim: Claim,
+        *,
+        earlier: Callable[[], Awaitable[R | Unfinished | None]],
+        run_once: Callable[[str, Take], Awaitable[R]],
+        is_disconnected: Callable[[], Awaitable[bool]],
+    ) -> R | None:
+        """The answer with a claimed node; None when there was none in time, or the caller has disconnected.
+
+        `earlier` is the stored answer to this claim, or its unfinished attempt. `run_once` runs the work once per
+        idempotency key, with the name of the chosen node as its resource, and makes the answer.
+        """
+        clock = self.executions.stores.clock
+        give_up_at = clock.monotonic() + claim.wait_sec
+        node = self.queue.reserve(claim.wanted)
+        if node is None:
+            # With a node at hand this read is not needed: creating the record tells the same.
+            before = await earlier()
+            if before is not None and not isinstance(before, Unfinished):
+                return before
+            # An unfinished attempt is continued whether or not there are other nodes: it may have taken its node.
+            if before is not None:
+                node = named(before.resource_id, claim)
+            else:
+                await self.lists.fresh()
+                node = self.queue.reserve(claim.wanted)
+        while True:
+            if node is not None:
+                try:
+                    return await self._take_once(claim, node, run_once)
+                except NothingToClaim:
+                    pass
+                finally:
+                    self.queue.release(node)
+            left_sec = give_up_at - clock.monotonic()
+            if left_sec <= 0 or not await self.queue.changed(claim.wanted, left_sec):
+                await self.lists.fresh()  # without the broker it is unknown whether there is a node
+                return None
+            if await is_disconnected():
+                return None  # a node for this caller would be blocked until its lease ends
+            node = self.queue.reserve(claim.wanted)
+
+    async def _take_once(self, claim: Claim, node: ClaimableNode, run_once: Callable[[str, Take], Awaitable[R]]) -> R:
+        async def take_node(attempt: IdempotentAttempt) -> Claimed:
+            return await take(self.executions, self.queue, claim, node, attempt)
+
+        return await run_once(name_of(node), take_node)
+
+
+async def take(
+    executions: ExecutionService, claims: ClaimQueue, claim: Claim, proposed: ClaimableNode, attempt: IdempotentAttempt
+) -> Claimed:
+    """Take the proposed node, or the one that an earlier attempt chose, or else the next one.
+
+    The caller reserves and releases `proposed`.
     """
-    chosen = named(turn.resource_id, claim)
+    chosen = named(attempt.resource_id, claim)
     if chosen is None or name_of(chosen) == name_of(proposed):
         node, following = proposed, None
     else:
-        # It may have been tried before and be gone: then the turn is the proposed one's, which nobody else can reserve.
+        # The earlier choice may be gone by now: then the proposed node is next, which is reserved for this claim.
         node, following = chosen, proposed
     with ExitStack() as reserved:
         while True:
-            handled = await _start(executions, claim, node, turn)
-            # Without an event of ours another claim of the same worker has it, and its work is not to be done twice.
+            handled = await _start(executions, claim, node, attempt)
+            # Without an event of ours another claim of the same worker has the node: its work must not be done twice.
             if handled.refused is None and handled.events:
-                claims.settle(node, handled.execution.version)
+                claims.hide(node, handled.execution.version)
                 return await _claimed(executions, handled, node)
-            claims.settle(node, handled.execution.version, for_sec=REFUSED_FOR_SEC)
+            claims.hide(node, handled.execution.version, for_sec=REFUSED_FOR_SEC)
             if following is None:
                 following = claims.reserve(claim.wanted)
                 if following is None:
                     raise NothingToClaim
                 reserved.callback(claims.release, following)
-            node, following = named(await turn.choose(name_of(following)), claim) or following, None
+            node, following = named(await attempt.choose(name_of(following)), claim) or following, None
 
 
 def name_of(node: ClaimableNode) -> str:
@@ -88,7 +153,7 @@ def name_of(node: ClaimableNode) -> str:
 
 
 def named(name: str, claim: Claim) -> ClaimableNode | None:
-    """The node that a claim's record names."""
+    """The node that the idempotency record of a claim names."""
     run_id, _, rest = name.partition("/")
     attempt, _, node_id = rest.partition("/")
     if not attempt.isdigit() or not node_id:
@@ -99,7 +164,7 @@ def named(name: str, claim: Claim) -> ClaimableNode | None:
 
 
 async def _start(
-    executions: ExecutionService, claim: Claim, node: ClaimableNode, turn: IdempotentAttempt
+    executions: ExecutionService, claim: Claim, node: ClaimableNode, attempt: IdempotentAttempt
 ) -> CommandResult:
     now = executions.stores.clock.now()
     command = StartNode(
@@ -110,7 +175,7 @@ async def _start(
         lease_until=now + claim.lease_sec,
         from_outside=True,
     )
-    return await executions.command(node.run_id, command, turn.origin)
+    return await executions.command(node.run_id, command, attempt.context)
 
 
 async def _claimed(executions: ExecutionService, handled: CommandResult, node: ClaimableNode) -> Claimed:

@@ -1,12 +1,12 @@
-"""Hands out nodes to those who ask for work: the oldest execution first, each node to one of them, with a lease.
+"""Proposes claimable nodes to pending claims: the oldest execution first, each node to one claim.
 
-    claim ─▶ anything in the index? ──yes──▶ reserve ─▶ StartNode (attempt + 1) ──▶ taken
-               │ no                             └── somebody was faster: the next one
+    claim ─▶ claimable node in the index? ──yes──▶ reserve ─▶ StartNode (attempt + 1) ──▶ taken
+               │ no                                   └── taken by another gateway: the next one
                ▼
-             wait in line until the index has something, a lease ends, or the time is over
+             wait until the index has one, a lease ends, or the time is over
 
-The index only proposes: StartNode is decided on the log, so no node has two holders, at whichever gateways they asked.
-Those who wait do not look for themselves: of a hundred in line for one graph, as many are woken as there are nodes.
+The index only proposes. StartNode is decided on the event log, so no node has two holders, at any gateway. Pending
+claims do not query the index themselves: of a hundred claims for one graph, as many are woken as there are nodes.
 """
 
 from __future__ import annotations
@@ -18,118 +18,111 @@ from typing import NamedTuple
 
 from pyoco_server.domain.queries.steps import ClaimableNode, NodeKey
 from pyoco_server.ports import Clock, RunIndex
-from pyoco_server.services.maintenance.error_handling import log_and_continue
+from pyoco_server.services.loops import log_and_continue, wait_event
 from pyoco_server.services.projections.indexer import Indexer
 
-# How long the line waits for a change of the index before it looks at the clock again.
-LOOK_EVERY_SEC = 1.0
-SHORTEST_SEC = 0.05
-# How long a node is left alone that could not be taken: whatever the reason, it may be so for a while.
+# How long to wait for a change of the index before leases are checked again.
+CHECK_EVERY_SEC = 1.0
+MIN_WAIT_SEC = 0.05
+# How long a node is not proposed after a refused claim: the reason may last for a while.
 REFUSED_FOR_SEC = 0.5
 
 
-class _Settled(NamedTuple):
+class _Hidden(NamedTuple):
+    """Not proposed until the index has this version, and not before this time."""
+
     version: int
     until: float
 
 
-_SETTLED = _Settled(0, 0.0)
+_NOT_RESERVED = _Hidden(0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimFilter:
-    """Work of these graphs, of those that exist for this tenant (None: all)."""
+    """Nodes of these graphs that the tenant may see (None: all)."""
 
     graph_ids: tuple[str, ...]
     tenant_id: str | None
 
 
 class ClaimQueue:
-    """The line of one gateway. `run` is its whole life."""
+    """The pending claims of one gateway; `run` wakes them."""
 
-    def __init__(self, index: RunIndex, follower: Indexer, clock: Clock) -> None:
+    def __init__(self, index: RunIndex, indexer: Indexer, clock: Clock) -> None:
         self._index = index
-        self._follower = follower
+        self._indexer = indexer
         self._clock = clock
-        self._line: dict[ClaimFilter, list[asyncio.Future[None]]] = {}
-        # Nodes that somebody here is about to take, and those of which the index does not know yet what came of it.
-        self._reserved: dict[NodeKey, _Settled | None] = {}
-        self._joined = asyncio.Event()
+        self._pending: dict[ClaimFilter, list[asyncio.Event]] = {}
+        # Nodes that a claim here is about to take (None), and nodes of which the index does not know the result yet.
+        self._reserved: dict[NodeKey, _Hidden | None] = {}
+        self._added = asyncio.Event()
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """How many wait for work, for the metrics."""
-        return sum(len(line) for line in self._line.values())
+        """How many claims are pending, for the metrics."""
+        return sum(len(waiting) for waiting in self._pending.values())
 
     def reserve(self, wanted: ClaimFilter) -> ClaimableNode | None:
-        """The next node, for nobody else here until it is released or settled."""
+        """The next node, reserved for one claim until it is released or hidden."""
         node = next(iter(self._free(wanted, 1)), None)
         if node is not None:
             self._reserved[node.key] = None
         return node
 
     def release(self, node: ClaimableNode) -> None:
-        """Nothing came of it; what was settled stays so."""
-        if self._reserved.get(node.key, _SETTLED) is None:
+        """Give a reservation up; a hidden node stays hidden."""
+        if self._reserved.get(node.key, _NOT_RESERVED) is None:
             del self._reserved[node.key]
 
-    def settle(self, node: ClaimableNode, version: int, *, for_sec: float = 0.0) -> None:
-        """It is taken, or cannot be, as of this version: no proposal until the index knows that, and for so long."""
-        self._reserved[node.key] = _Settled(version, self._clock.monotonic() + for_sec)
+    def hide(self, node: ClaimableNode, version: int, *, for_sec: float = 0.0) -> None:
+        """Do not propose a node that is taken, or cannot be, until the index has this version, and for so long."""
+        self._reserved[node.key] = _Hidden(version, self._clock.monotonic() + for_sec)
 
     def close(self) -> None:
-        """Let everybody go who waits in line; from now on nobody waits."""
+        """Release all pending claims; new ones do not wait."""
         self._closed = True
-        for line in self._line.values():
-            for turn in line:
-                if not turn.done():
-                    turn.set_result(None)
+        for waiting in self._pending.values():
+            _wake(waiting)
 
     async def changed(self, wanted: ClaimFilter, timeout_sec: float) -> bool:
-        """Wait in line until there may be something for this one; False when the time is over, or the line closed."""
+        """Wait until there may be a node for this claim; False when the time is over or the queue is closed."""
         if self._closed:
             return False
-        turn = asyncio.get_running_loop().create_future()
-        line = self._line.setdefault(wanted, [])
-        line.append(turn)
-        self._joined.set()
+        woken = asyncio.Event()
+        waiting = self._pending.setdefault(wanted, [])
+        waiting.append(woken)
+        self._added.set()
         try:
-            async with asyncio.timeout(timeout_sec):
-                await turn
-        except TimeoutError:
-            return False
+            return await wait_event(woken, timeout_sec) and not self._closed
         finally:
-            if turn in line:
-                line.remove(turn)
-            if not line:
-                self._line.pop(wanted, None)
-        return not self._closed
+            if woken in waiting:
+                waiting.remove(woken)
+            if not waiting:
+                self._pending.pop(wanted, None)
 
     async def run(self) -> None:
-        """Wake those in line, for ever."""
+        """Wake pending claims until cancelled."""
         while True:
-            await self._joined.wait()
+            await self._added.wait()
             with log_and_continue("claims"):
                 await self._serve()
-            await asyncio.sleep(SHORTEST_SEC)  # a round that broke would break again at once
+            await asyncio.sleep(MIN_WAIT_SEC)  # a failed iteration would fail again at once
 
     async def _serve(self) -> None:
-        while self._line:
-            before = self._follower.sequence
-            wakes_at = [self._wake(wanted, line) for wanted, line in list(self._line.items())]
-            lease_end_sec = min((at - self._clock.now() for at in wakes_at if at is not None), default=LOOK_EVERY_SEC)
-            # A lease that is over already is somebody's business by now: ours only if that comes to nothing.
-            await self._follower.wait_for_change(before, min(max(lease_end_sec, SHORTEST_SEC), LOOK_EVERY_SEC))
-        self._joined.clear()
+        while self._pending:
+            before = self._indexer.sequence
+            wake_at = [self._wake_for_nodes(wanted, waiting) for wanted, waiting in list(self._pending.items())]
+            lease_end_sec = min((at - self._clock.now() for at in wake_at if at is not None), default=CHECK_EVERY_SEC)
+            # A lease that has ended already was offered before: it is checked again only after the pause.
+            await self._indexer.wait_for_change(before, min(max(lease_end_sec, MIN_WAIT_SEC), CHECK_EVERY_SEC))
+        self._added.clear()
 
-    def _wake(self, wanted: ClaimFilter, line: list[asyncio.Future[None]]) -> float | None:
-        """Wake as many as there are nodes for; when the next lease ends, for those who stay."""
-        for _ in self._free(wanted, len(line)):
-            turn = line.pop(0)
-            if not turn.done():
-                turn.set_result(None)
-        if not line:
+    def _wake_for_nodes(self, wanted: ClaimFilter, waiting: list[asyncio.Event]) -> float | None:
+        """Wake as many claims as there are nodes; returns when the next lease ends, for the remaining ones."""
+        _wake(waiting, len(self._free(wanted, len(waiting))))
+        if not waiting:
             return None
         return self._index.next_lease_end(wanted.graph_ids, tenant_id=wanted.tenant_id)
 
@@ -150,3 +143,10 @@ class ClaimQueue:
             shown = known.get(key[0])
             if shown is None or shown[0] >= version:
                 del self._reserved[key]
+
+
+def _wake(waiting: list[asyncio.Event], count: int | None = None) -> None:
+    """Wake the first `count` claims (None: all)."""
+    for woken in waiting[:count]:
+        woken.set()
+    del waiting[:count]

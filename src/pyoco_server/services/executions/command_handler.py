@@ -1,10 +1,10 @@
-"""The one way in which an execution changes: decide, append behind what we have seen, advance the snapshot.
+"""The write path of executions: load, decide, append with compare-and-set, advance the snapshot.
 
-Nobody else appends. A conflict means that somebody was faster: read what they wrote and decide again on what is true
-now. Nothing is refused on the word of a snapshot alone, because another writer may stand between append and advance.
+Nothing else appends. A conflict means that another writer was first: its commits are read and the command is decided
+again. No command is refused because of a snapshot alone, since another writer may be between append and advance.
 
-A request with an idempotency key may be carried on by several, one after the other or at once. All use one commit id,
-and whoever finds it in the log has succeeded.
+Several attempts of a request with an idempotency key may run at once. All use the same commit id; an attempt that finds
+this id in the log has succeeded.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from pyoco_server.errors import AppendConflict, CommandRejected, RunNotFound
 from pyoco_server.ports import Conflict, Stored
 from pyoco_server.services.context import CommandContext, Stores
 
-# Each conflict is somebody else's success, so many in a row mean a crowd, not a fault.
+# Each conflict is the success of another writer, so many in a row mean contention, not a fault.
 MAX_CONFLICTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What came of a command: the execution as it is now, our events (none: it was so already), or a refusal.
+    """The result of a command: the present execution, our events (none: nothing had to change), or a refusal.
 
-    `commit_id` is that of our events, `sequence` the place of their commit in the log: who carries on with a request
-    finds it there when others have written behind it. `looked`: the log was read for it, so others' commits may be in
-    the execution.
+    `commit_id` and `sequence` are those of our events' commit; a continued request finds it behind later commits.
+    `looked`: the log was read, so the execution may contain commits of others.
     """
 
     execution: Execution
@@ -44,7 +43,7 @@ class CommandResult:
 
     @property
     def version(self) -> int:
-        """The version that our events made, whoever asks and however late; without events, the present one."""
+        """The version that our events made, however late it is read; without events, the present one."""
         return self.execution.version if self.sequence is None else self.sequence
 
     def accepted(self) -> Execution:
@@ -56,48 +55,59 @@ class CommandResult:
         raise CommandRejected(self.refused.detail, why=self.refused.why.name, run_id=self.execution.execution_id)
 
 
-async def handle(stores: Stores, run_id: RunId, command: Command, origin: CommandContext) -> CommandResult:
-    """Carry out a command on a run; when it returns, log and snapshot both have it."""
+async def handle(stores: Stores, run_id: RunId, command: Command, context: CommandContext) -> CommandResult:
+    """Carry out a command on a run; when it returns, events and snapshot both have it."""
     loaded = await stores.snapshots.load(run_id)
     known = loaded.execution if loaded else empty_execution(run_id)
-    handled = await commit(stores, known, command, origin)
-    if handled.execution.version > known.version:
-        await stores.snapshots.advance(handled.execution, known=loaded, create=loaded is None)
-    return handled
+    result = await commit(stores, known, command, context)
+    if result.execution.version > known.version:
+        await stores.snapshots.advance(result.execution, known=loaded, create=loaded is None)
+    return result
+
+
+async def read_execution(stores: Stores, run_id: RunId, known: Execution | None = None) -> Execution:
+    """The execution as its events say now, read behind a known state (None: behind its snapshot)."""
+    if known is None:
+        loaded = await stores.snapshots.load(run_id)
+        known = loaded.execution if loaded else empty_execution(run_id)
+    return fold_commits(await stores.events.read(run_id, after=known.version), known)
 
 
 async def commit(
-    stores: Stores, execution: Execution, command: Command, origin: CommandContext, *, is_new: bool = False
+    stores: Stores, execution: Execution, command: Command, context: CommandContext, *, is_new: bool = False
 ) -> CommandResult:
-    """Decide and append, starting from an execution we know; the snapshot is left to the caller.
+    """Decide and append, starting from a known execution; the caller writes the snapshot.
 
-    `is_new`: the caller knows that the execution does not have the origin's commit in it.
+    `is_new`: the execution is known not to contain the commit of this context. Raises `RunNotFound` when the execution
+    belongs to a tenant that the context may not see.
     """
-    if not is_new and await _may_be_there(execution, origin):
-        handled = await _carry_on(stores, execution, command, origin)
+    if not is_new and await _may_contain_ours(execution, context):
+        result = await _continue(stores, execution, command, context)
     else:
-        handled = await _commit(stores, execution, command, origin)
-    if origin.hold is not None and handled.commit_id is not None:
-        origin.hold.emitted(handled.commit_id, len(handled.events))
-    return handled
+        result = await _commit(stores, execution, command, context)
+    if context.hold is not None and result.commit_id is not None:
+        context.hold.emitted(result.commit_id, len(result.events))
+    return result
 
 
-async def _carry_on(stores: Stores, execution: Execution, command: Command, origin: CommandContext) -> CommandResult:
+async def _continue(stores: Stores, execution: Execution, command: Command, context: CommandContext) -> CommandResult:
     commits = await stores.events.read(execution.execution_id)
     execution = fold_commits(commits, empty_execution(execution.execution_id))
-    if origin.commit_id is not None and (found := _found(commits, origin.commit_id)):
-        return _carried_on(execution, found)
-    return fast_replace(await _commit(stores, execution, command, origin), looked=True)
+    _check_tenant(execution, context)
+    if context.commit_id is not None and (found := _found(commits, context.commit_id)):
+        return _continued_result(execution, found)
+    return fast_replace(await _commit(stores, execution, command, context), looked=True)
 
 
-async def _commit(stores: Stores, execution: Execution, command: Command, origin: CommandContext) -> CommandResult:
-    commit_id, looked = origin.commit_id or stores.ids.commit_id(), False
+async def _commit(stores: Stores, execution: Execution, command: Command, context: CommandContext) -> CommandResult:
+    commit_id, looked = context.commit_id or stores.ids.commit_id(), False
     for _ in range(MAX_CONFLICTS):
+        _check_tenant(execution, context)
         verdict, after = decide_and_fold(execution, command)
         if verdict and not isinstance(verdict, Rejection):
-            ours = _written(stores, command, verdict, commit_id, origin)
+            ours = _new_commit(stores, command, verdict, commit_id, context)
             appended = await stores.events.append(execution.execution_id, ours, after=execution.version)
-            if isinstance(appended, Stored) and (origin.commit_id is None or not appended.found):
+            if isinstance(appended, Stored) and (context.commit_id is None or not appended.found):
                 now = fast_replace(after, version=appended.version)
                 return CommandResult(
                     execution=now, events=verdict, commit_id=commit_id, sequence=appended.version, looked=looked
@@ -105,48 +115,55 @@ async def _commit(stores: Stores, execution: Execution, command: Command, origin
             stores.counters.append_conflicts += isinstance(appended, Conflict)
         newer, looked = await stores.events.read(execution.execution_id, after=execution.version), True
         if not newer:
-            return _answer(execution, verdict)
+            return _unchanged(execution, verdict)
         execution = fold_commits(newer, execution)
-        # Ours by whoever carried on with the same request: what they decided counts, not what we would have.
+        # Another attempt of the same request was first: its decision counts.
         if found := _found(newer, commit_id):
-            return _carried_on(execution, found)
+            return _continued_result(execution, found)
     raise AppendConflict(run_id=execution.execution_id)
 
 
-async def _may_be_there(execution: Execution, origin: CommandContext) -> bool:
-    """Whether the execution that we know may have our commit in it already. (A new one has nothing in it.)"""
-    if origin.resumed:
+def _check_tenant(execution: Execution, context: CommandContext) -> None:
+    if execution.exists and context.tenant_filter not in (None, execution.request.tenant_id):
+        raise RunNotFound(run_id=execution.execution_id)
+
+
+async def _may_contain_ours(execution: Execution, context: CommandContext) -> bool:
+    """Whether the known execution may already contain our commit."""
+    if context.resumed:
         return True
-    return execution.version > 0 and origin.hold is not None and await origin.hold.overtaken()
+    return execution.version > 0 and context.hold is not None and await context.hold.overtaken()
 
 
 def _found(commits: Sequence[StoredCommit], commit_id: CommitId) -> StoredCommit | None:
     return next((stored for stored in commits if stored.commit.commit_id == commit_id), None)
 
 
-def _carried_on(execution: Execution, found: StoredCommit) -> CommandResult:
+def _continued_result(execution: Execution, found: StoredCommit) -> CommandResult:
     ours = found.commit
     return CommandResult(
         execution=execution, events=ours.events, commit_id=ours.commit_id, sequence=found.sequence, looked=True
     )
 
 
-def _written(stores: Stores, command: Command, events: Events, commit_id: CommitId, origin: CommandContext) -> Commit:
+def _new_commit(
+    stores: Stores, command: Command, events: Events, commit_id: CommitId, context: CommandContext
+) -> Commit:
     return Commit(
         commit_id=commit_id,
         occurred_at=stores.clock.now(),
         command=type(command).__name__,
-        actor=origin.actor,
+        actor=context.actor,
         events=events,
-        correlation_id=origin.correlation_id,
-        idempotency_key=origin.idempotency_key,
+        correlation_id=context.correlation_id,
+        idempotency_key=context.idempotency_key,
     )
 
 
-def _answer(execution: Execution, verdict: Events | Rejection) -> CommandResult:
+def _unchanged(execution: Execution, verdict: Events | Rejection) -> CommandResult:
     if isinstance(verdict, Rejection):
         return CommandResult(execution=execution, refused=verdict, looked=True)
     if not verdict:
         return CommandResult(execution=execution, looked=True)
-    # We wanted to append behind something that the log no longer has: retention removed the run under us.
+    # The commit to append behind is gone: retention has removed the run meanwhile.
     raise RunNotFound(run_id=execution.execution_id)

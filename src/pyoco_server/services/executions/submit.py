@@ -1,86 +1,116 @@
-"""Accept a run: it is accepted when log, snapshot and queue all have it, and undone when one of them has not.
+"""Submit a run: append its first commit, then write its snapshot and queue its job; undo it when one of them fails.
 
-With an idempotency key nothing is undone: whoever sends the request again carries on where this one ended.
+A request with an idempotency key is never undone: a retry with the same key continues it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.events import Commit, ExecutionCreated, StoredCommit
 from pyoco_server.domain.execution.state import Execution, Request, StopHow, empty_execution
+from pyoco_server.domain.flow_yaml.document import FlowFile
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.ports import Job
 from pyoco_server.services.context import GATEWAY, CommandContext, Stores
-from pyoco_server.services.executions.command_handler import commit, handle
-from pyoco_server.services.executions.workflow import Workflow, first_commit, workflow_in
+from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
+from pyoco_server.stores.events import EventLog
 
 logger = logging.getLogger(__name__)
 
-# The broker swallows a repeated message id for two minutes; after that the same job again would be a second one.
+# The broker drops a repeated message id for two minutes; after that the same job would be delivered twice.
 QUEUE_WITHIN_SEC = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A parsed flow.yaml and its text. Events and job store the text; a snapshot has its size and hash."""
+
+    text: str
+    flow: FlowFile
+
+    def stamped(self, request: Request) -> Request:
+        """The request with the size and hash of the file."""
+        data = self.text.encode()
+        return replace(request, workflow_yaml_sha256=sha256(data).hexdigest(), workflow_yaml_bytes=len(data))
 
 
 async def submit(
     stores: Stores,
     request: Request,
     labels: tuple[str, ...],
-    origin: CommandContext,
+    context: CommandContext,
     workflow: Workflow | None = None,
     *,
     run_id: RunId | None = None,
 ) -> Execution:
-    """Create a run and queue it; when this returns, no kill of any process can lose it."""
+    """Create a run and queue it; once this returns, killing any process cannot lose the run."""
     create = create_command(stores.clock.now(), request, labels, workflow)
-    return await submit_command(stores, create, origin, run_id=run_id)
+    return await submit_command(stores, create, context, run_id=run_id)
 
 
 async def submit_command(
-    stores: Stores, create: CreateExecution, origin: CommandContext, *, run_id: RunId | None = None
+    stores: Stores, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
 ) -> Execution:
-    """The same for a command that is ready. `run_id` is given where the id was chosen before."""
+    """The same for a command; `run_id` is the id of a request that is continued."""
     run_id = run_id or stores.ids.run_id()
     try:
-        created = (await commit(stores, empty_execution(run_id), create, origin)).accepted()
+        result = await commit(stores, empty_execution(run_id), create, context)
     except Unanswered as error:
-        if origin.commit_id is not None:
+        if context.commit_id is not None:
             raise
         raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
-    # The log has it; the other two do not depend on each other. A worker that gets the job before the snapshot is
-    # there reads the log.
+    created = result.accepted()
+    # The two writes are independent. A worker that receives the job before the snapshot exists reads the events.
     outcomes = await asyncio.gather(
-        stores.snapshots.advance(created, create=True), _queue(stores, created, create, origin), return_exceptions=True
+        stores.snapshots.advance(created, create=True), _queue(stores, result, create, context), return_exceptions=True
     )
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if not failures:
         return created
-    if origin.commit_id is None and not await _undo(stores, run_id):
+    if context.commit_id is None and not await _undo(stores, run_id):
         return created
     raise next((failure for failure in failures if not isinstance(failure, BrokerUnavailable)), failures[0])
 
 
-async def _queue(stores: Stores, created: Execution, create: CreateExecution, origin: CommandContext) -> None:
-    """Put the job in; where others may carry on with the same request, only if it cannot become a second one."""
-    if origin.commit_id is None or may_queue_again(created, stores.clock.now()):
-        job = job_of(created, create.workflow_yaml, origin.correlation_id)
-        await stores.queue.publish(job, created_sequence=created.version)
+async def _queue(stores: Stores, result: CommandResult, create: CreateExecution, context: CommandContext) -> None:
+    """Publish the job; a continued request publishes it only while the broker still drops duplicates."""
+    created = result.execution
+    if context.commit_id is None or may_queue_again(created, stores.clock.now()):
+        job = job_of(created, create.workflow_yaml, context.correlation_id)
+        await stores.queue.publish(job, created_sequence=result.version)
+
+
+async def queue_again(stores: Stores, execution: Execution, *, nth: int = 1) -> None:
+    """Publish the job of an existing run; the parts that only the first commit has are read from the events."""
+    first = await first_commit(stores.events, execution.execution_id)
+    if first is None:
+        await stores.queue.publish(job_of(execution), created_sequence=execution.version, nth=nth)
+        return
+    job = job_of(execution, workflow_in(first.commit), first.commit.correlation_id)
+    await stores.queue.publish(job, created_sequence=first.sequence, nth=nth)
 
 
 def may_queue_again(execution: Execution, now: float) -> bool:
-    """Whether the job of a new run can be published once more: where the first publish went through, the broker
-    swallows this one. A run that has had no job for longer is found as a stray."""
-    unheld = execution.holder is None and execution.cancel is None and not execution.status.is_terminal
+    """Whether publishing the job once more is safe: the broker still drops the duplicate.
+
+    A run that has no job for longer is found by the stray sweep.
+    """
+    is_unheld = execution.holder is None and execution.cancel is None and not execution.status.is_terminal
     queued_at = execution.queued_at or execution.created_at or 0.0
-    return execution.is_queued and unheld and now - queued_at < QUEUE_WITHIN_SEC
+    return execution.is_queued and is_unheld and now - queued_at < QUEUE_WITHIN_SEC
 
 
 def create_command(
     at: float, request: Request, labels: tuple[str, ...], workflow: Workflow | None = None
 ) -> CreateExecution:
-    """The command that brings a run into being; with a workflow, its text and its nodes go into the same commit."""
+    """The command that creates a run; the text and the nodes of a workflow go into the same commit."""
     if workflow is None:
         return CreateExecution(at=at, request=request, labels=labels)
     return CreateExecution(
@@ -90,14 +120,6 @@ def create_command(
         node_ids=tuple(NodeId(name) for name in workflow.flow.graph.nodes),
         workflow_yaml=workflow.text,
     )
-
-
-async def job_again(stores: Stores, execution: Execution) -> Job:
-    """The message for a run that is queued once more; what only the first commit knows is read from the log."""
-    first = await first_commit(stores.events, execution.execution_id)
-    if first is None:
-        return job_of(execution)
-    return job_of(execution, workflow_in(first), first.correlation_id)
 
 
 def job_of(execution: Execution, workflow_yaml: str | None = None, correlation_id: str | None = None) -> Job:
@@ -116,23 +138,41 @@ def job_of(execution: Execution, workflow_yaml: str | None = None, correlation_i
     )
 
 
-async def _undo(stores: Stores, run_id: RunId) -> bool:
-    """Take a half-submitted run back: by an event, because a purged log would let a job in the queue revive it.
+def is_submitted_text(execution: Execution, text: str | None) -> bool:
+    """Whether this is the flow.yaml that the run was submitted with."""
+    return text is not None and sha256(text.encode()).hexdigest() == execution.request.workflow_yaml_sha256
 
-    False: a worker has begun it already, so the queue had it in spite of the answer, and it is accepted after all.
+
+async def workflow_text(events: EventLog, execution: Execution) -> str | None:
+    """The flow.yaml that the run was submitted with; None for a run of a flow that workers have."""
+    if execution.request.workflow_yaml_sha256 is None:
+        return None
+    first = await first_commit(events, execution.execution_id)
+    return None if first is None else workflow_in(first.commit)
+
+
+async def first_commit(events: EventLog, run_id: RunId) -> StoredCommit | None:
+    """The commit that created the run, read alone; None when retention has removed it."""
+    return next(iter(await events.read(run_id, limit=1)), None)
+
+
+def workflow_in(first: Commit) -> str | None:
+    """The flow.yaml in a run's first commit."""
+    return next((event.workflow_yaml for event in first.events if isinstance(event, ExecutionCreated)), None)
+
+
+async def _undo(stores: Stores, run_id: RunId) -> bool:
+    """Cancel a half-submitted run by an event: purged events would let a queued job recreate it.
+
+    The cancelled snapshot stays, so that lists show the run and retention finds its events. False: a worker has
+    started the run, so the queue has the job despite the failed answer, and the run is accepted.
     """
     command = ConfirmCanceled(at=stores.clock.now(), how=StopHow.SUBMIT_FAILED)
     try:
-        handled = await handle(stores, run_id, command, GATEWAY)
-        if handled.refused is not None and handled.refused.why is not RejectionReason.NOT_FOUND:
-            return False
-        await stores.snapshots.remove(run_id)
+        result = await handle(stores, run_id, command, GATEWAY)
     except PyocoError as error:
-        logger.exception(
-            "a run that was not accepted could not be undone",
-            extra={"run_id": run_id, "err_id": OrphanRunPossible.err_id, "msg_id": OrphanRunPossible.msg_id},
-        )
+        logger.exception("submit not undone", extra={"run_id": run_id, **OrphanRunPossible.ids()})
         raise OrphanRunPossible(
             f"run {run_id} could not be taken back: it may have been left behind, or run all the same"
         ) from error
-    return True
+    return result.refused is None or result.refused.why is RejectionReason.NOT_FOUND

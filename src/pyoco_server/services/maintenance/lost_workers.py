@@ -1,116 +1,116 @@
-"""Runs of dead workers go on elsewhere: who hears no heartbeat of a run asks its holder, and gives the job back.
+"""Returns the runs of lost workers to the queue.
 
-    snapshot renewed (heartbeat) ──▶ heard
-    five heartbeats missed ──▶ ask the holder ── "I have it" ──▶ heard
-                                   │ no word, or "not I"
+    snapshot renewed (heartbeat) ──▶ alive
+    five heartbeats missed ──▶ ask the holder ── "I hold it" ──▶ alive
+                                   │ no answer, or "not mine"
                                    ▼
-                               claim (compare-and-set on the snapshot: one gateway wins) ──▶ NAK ──▶ delivered again
+                  claim (compare-and-set on the snapshot: one gateway wins) ──▶ NAK ──▶ redelivered
 
-Silence is timed by this gateway's own monotonic clock and begins anew when the gateway itself was out of touch. The
-claim renews the snapshot too, so that everybody else waits another five heartbeats before the next try. Jobs that a
-lost worker had taken ahead and not begun are known to nobody: with the first of its runs all jobs of that tag are given
-back that are in anybody's hands and not begun, which those who live do not notice. Nothing here
-ends a run: the next holder takes over with a higher attempt, and the log then refuses the old one.
+Silence is measured by this gateway's monotonic clock and starts again when the gateway itself was disconnected. The
+claim renews the snapshot too, so all gateways wait another five heartbeats before the next try. Nothing records the
+jobs that a lost worker had prefetched: with its first lost run, all jobs of that tag that are delivered and not started
+are returned. Live workers do not notice it. Nothing here ends a run: the next holder starts a higher attempt, and the
+log then refuses the old one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, state_of
 from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
-from pyoco_server.services.maintenance.error_handling import log_and_continue
-from pyoco_server.services.maintenance.job_messages import plain_of, run_id_of
+from pyoco_server.services.executions.service import holder_is_alive
+from pyoco_server.services.executions.submit import queue_again
+from pyoco_server.services.maintenance.dead_jobs import job_fields, run_id_in
 from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY_SEC = 0.5
+CHECK_EVERY_SEC = 0.5
 MISSED_HEARTBEATS = 5
-# What was given back may go to another dead one, whose open requests the broker still knows: it is asked for once more
-# soon, some times, and then as seldom as everything else (perhaps nobody is free). But not for ever: each delivery
-# counts towards the broker's limit, and somebody may have it in hand by now and wait for a free slot.
-AGAIN_SEC = 2.0
-SOON_AGAIN = 3
-MOST_TIMES = 5
-# Longer than a look that comes late. Who was stopped or cut off for longer has heard nobody, which proves nothing.
+# A returned job may go to another dead worker, whose open pull requests the broker still has. It is returned again
+# soon, a few times, and then as rarely as all others (perhaps no worker is free). The total is bounded: each delivery
+# counts towards the broker's limit, and a worker may have it by now and wait for a free slot.
+RETRY_SEC = 2.0
+SOON_RETRIES = 3
+MAX_RETURNS = 5
+# Longer than a late check. A gateway that was stopped or disconnected for longer has missed heartbeats itself.
 AWAY_AFTER_SEC = 3.0
-# More than a fleet has at work at a time; what is beyond comes back after AckWait, as everything does in the end.
-MOST_RUNS = 10_000
-# More than a few workers take ahead. They are the oldest of their tag, apart from those that are at work.
-MOST_AHEAD = 200
-NOT_BEGUN = "PENDING"
+# More than a fleet runs at a time; further ones return after AckWait.
+MAX_RUNS = 10_000
+# More than a few workers prefetch. They are the oldest of their tag, apart from those that run.
+MAX_PREFETCHED = 200
+NOT_STARTED = "PENDING"
+STRAYS_EVERY_SEC = 10.0
+# More runs than one tag has running at a time: the healthy ones among the candidates must not hide the others.
+MAX_STRAYS = 2_000
 
 
-class _GivenBack(NamedTuple):
+class _Returned(NamedTuple):
     attempt: int
     times: int
 
 
-class _Heard(NamedTuple):
+class _Seen(NamedTuple):
     revision: int
     at: float
 
 
 class LostWorkerRescuer:
-    """The ear of one gateway for the runs at work."""
+    """Watches the heartbeats of running runs."""
 
     def __init__(self, stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
         self._stores = stores
         self._index = index
         self._silence_sec = MISSED_HEARTBEATS * config.run_heartbeat_interval_sec
-        self._heard: dict[RunId, _Heard] = {}
-        self._given_back: dict[RunId, _GivenBack] = {}
-        self._looked_at = stores.clock.monotonic()
+        self._seen: dict[RunId, _Seen] = {}
+        self._returned: dict[RunId, _Returned] = {}
+        self._checked_at = stores.clock.monotonic()
 
-    async def run(self) -> None:
-        """Listen until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY_SEC)
-            with log_and_continue("rescue"):
-                await self.look()
-
-    async def look(self) -> None:
-        """Note who was heard of, and give back what the silent ones had."""
+    async def check(self) -> None:
+        """Record the heartbeats, and return the runs of silent holders."""
         now = self._stores.clock.monotonic()
-        if not self._stores.broker.connected or now - self._looked_at > AWAY_AFTER_SEC:
-            self._heard.clear()
-        self._note(self._index.at_work(MOST_RUNS), now)
-        silent = {run_id: one.revision for run_id, one in self._heard.items() if now - one.at >= self._patience(run_id)}
+        if not self._stores.broker.connected or now - self._checked_at > AWAY_AFTER_SEC:
+            self._seen.clear()
+        self._note(self._index.at_work(MAX_RUNS), now)
+        silent = {
+            run_id: one.revision for run_id, one in self._seen.items() if now - one.at >= self._max_silence_sec(run_id)
+        }
         try:
             if silent:
-                await self._look_after(silent)
+                await self._rescue(silent)
         finally:
-            self._looked_at = self._stores.clock.monotonic()
+            self._checked_at = self._stores.clock.monotonic()
 
     def _note(self, shown: Mapping[RunId, int], now: float) -> None:
-        before = self._heard
-        self._heard = {
-            run_id: known if (known := before.get(run_id)) and known.revision == revision else _Heard(revision, now)
+        before = self._seen
+        self._seen = {
+            run_id: known if (known := before.get(run_id)) and known.revision == revision else _Seen(revision, now)
             for run_id, revision in shown.items()
         }
-        self._given_back = {run_id: past for run_id, past in self._given_back.items() if run_id in shown}
+        self._returned = {run_id: past for run_id, past in self._returned.items() if run_id in shown}
 
-    def _patience(self, run_id: RunId) -> float:
-        past = self._given_back.get(run_id)
-        soon = past is not None and past.times <= SOON_AGAIN
-        return min(AGAIN_SEC, self._silence_sec) if soon else self._silence_sec
+    def _max_silence_sec(self, run_id: RunId) -> float:
+        past = self._returned.get(run_id)
+        soon = past is not None and past.times <= SOON_RETRIES
+        return min(RETRY_SEC, self._silence_sec) if soon else self._silence_sec
 
-    async def _look_after(self, silent: Mapping[RunId, int]) -> None:
+    async def _rescue(self, silent: Mapping[RunId, int]) -> None:
         by_holder: dict[InstanceId, list[LoadedSnapshot]] = {}
         for run_id, revision in silent.items():
             loaded = await self._stores.snapshots.load(run_id)
-            # Another revision than the one that was silent: it is our index that is behind, or somebody was faster.
+            # Another revision than the silent one: our index is behind, or another gateway was first.
             if loaded is not None and loaded.revision == revision and loaded.execution.is_held:
                 holder = loaded.execution.holder
                 if holder is not None and holder.instance_id is not None and holder.return_to is not None:
                     by_holder.setdefault(holder.instance_id, []).append(loaded)
-        # Side by side: one that hangs makes us wait for its answer, and must not make all others wait too.
+        # Concurrently: a holder that hangs must not delay the others.
         asking = [self._ask(instance_id, runs) for instance_id, runs in by_holder.items()]
         for outcome in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -122,32 +122,88 @@ class LostWorkerRescuer:
         for loaded in runs:
             run_id = loaded.execution.execution_id
             if there and await self._stores.signals.holds(instance_id, run_id):
-                self._heard[run_id] = _Heard(loaded.revision, self._stores.clock.monotonic())
-                self._given_back.pop(run_id, None)
-            elif (returned_to := await self._give_back(loaded)) is not None and not there:
+                self._seen[run_id] = _Seen(loaded.revision, self._stores.clock.monotonic())
+                self._returned.pop(run_id, None)
+            elif (returned_to := await self._return_job(loaded)) is not None and not there:
                 lost[loaded.execution.request.tag] = returned_to
         for tag, like in lost.items():
-            await self._take_back_what_was_not_begun(tag, like)
+            await self._return_prefetched(tag, like)
 
-    async def _take_back_what_was_not_begun(self, tag: str, like: str) -> None:
-        stored = await self._stores.queue.stored(tag, limit=MOST_AHEAD)
-        jobs = {run_id: job for job in stored if (run_id := run_id_of(plain_of(job))) is not None}
+    async def _return_prefetched(self, tag: str, like: str) -> None:
+        stored = await self._stores.queue.stored(tag, limit=MAX_PREFETCHED)
+        jobs = {run_id: job for job in stored if (run_id := run_id_in(job_fields(job))) is not None}
         known = self._index.known(list(jobs))
-        waiting = [jobs[run_id] for run_id, (_, status) in known.items() if status == NOT_BEGUN]
+        waiting = [jobs[run_id] for run_id, (_, status) in known.items() if status == NOT_STARTED]
         if waiting:
             await self._stores.queue.take_back(waiting, like=like)
 
-    async def _give_back(self, loaded: LoadedSnapshot) -> str | None:
-        """Where it was given back; None when somebody else does so, or nobody any more."""
+    async def _return_job(self, loaded: LoadedSnapshot) -> str | None:
+        """Return the job to the queue; None when another gateway does so, or the maximum is reached."""
         run_id, holder = loaded.execution.execution_id, loaded.execution.holder
         if holder is None or holder.return_to is None:
             return None
-        past = self._given_back.get(run_id)
+        past = self._returned.get(run_id)
         times = past.times if past is not None and past.attempt == holder.attempt else 0
-        if times >= MOST_TIMES or not await self._stores.snapshots.claim(loaded):
+        if times >= MAX_RETURNS or not await self._stores.snapshots.claim(loaded):
             return None
-        self._given_back[run_id] = _GivenBack(holder.attempt, times + 1)
+        self._returned[run_id] = _Returned(holder.attempt, times + 1)
         await self._stores.queue.give_back(holder.return_to)
         facts = {"run_id": run_id, "worker_id": holder.worker_id, "attempt": holder.attempt}
-        logger.warning("gave back the job of a worker that was lost", extra=facts)
+        logger.warning("returned the job of a lost worker", extra=facts)
         return holder.return_to
+
+
+class StrayRequeuer:
+    """Queues runs again whose job is gone for whatever reason. Exhausted jobs are left to `DeadJobSweeper`."""
+
+    def __init__(self, stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
+        self._stores = stores
+        self._index = index
+        self._config = config
+        self._requeued_at: dict[RunId, float] = {}
+
+    async def requeue(self) -> None:
+        """Queue every run that was silent for too long, although a worker of its tag is free."""
+        now = self._stores.clock.now()
+        silence_sec = stray_silence_sec(self._config)
+        candidates = [
+            run_id
+            # Only where a worker is free: runs that wait for one are no strays, and must not hide those that are.
+            for tag in await self._free_tags(await self._stores.registry.all(), now)
+            for status in ("RUNNING", "PENDING")
+            for run_id in self._index.unfinished(
+                status=status, tag=tag, updated_before=now - silence_sec, limit=MAX_STRAYS
+            )
+        ]
+        for run_id in candidates:
+            loaded = await self._stores.snapshots.load(run_id)
+            if loaded is None or loaded.execution.status.is_terminal or not loaded.execution.is_queued:
+                continue
+            is_silent = now - loaded.heartbeat_at > silence_sec
+            is_due = now - self._requeued_at.get(run_id, 0.0) > silence_sec
+            if is_silent and is_due and not await holder_is_alive(self._stores, loaded.execution):
+                self._requeued_at[run_id] = now
+                logger.warning("queued a run without a sign of life again", extra={"run_id": run_id})
+                # The same number at all gateways within one period: the broker keeps one of their jobs.
+                await queue_again(self._stores, loaded.execution, nth=2 + int(now // silence_sec))
+        self._requeued_at = {run_id: at for run_id, at in self._requeued_at.items() if now - at < 2 * silence_sec}
+
+    async def _free_tags(self, records: Iterable[WorkerRecord], now: float) -> set[str]:
+        free: set[str] = set()
+        for record in records:
+            has_slot = len(record.current_run_ids) < record.slots and not free.issuperset(record.tags)
+            if has_slot and await self._is_present(record, now):
+                free.update(record.tags)
+        return free
+
+    async def _is_present(self, record: WorkerRecord, now: float) -> bool:
+        timeout_sec = self._config.worker_disconnect_timeout_sec
+        state = state_of(record, silent_sec=now - record.last_seen_at, disconnect_timeout_sec=timeout_sec)
+        if state is WorkerState.DISCONNECTED:
+            return await self._stores.signals.answers(record.instance_id)  # perhaps only its clock is slow
+        return state is not WorkerState.STOPPED_GRACEFUL
+
+
+def stray_silence_sec(config: NatsBackendConfig) -> float:
+    """How long a run is silent, although a worker is free, before it is queued again."""
+    return 2 * config.consumer_ack_wait_sec + 30.0

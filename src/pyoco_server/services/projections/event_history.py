@@ -1,9 +1,10 @@
-"""The events of an execution, one by one: page by page, or as they are stored; with who asked for what, and when."""
+"""The events of an execution, page by page or as a stream, each with its commit."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyoco_server.domain.execution.events import (
@@ -16,16 +17,18 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.services.loops import wait_event
+from pyoco_server.services.streaming.watch_hub import WatchHub
 from pyoco_server.stores import CommitHeard, EventLog
 
-_ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
-# Commits read at a time by somebody who follows; they may hold a thousand events each.
-COMMITS_AT_A_TIME = 100
-AGAIN_SEC = 1.0
+_END_EVENTS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
+# Commits that a stream reads at a time; they may hold a thousand events each.
+BATCH = 100
+RETRY_SEC = 1.0
 
 
 class EventPosition(NamedTuple):
-    """Where an event stands: the sequence of its commit, and its place in it. Places are in the order of the events."""
+    """The position of an event: the sequence of its commit, and its number in it; ordered as the events are."""
 
     sequence: int
     number: int
@@ -35,7 +38,7 @@ START = EventPosition(0, 0)
 
 
 class EventEntry(NamedTuple):
-    """One event and the commit that it came with."""
+    """One event and its commit."""
 
     place: EventPosition
     event: Event
@@ -43,7 +46,7 @@ class EventEntry(NamedTuple):
 
 
 def listed(commits: Sequence[StoredCommit], after: EventPosition) -> list[EventEntry]:
-    """The events of these commits behind a place."""
+    """The events of these commits behind a position."""
     found = [
         EventEntry(EventPosition(stored.sequence, number), event, stored.commit)
         for stored in commits
@@ -55,15 +58,15 @@ def listed(commits: Sequence[StoredCommit], after: EventPosition) -> list[EventE
 async def events_after(
     log: EventLog, run_id: RunId, after: EventPosition, limit: int
 ) -> tuple[Sequence[EventEntry], bool]:
-    """The first events behind a place, and whether there are more."""
-    # The commit of the place itself may have events behind it, so it is read once more; each commit has one at least.
+    """The first events behind a position, and whether there are more."""
+    # The commit of the position may have further events, so it is read again; each commit has at least one.
     commits = await log.read(run_id, after=max(after.sequence - 1, 0), limit=limit + 2)
     found = listed(commits, after)
     return found[:limit], len(found) > limit
 
 
 class EventTail:
-    """One who follows the events of an execution until it is over; may be asked to end at any time."""
+    """A stream of the events of an execution until it is over; may be ended at any time."""
 
     def __init__(self, log: EventLog, run_id: RunId, after: EventPosition, *, heartbeat_sec: float) -> None:
         self._log = log
@@ -82,7 +85,7 @@ class EventTail:
             self._stop = await live.listen(self._run_id, self._heard)
 
     async def next(self) -> Sequence[EventEntry] | None:
-        """The next events as soon as there are some; none of them: a sign of life. None at the end."""
+        """The next events as soon as there are some; empty: a heartbeat; None at the end."""
         while not self._ended:
             self._news.clear()
             found = await self._read()
@@ -90,12 +93,12 @@ class EventTail:
                 return found
             if self._over:
                 return None
-            if not await self._heard_something():
+            if not await wait_event(self._news, self._heartbeat_sec):
                 return []
         return None
 
     def end(self) -> None:
-        """No more than what was handed out already."""
+        """Return no further events."""
         self._ended = True
         self._news.set()
 
@@ -109,25 +112,48 @@ class EventTail:
     async def _read(self) -> Sequence[EventEntry]:
         try:
             after = max(self._after.sequence - 1, 0)
-            commits = await self._log.read(self._run_id, after=after, limit=COMMITS_AT_A_TIME)
+            commits = await self._log.read(self._run_id, after=after, limit=BATCH)
         except BrokerUnavailable:
-            # The broker is away: its return is told as something that may have been missed.
-            await asyncio.sleep(AGAIN_SEC)
+            # The broker is unavailable; a reconnect counts as a missed commit.
+            await asyncio.sleep(RETRY_SEC)
             self._news.set()
             return []
         found = listed(commits, self._after)
         if found:
             self._after = found[-1].place
-            self._over = self._over or any(isinstance(item.event, _ENDS) for item in found)
+            self._over = self._over or any(isinstance(item.event, _END_EVENTS) for item in found)
         return found
-
-    async def _heard_something(self) -> bool:
-        try:
-            async with asyncio.timeout(self._heartbeat_sec):
-                await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _heard(self, heard: CommitHeard) -> None:
         self._news.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHistoryService:
+    """Pages and streams of events. Open streams are counted by the watch hub, which ends them at shutdown."""
+
+    events: EventLog
+    watches: WatchHub
+    heartbeat_sec: float
+
+    async def page(self, run_id: RunId, after: EventPosition, limit: int) -> tuple[Sequence[EventEntry], bool]:
+        """The first events behind a position, and whether there are more."""
+        return await events_after(self.events, run_id, after, limit)
+
+    async def stream(self, run_id: RunId, after: EventPosition, *, is_over: bool) -> EventTail | None:
+        """A stream of the events behind a position; None when the execution is over and there are none."""
+        if is_over and not (await self.page(run_id, after, 1))[0]:
+            return None
+        tail = EventTail(self.events, run_id, after, heartbeat_sec=self.heartbeat_sec)
+        self.watches.enter(tail)
+        try:
+            await tail.open(self.events, is_over=is_over)
+        except BaseException:
+            self.watches.leave(tail)
+            raise
+        return tail
+
+    def close(self, tail: EventTail) -> None:
+        """End a stream."""
+        self.watches.leave(tail)
+        tail.close()

@@ -20,18 +20,19 @@ from pyoco_server.domain.queries.explain import (
     is_holder_alive,
     served_tags,
 )
-from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.maintenance.periodic import silence_of_strays_sec
+from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, ExecutionService
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.maintenance.lost_workers import stray_silence_sec
+from pyoco_server.services.projections.lists import ListService
 from pyoco_server.stores import DeadLetter
 
-MOST_AHEAD = 1_000
-LETTERS = 200
+MAX_AHEAD = 1_000
+RECENT_DEAD_LETTERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known, as data; the words come later."""
+    """The facts; `domain.queries.explain_texts` has the texts."""
 
     run_id: RunId
     status: str
@@ -42,29 +43,48 @@ class Explanation:
     dead_letter: Mapping[str, Any] | None
 
 
-async def explain_run(gateway: Gateway, run_id: RunId, *, tenant_filter: str | None) -> Explanation:
-    """Why the run stands where it stands: one read of its snapshot, at most one of the queue or the dead letters."""
-    snapshot = await gateway.get_snapshot(run_id, tenant_filter=tenant_filter)
-    execution = from_snapshot(snapshot)
-    waits = not execution.status.is_terminal and execution.is_queued
-    evidence = Evidence(
-        now=gateway.stores.clock.now(),
-        heartbeat_at=snapshot["heartbeat_at"],
-        fleet=await gateway.whole_fleet(),
-        rules=_rules(gateway.config),
-        queue=await gateway.stores.queue.state(execution.request.tag) if waits else None,
-        ahead=await _ahead(gateway, execution) if waits and run_status(execution) == "PENDING" else 0,
-    )
-    letter = await _letter(gateway, run_id) if execution.status is Status.FAILED else None
-    return Explanation(
-        run_id=run_id,
-        status=run_status(execution),
-        reasons=explain(execution, evidence),
-        queue=_queue(execution, evidence, evidence.queue) if evidence.queue else None,
-        worker=_worker(execution, evidence),
-        served_tags=served_tags(evidence.fleet) if waits else [],
-        dead_letter=None if letter is None else _told(letter),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainService:
+    """Explains the state of runs."""
+
+    executions: ExecutionService
+    lists: ListService
+    fleet: FleetView
+
+    async def explain(self, run_id: RunId, *, tenant_filter: str | None) -> Explanation:
+        """Why the run is in its state: one read of its snapshot, at most one of the queue or the dead letters."""
+        snapshot = await self.executions.get_snapshot(run_id, tenant_filter=tenant_filter)
+        execution, stores = from_snapshot(snapshot), self.executions.stores
+        is_queued = not execution.status.is_terminal and execution.is_queued
+        evidence = Evidence(
+            now=stores.clock.now(),
+            heartbeat_at=snapshot["heartbeat_at"],
+            fleet=await self.fleet.all_workers(),
+            rules=_rules(self.executions.config),
+            queue=await stores.queue.state(execution.request.tag) if is_queued else None,
+            ahead=await self._ahead(execution) if is_queued and run_status(execution) == "PENDING" else 0,
+        )
+        dead_letter = await self._dead_letter(run_id) if execution.status is Status.FAILED else None
+        return Explanation(
+            run_id=run_id,
+            status=run_status(execution),
+            reasons=explain(execution, evidence),
+            queue=_queue(execution, evidence, evidence.queue) if evidence.queue else None,
+            worker=_worker(execution, evidence),
+            served_tags=served_tags(evidence.fleet) if is_queued else [],
+            dead_letter=None if dead_letter is None else _shown(dead_letter),
+        )
+
+    async def _ahead(self, execution: Execution) -> int:
+        await self.lists.fresh()  # an index that is being filled would show no queue
+        older = self.lists.index.unfinished(
+            status="PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MAX_AHEAD
+        )
+        return len(older)
+
+    async def _dead_letter(self, run_id: RunId) -> DeadLetter | None:
+        recent = await self.executions.stores.dead_letters.recent(RECENT_DEAD_LETTERS)
+        return next((found for found in recent if found.run_id == run_id), None)
 
 
 def _rules(config: NatsBackendConfig) -> Rules:
@@ -72,28 +92,15 @@ def _rules(config: NatsBackendConfig) -> Rules:
         alive_within_sec=config.workers_kv_ttl_sec,
         run_heartbeat_sec=config.run_heartbeat_interval_sec,
         ack_wait_sec=config.consumer_ack_wait_sec,
-        requeue_after_sec=silence_of_strays_sec(config),
+        requeue_after_sec=stray_silence_sec(config),
         max_attempts=config.consumer_max_deliver,
         cancel_grace_sec=config.cancel_grace_period_sec,
         confirm_after_grace_sec=UNCONFIRMED_AFTER_GRACE_SEC,
     )
 
 
-async def _ahead(gateway: Gateway, execution: Execution) -> int:
-    await gateway.lists.fresh()  # an index that is being filled would say that nobody waits
-    older = gateway.index.unfinished(
-        status="PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MOST_AHEAD
-    )
-    return len(older)
-
-
-async def _letter(gateway: Gateway, run_id: RunId) -> DeadLetter | None:
-    letters = await gateway.stores.dead_letters.recent(LETTERS)
-    return next((letter for letter in letters if letter.run_id == run_id), None)
-
-
-def _told(letter: DeadLetter) -> dict[str, Any]:
-    return {name: value for name, value in asdict(letter).items() if name not in ("error", "tags", "run_id")}
+def _shown(dead_letter: DeadLetter) -> dict[str, Any]:
+    return {name: value for name, value in asdict(dead_letter).items() if name not in ("error", "tags", "run_id")}
 
 
 def _queue(execution: Execution, evidence: Evidence, queue: QueueState) -> dict[str, Any]:
@@ -102,7 +109,7 @@ def _queue(execution: Execution, evidence: Evidence, queue: QueueState) -> dict[
         "tag": execution.request.tag,
         "waiting_sec": round(evidence.since(execution.created_at), 3) if pending else None,
         "ahead": evidence.ahead if pending else None,
-        "ahead_is_a_minimum": evidence.ahead >= MOST_AHEAD,
+        "ahead_is_a_minimum": evidence.ahead >= MAX_AHEAD,
         "waiting": queue.waiting,
         "in_work": queue.in_work,
         "redelivered": queue.redelivered,

@@ -1,7 +1,7 @@
-"""What an operator wants to know at a glance, gathered from counters: it looks at no run and never scans.
+"""Metrics, gathered from counters without a scan.
 
-Figures of runs come from this gateway's index, which follows all runs: every gateway shows the same. Figures of the
-process are its own. Whoever sees one tenant only gets that tenant's runs, and no figure of the process.
+Metrics of runs come from this gateway's index, which has all runs: every gateway shows the same. Metrics of the process
+are its own. A caller of one tenant gets that tenant's runs, and no metric of the process.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.steps import StepKind
-from pyoco_server.ports import RunIndex
-from pyoco_server.services.context import Stores
-from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.services.claims.claim_queue import ClaimQueue
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.projections.lists import ListService
+from pyoco_server.services.streaming.watch_hub import WatchHub
 
-# More tags than this are shown as one: each is a series that somebody else has to keep.
+# Further tags are shown as one: each is a time series that a monitoring system has to keep.
 MAX_TAGS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetrics:
-    """Of the runs a caller sees; `waiting` has the deepest queues only."""
+    """Of the runs that a caller may see; `waiting` has the deepest queues only."""
 
     counts: Mapping[str, int]
     waiting: Sequence[Waiting]
@@ -32,7 +33,7 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMetrics:
-    """Of what all tenants share."""
+    """Shared by all tenants."""
 
     workers_alive: int
     dead_letters: int
@@ -40,10 +41,11 @@ class FleetMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMetrics:
-    """Of this gateway alone."""
+    """Of this gateway process."""
 
     nats_connected: bool
     append_conflicts: int
+    stale_lists: int
     index_caught_up: bool
     index_failures: int
     index_behind: int
@@ -54,42 +56,45 @@ class ProcessMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """One look; `process` is None for a caller who sees one tenant only."""
+    """One scrape; `process` is None for a caller of one tenant."""
 
     runs: RunMetrics
     fleet: FleetMetrics
     process: ProcessMetrics | None
 
 
-async def figures(
-    stores: Stores,
-    index: RunIndex,
-    follower: Indexer,
-    *,
-    tenant_filter: str | None,
-    workers_alive: int,
-    watchers: int,
-    claims_waiting: int,
-) -> Metrics:
-    """Look now; the broker is asked two small questions, at the same time."""
-    letters, behind = await asyncio.gather(stores.dead_letters.count(), follower.behind())
-    process = ProcessMetrics(
-        nats_connected=stores.broker.connected,
-        append_conflicts=stores.counters.append_conflicts,
-        index_caught_up=follower.is_caught_up,
-        index_failures=follower.failures,
-        index_behind=behind,
-        watchers=watchers,
-        claims_waiting=claims_waiting,
-        nodes=index.steps_count(),
-    )
-    return Metrics(
-        runs=RunMetrics(
-            counts=index.counts(tenant_filter),
-            waiting=index.waiting(tenant_filter, limit=MAX_TAGS),
-            tallies=index.tallies(tenant_filter),
-            taken_at=stores.clock.now(),
-        ),
-        fleet=FleetMetrics(workers_alive=workers_alive, dead_letters=letters),
-        process=process if tenant_filter is None else None,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsService:
+    """Gathers the metrics of one gateway."""
+
+    lists: ListService
+    fleet: FleetView
+    watches: WatchHub
+    claims: ClaimQueue
+
+    async def gather(self, *, tenant_filter: str | None) -> Metrics:
+        """The metrics now; the broker gets two small requests, at the same time."""
+        await self.lists.fresh()
+        stores, index, indexer = self.lists.stores, self.lists.index, self.lists.indexer
+        dead_letters, behind = await asyncio.gather(stores.dead_letters.count(), indexer.behind())
+        process = ProcessMetrics(
+            nats_connected=stores.broker.connected,
+            append_conflicts=stores.counters.append_conflicts,
+            stale_lists=stores.counters.stale_lists,
+            index_caught_up=indexer.is_caught_up,
+            index_failures=indexer.failures,
+            index_behind=behind,
+            watchers=self.watches.open_count,
+            claims_waiting=self.claims.waiting,
+            nodes=index.steps_count(),
+        )
+        return Metrics(
+            runs=RunMetrics(
+                counts=index.counts(tenant_filter),
+                waiting=index.waiting(tenant_filter, limit=MAX_TAGS),
+                tallies=index.tallies(tenant_filter),
+                taken_at=stores.clock.now(),
+            ),
+            fleet=FleetMetrics(workers_alive=self.fleet.alive(), dead_letters=dead_letters),
+            process=process if tenant_filter is None else None,
+        )

@@ -7,7 +7,7 @@ What is read is bounded too: whoever looks for few lines among many gets to them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,12 @@ from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.run_logs.search import chunk_with, in_lines
+from pyoco_server.services.run_logs.text import text_between
 from pyoco_server.services.streaming.log_parts import NumberedLine as NumberedLine
 from pyoco_server.services.streaming.watch_channel import Watcher
+from pyoco_server.services.streaming.watch_hub import WatchHub
 from pyoco_server.stores import LogStore, StoredChunk
 
 # A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
@@ -69,39 +71,67 @@ class LogQuery:
     wait_sec: float = 0.0
 
 
-async def read_log(gateway: Gateway, run_id: RunId, query: LogQuery, *, tenant_filter: str | None) -> LogPage:
-    """What the run has written; `RunNotFound` where the caller sees no such run."""
-    page, _ = await read_page(
-        gateway,
-        run_id,
-        query,
-        await look_at_end(gateway, run_id, tenant_filter=tenant_filter),
-        tenant_filter=tenant_filter,
-    )
-    return page
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLogService:
+    """Reads the logs of runs; `heavy` bounds how many large pages are made at a time."""
 
+    executions: ExecutionService
+    watches: WatchHub
+    heavy: asyncio.Semaphore
 
-async def look_at_end(gateway: Gateway, run_id: RunId, *, tenant_filter: str | None) -> LogEnd:
-    """Where the log of a run ends now; `RunNotFound` where the caller sees no such run."""
-    snapshot = await gateway.get_snapshot(
-        run_id, tenant_filter=tenant_filter
-    )  # before the lines: an end that is seen has all of them
-    is_over = snapshot["status"] in TERMINAL_RUN_STATUSES
-    return LogEnd(last=await gateway.stores.run_logs.last(run_id), is_over=is_over)
+    @property
+    def _logs(self) -> LogStore:
+        return self.executions.stores.run_logs
 
+    async def read(self, run_id: RunId, query: LogQuery, *, tenant_filter: str | None) -> LogPage:
+        """The lines of the run; `RunNotFound` for another tenant's run."""
+        end = await self.end(run_id, tenant_filter=tenant_filter)
+        page, _ = await self.page(run_id, query, end, tenant_filter=tenant_filter)
+        return page
 
-async def read_page(
-    gateway: Gateway, run_id: RunId, query: LogQuery, end: LogEnd, *, tenant_filter: str | None
-) -> tuple[LogPage, LogEnd]:
-    """What the run has written before this end, or before a later one if it was waited for; and the end it is about.
+    async def end(self, run_id: RunId, *, tenant_filter: str | None) -> LogEnd:
+        """Where the log ends now; `RunNotFound` for another tenant's run."""
+        # Before the lines are read: a log whose run is over is complete.
+        snapshot = await self.executions.get_snapshot(run_id, tenant_filter=tenant_filter)
+        is_over = snapshot["status"] in TERMINAL_RUN_STATUSES
+        return LogEnd(last=await self._logs.last(run_id), is_over=is_over)
 
-    The same query and the same end give the same lines, at any time.
-    """
-    page = await _page_before(gateway.stores.run_logs, run_id, query, end)
-    if page.lines or not page.at_end or end.is_over or query.wait_sec <= 0:
-        return page, end
-    later = await _wait_for_lines(gateway, run_id, query, page.following, tenant_filter)
-    return await _page_before(gateway.stores.run_logs, run_id, query, later), later
+    async def page(
+        self, run_id: RunId, query: LogQuery, end: LogEnd, *, tenant_filter: str | None
+    ) -> tuple[LogPage, LogEnd]:
+        """The lines before this end, or before a later one if the query waits; and that end.
+
+        The same query and the same end give the same lines, at any time.
+        """
+        page = await _page_before(self._logs, run_id, query, end)
+        if page.lines or not page.at_end or end.is_over or query.wait_sec <= 0:
+            return page, end
+        later = await self._wait_for_lines(run_id, query, page.following, tenant_filter)
+        return await _page_before(self._logs, run_id, query, later), later
+
+    def text(self, run_id: RunId, start: int, stop: int, *, last: StoredChunk) -> AsyncIterator[bytes]:
+        """The bytes of the log as text from `start` to `stop`."""
+        return text_between(self._logs, run_id, start, stop, last=last)
+
+    async def _wait_for_lines(
+        self, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None
+    ) -> LogEnd:
+        """The end of the log once there is a matching line behind a position, the run is over, or the time is."""
+        logs, news = self._logs, asyncio.Event()
+        watcher = await self.watches.open(run_id, tenant_filter=tenant_filter, timeout_sec=query.wait_sec)
+        if watcher is None:
+            return LogEnd(last=await logs.last(run_id), is_over=True)
+        over = asyncio.ensure_future(_is_over(watcher))
+        try:
+            stop = await logs.listen(run_id, news.set)
+            try:
+                return await _first_news(logs, run_id, query.only, behind, news, over)
+            finally:
+                stop()
+        finally:
+            watcher.close()
+            over.cancel()
+            await asyncio.gather(over, return_exceptions=True)
 
 
 async def _page_before(logs: LogStore, run_id: RunId, query: LogQuery, end: LogEnd) -> LogPage:
@@ -184,27 +214,6 @@ def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedL
         for number, line in enumerate(chunk.lines[skipped:], start=chunk.first_line + skipped)
         if only.takes_all or only.takes(line)
     ]
-
-
-async def _wait_for_lines(
-    gateway: Gateway, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None
-) -> LogEnd:
-    """The end of the log once there is a wanted line behind a place, the run is over, or the time is."""
-    logs, news = gateway.stores.run_logs, asyncio.Event()
-    watcher = await gateway.watches.open(run_id, tenant_filter=tenant_filter, timeout_sec=query.wait_sec)
-    if watcher is None:
-        return LogEnd(last=await logs.last(run_id), is_over=True)
-    over = asyncio.ensure_future(_is_over(watcher))
-    try:
-        stop = await logs.listen(run_id, news.set)
-        try:
-            return await _first_news(logs, run_id, query.only, behind, news, over)
-        finally:
-            stop()
-    finally:
-        watcher.close()
-        over.cancel()
-        await asyncio.gather(over, return_exceptions=True)
 
 
 async def _first_news(

@@ -20,7 +20,7 @@ from pyoco_server.errors import BrokerUnavailable, InvalidJob, RunNotFound
 from pyoco_server.ports import Delivery, Job
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
-from pyoco_server.services.maintenance.dead_letter_publisher import INVALID_JOB, publish_dead_letter
+from pyoco_server.services.maintenance.dead_jobs import INVALID_JOB, publish_dead_letter
 from pyoco_server.stores import DeadLetter
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.job_parser import MAX_FLOW_NAME_CHARS

@@ -12,7 +12,7 @@ from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.domain.ids import RunId, parse_label, parse_run_id, parse_tag
 from pyoco_server.errors import InvalidJob, InvalidRequest, PyocoError, RunNotFound, WorkflowTooLarge
 from pyoco_server.ports import Job
-from pyoco_server.services.executions.workflow import Workflow, is_the_text_of, workflow_text
+from pyoco_server.services.executions.submit import Workflow, is_submitted_text, workflow_text
 from pyoco_server.stores import EventLog
 
 # The limit over HTTP: the name is repeated in every event, snapshot and dead letter of the run.
@@ -52,7 +52,7 @@ async def workflow_text_of(log: EventLog, execution: Execution, job: Job) -> str
     """The flow.yaml that the run was submitted with: the job's copy if it is the same text, else the log's; or None."""
     if execution.request.workflow_yaml_sha256 is None:
         return None
-    if is_the_text_of(execution, job.workflow_yaml):
+    if is_submitted_text(execution, job.workflow_yaml):
         return job.workflow_yaml
     text = await workflow_text(log, execution)
     if text is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pyoco_server.domain.auth.caller import ANYONE, Caller, is_tenant_id
-from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope, in_words, known_scopes, parse_scopes
+from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope, known_scopes, parse_scopes, scope_names
 from pyoco_server.errors import InvalidUsage, ScopeMissing
 
 
 def test_scopes_are_written_as_they_are_read() -> None:
-    text = ",".join(in_words(EVERY_SCOPE))
+    text = ",".join(scope_names(EVERY_SCOPE))
 
     assert parse_scopes(text) == EVERY_SCOPE
     assert parse_scopes(" runs:read , runs:read ") == {Scope.RUNS_READ}

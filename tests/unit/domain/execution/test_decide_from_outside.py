@@ -184,8 +184,8 @@ def test_a_wait_whose_deadline_is_over_fails_the_graph() -> None:
     assert decide(waiting, ExpireNode(at=61.9, node_id=ASK, attempt=1)) == ()
     events = decide(waiting, ExpireNode(at=62.0, node_id=ASK, attempt=1))
 
-    error = Failure(code="WAIT_TIMED_OUT", message="nobody resumed it within 60 s")
-    why = Failure(code="WAIT_TIMED_OUT", message="node ask failed: nobody resumed it within 60 s")
+    error = Failure(code="WAIT_TIMED_OUT", message="not resumed within 60 s")
+    why = Failure(code="WAIT_TIMED_OUT", message="node ask failed: not resumed within 60 s")
     assert events == (
         NodeFailed(at=62.0, node_id=ASK, attempt=1, error=error),
         ExecutionFailed(at=62.0, error=why),
@@ -226,11 +226,11 @@ FORKED = (CreateExecution(at=1.0, request=Request(work=Work.NODES), graph=FORK),
 
 
 def test_a_cancel_is_confirmed_at_once_where_nobody_works_on_a_node() -> None:
-    nobody = after(*FORKED, CANCEL)
+    idle = after(*FORKED, CANCEL)
     over = after(*FORKED, _take(), CANCEL)
     waits = after(*FORKED, _take(), PutNodeWaiting(at=4.0, node_id=A, wait_key="k"), CANCEL)
 
-    assert isinstance(decide(nobody, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
+    assert isinstance(decide(idle, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
     assert isinstance(decide(waits, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
     assert _why(over, ConfirmCanceled(at=12.9, how=StopHow.IDLE)) is RejectionReason.HELD
     assert isinstance(decide(over, ConfirmCanceled(at=13.0, how=StopHow.IDLE)), tuple)

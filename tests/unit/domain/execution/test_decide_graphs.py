@@ -163,12 +163,12 @@ def test_a_graph_that_ends_in_a_wait_node_completes_with_its_resume() -> None:
         (CompleteExecution(at=3.0), RejectionReason.GRAPH_DECIDES),
     ],
     ids=[
-        "nobody starts a node before its turn",
+        "a node that is not ready cannot be started",
         "a node that succeeded is not worked on again",
         "a node that succeeded is not worked on again, whatever the attempt",
-        "nobody starts a node that is not drawn",
-        "nobody adds a node that is not drawn",
-        "nobody says that the graph is complete",
+        "an unknown node cannot be started",
+        "an unknown node cannot be declared",
+        "the graph cannot be completed by command",
     ],
 )
 def test_in_a_graph_the_edges_decide(command: Command, why: RejectionReason) -> None:

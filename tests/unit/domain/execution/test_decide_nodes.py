@@ -73,7 +73,7 @@ def test_a_higher_attempt_begins_a_finished_node_anew() -> None:
         "another worker waits while the lease lasts",
         "another worker takes over when the lease has ended",
         "the holder itself may begin anew",
-        "without an attempt nobody takes anything over",
+        "without an attempt nothing is taken over",
         "attempts count from one",
     ],
 )

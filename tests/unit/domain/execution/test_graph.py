@@ -20,7 +20,7 @@ def _graph(names: str, *edges: str) -> Graph:
     )
 
 
-def nobody(node_id: NodeId) -> bool:
+def none_succeeded(node_id: NodeId) -> bool:
     return False
 
 
@@ -35,19 +35,19 @@ def test_roots_are_the_nodes_that_nothing_precedes() -> None:
 def test_a_join_is_ready_only_after_all_that_precede_it() -> None:
     graph = _graph("abc", "ac", "bc")
 
-    assert _names(graph.ready_after(NodeId("a"), nobody)) == ""
+    assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == ""
     assert _names(graph.ready_after(NodeId("a"), [NodeId("b")].__contains__)) == "c"
 
 
 def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
-    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), nobody)) == "cb"
+    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), none_succeeded)) == "cb"
 
 
 def test_an_edge_drawn_twice_is_refused_and_yet_walked_once() -> None:
     graph = _graph("ab", "ab", "ab")
 
     assert problems(graph) == ["the edge from 'a' to 'b' is defined twice"]
-    assert _names(graph.ready_after(NodeId("a"), nobody)) == "b"
+    assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == "b"
 
 
 def test_a_graph_is_done_with_the_last_node_that_had_not_succeeded() -> None:

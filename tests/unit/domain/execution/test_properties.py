@@ -1,4 +1,4 @@
-"""What holds for every life of an execution, whoever asks whatever of it, and in whichever order."""
+"""Properties that hold for every sequence of commands to an execution."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def test_a_whole_file_is_read() -> None:
         (("version: 1", "version: 2"), 1, "version 2 is not known"),
         (("version: 1", "version: true"), 1, "version True"),
         (("version: 1", "vresion: 1"), 1, "unknown key 'vresion' in the file"),
-        (("runtime:\n", "flows:\n"), 20, "'flows' is not taken: one file is one flow"),
-        (("runtime:\n", "discovery:\n"), 20, "'discovery' is not taken"),
+        (("runtime:\n", "flows:\n"), 20, "'flows' is not accepted: one file is one flow"),
+        (("runtime:\n", "discovery:\n"), 20, "'discovery' is not accepted"),
         (("    outputs: [scratch.rows]", "    retries: 3"), 6, "unknown key 'retries' in tasks.load"),
         (("    outputs: [scratch.rows]", "    outputs: scratch"), 6, "outputs must be a list"),
         (("    outputs: [scratch.rows]", "    outputs: [1]"), 6, "outputs must be a list"),
@@ -141,7 +141,7 @@ def test_what_is_missing_is_named(text: str, words: str) -> None:
         ("'repeat(){a}'", "needs count="),
         ("'repeat(count=99999999999999999999){a}'", "whole number"),
         ("'switch(on=x){}'", "at least one case"),
-        ("'switch(on=x){y: a; y: a}'", "the case 'y' stands twice"),
+        ("'switch(on=x){y: a; y: a}'", "the case 'y' is defined twice"),
         ("'switch(on=x){default: a; default: a}'", "one default"),
         ("'switch(on=x){y: \"a >\"}'", "'>>'"),
         ("'until(cond=x, max_iter=0){a}'", "max_iter"),
@@ -171,13 +171,13 @@ def test_a_graph_has_no_more_nodes_than_an_execution_and_no_longer_names() -> No
     assert "more than 128 characters" in refused(SMALL + f"'{'n' * 129}: a'")
 
 
-def test_pipes_that_double_or_turn_in_a_circle_are_refused_at_once() -> None:
+def test_pipes_that_double_or_form_a_cycle_are_refused_at_once() -> None:
     doubling = "".join(f"  p{n}: pipe(p{n + 1}) >> pipe(p{n + 1})\n" for n in range(30)) + "  p30: a\n"
     long_chain = "".join(f"  p{n}: pipe(p{n + 1})\n" for n in range(40)) + "  p40: a\n"
 
     assert "more than 4096 terms" in refused(SMALL + "pipe(p0)\npipes:\n" + doubling)
     assert "levels deep" in refused(SMALL + "pipe(p0)\npipes:\n" + long_chain)
-    assert "circle: p -> q -> p" in refused(SMALL + "pipe(p)\npipes: {p: pipe(q), q: pipe(p)}")
+    assert "cycle: p -> q -> p" in refused(SMALL + "pipe(p)\npipes: {p: pipe(q), q: pipe(p)}")
 
 
 def test_a_pipe_that_nobody_refers_to_may_be_unfinished() -> None:

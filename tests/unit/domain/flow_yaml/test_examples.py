@@ -26,12 +26,12 @@ def test_every_term_that_is_shown_is_a_graph(term: str) -> None:
     assert graph.read_graph(term.replace("…", "a"), {"p": "a"}, ["a", "b"]).nodes
 
 
-def test_the_limits_are_those_that_are_told() -> None:
-    told = DOCUMENT.replace(",", "").replace("\n", " ")
+def test_the_limits_are_those_that_are_text() -> None:
+    text = DOCUMENT.replace(",", "").replace("\n", " ")
 
-    assert f"more than {graph.MAX_NODES} nodes or {graph_parser.MAX_TERMS} terms" in told
-    assert f"names of more than {graph.MAX_NODE_CHARS} characters" in told
-    assert f"nested deeper than {graph_parser.MAX_NESTING}" in told
-    assert f"more than {strict_yaml.MAX_ALIASES} aliases or {strict_yaml.MAX_ALIASED_CHARS // 1024} KiB" in told
-    assert f"more than {strict_yaml.MAX_DEPTH} levels or {strict_yaml.MAX_VALUES} values" in told
-    assert f"at most {expressions.MAX_EXPRESSION_CHARS} characters" in told
+    assert f"more than {graph.MAX_NODES} nodes or {graph_parser.MAX_TERMS} terms" in text
+    assert f"names of more than {graph.MAX_NODE_CHARS} characters" in text
+    assert f"nested deeper than {graph_parser.MAX_NESTING}" in text
+    assert f"more than {strict_yaml.MAX_ALIASES} aliases or {strict_yaml.MAX_ALIASED_CHARS // 1024} KiB" in text
+    assert f"more than {strict_yaml.MAX_DEPTH} levels or {strict_yaml.MAX_VALUES} values" in text
+    assert f"at most {expressions.MAX_EXPRESSION_CHARS} characters" in text

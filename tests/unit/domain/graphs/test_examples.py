@@ -32,17 +32,17 @@ def test_the_graph_in_the_openapi_document_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("kind", YAML_TYPES)
-def test_every_content_type_of_yaml_is_told(kind: str) -> None:
+def test_every_content_type_of_yaml_is_text(kind: str) -> None:
     assert f"`{kind}`" in DOCUMENT
 
 
-def test_the_limits_are_those_that_are_told() -> None:
-    told = DOCUMENT.replace(",", "").replace("\n", " ")
+def test_the_limits_are_those_that_are_text() -> None:
+    text = DOCUMENT.replace(",", "").replace("\n", " ")
 
-    assert f"At most {state.MAX_NODES} nodes {graph.MAX_EDGES} edges and {parser.MAX_DOCUMENT_BYTES // KIB} KiB" in told
-    assert f"1 to {ids.MAX_NODE_ID_CHARS} printable characters without `/`" in told
-    assert f"1 to {parser.MAX_TITLE_CHARS} printable characters" in told
-    assert f"1 to {parser.MAX_WAIT_KEY_CHARS} printable characters" in told
-    assert f"1 to {parser.MAX_ATTEMPTS} " in told
-    assert f"up to {parser.MAX_CONTENT_BYTES // KIB} KiB" in told
-    assert f"at most {parser.MAX_WAIT_SEC / 86_400:.0f} days" in told
+    assert f"At most {state.MAX_NODES} nodes {graph.MAX_EDGES} edges and {parser.MAX_DOCUMENT_BYTES // KIB} KiB" in text
+    assert f"1 to {ids.MAX_NODE_ID_CHARS} printable characters without `/`" in text
+    assert f"1 to {parser.MAX_TITLE_CHARS} printable characters" in text
+    assert f"1 to {parser.MAX_WAIT_KEY_CHARS} printable characters" in text
+    assert f"1 to {parser.MAX_ATTEMPTS} " in text
+    assert f"up to {parser.MAX_CONTENT_BYTES // KIB} KiB" in text
+    assert f"at most {parser.MAX_WAIT_SEC / 86_400:.0f} days" in text

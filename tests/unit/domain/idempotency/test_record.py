@@ -1,4 +1,4 @@
-"""Records ⇄ JSON: nothing is lost on the way, and whatever else is stored there is nobody's record."""
+"""Records ⇄ JSON: a round trip loses nothing, and any other JSON is not a record."""
 
 from __future__ import annotations
 

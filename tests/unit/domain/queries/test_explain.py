@@ -195,9 +195,9 @@ def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language
 
 
 def test_every_code_is_in_the_document_of_the_workers() -> None:
-    told = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
+    text = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
 
-    assert {code for code in WORDS if f"`{code}`" not in told} == set()
+    assert {code for code in WORDS if f"`{code}`" not in text} == set()
 
 
 def test_the_words_name_what_matters() -> None:

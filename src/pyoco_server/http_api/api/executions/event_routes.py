@@ -9,15 +9,19 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.state import Execution
-from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_response, shown
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, EventHistoryDep, ExecutionsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.projections.event_history import START, EventPosition, EventTail, events_after
+from pyoco_server.services.projections.event_history import (
+    START,
+    EventHistoryService,
+    EventPosition,
+    EventTail,
+)
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -44,8 +48,8 @@ ANSWERS[204] = {"description": "The execution has ended and the caller has seen 
 class _Stream:
     """The events of one tail, as server-sent events."""
 
-    def __init__(self, gateway: Gateway, tail: EventTail) -> None:
-        self._gateway = gateway
+    def __init__(self, history: EventHistoryService, tail: EventTail) -> None:
+        self._history = history
         self._tail = tail
         self.end = tail.end
 
@@ -61,8 +65,7 @@ class _Stream:
         )
 
     def close(self) -> None:
-        self._gateway.watches.leave(self._tail)
-        self._tail.close()
+        self._history.close(self._tail)
 
 
 @router.get(
@@ -72,7 +75,8 @@ class _Stream:
 async def list_events(
     execution_id: ExecutionIdPath,
     request: Request,
-    gateway: GatewayDep,
+    executions: ExecutionsDep,
+    history: EventHistoryDep,
     caller: CallerDep,
     cursor: Annotated[
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
@@ -84,29 +88,19 @@ async def list_events(
 ) -> Response:
     """What happened to an execution, in order."""
     run_id = parse_run_id(execution_id)
-    execution = await gateway.executions.look(run_id, tenant_filter=caller.tenant_filter)
+    execution = await executions.look(run_id, tenant_filter=caller.tenant_filter)
     if "text/event-stream" in request.headers.get("accept", ""):
-        return await _stream(gateway, execution, translate.place_in(last_event_id) or _place(cursor))
-    found, more = await events_after(gateway.stores.events, run_id, _place(cursor), limit)
+        return await _stream(history, execution, translate.place_in(last_event_id) or _place(cursor))
+    found, more = await history.page(run_id, _place(cursor), limit)
     following = translate.place_out(found[-1].place) if more else None
     return json_response(
         translate.page_out([translate.event_out(item) for item in found], following, executionId=run_id)
     )
 
 
-async def _stream(gateway: Gateway, execution: Execution, after: EventPosition) -> Response:
-    run_id: RunId = execution.execution_id
-    is_over = execution.status.is_terminal
-    if is_over and not (await events_after(gateway.stores.events, run_id, after, 1))[0]:
-        return Response(status_code=204)
-    tail = EventTail(gateway.stores.events, run_id, after, heartbeat_sec=gateway.config.http_watch_heartbeat_sec)
-    gateway.watches.enter(tail)
-    try:
-        await tail.open(gateway.live, is_over=is_over)
-    except BaseException:
-        gateway.watches.leave(tail)
-        raise
-    return streams.EventStream(_Stream(gateway, tail))
+async def _stream(history: EventHistoryService, execution: Execution, after: EventPosition) -> Response:
+    tail = await history.stream(execution.execution_id, after, is_over=execution.status.is_terminal)
+    return Response(status_code=204) if tail is None else streams.EventStream(_Stream(history, tail))
 
 
 def _place(cursor: str | None) -> EventPosition:

@@ -17,13 +17,13 @@ from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.commands import SPECS, Spec, node_id_in
 from pyoco_server.http_api.api.executions.openapi import describe
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, RawRoute, gateway_of, given_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, ListsDep, RawRoute, given_once, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol import json_body, request_parsing
 from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
 from pyoco_server.http_api.responses.problems import ExecutionProblem, failures
 from pyoco_server.services.executions.command_handler import CommandResult
-from pyoco_server.services.executions.execution_service import NewExecution
+from pyoco_server.services.executions.service import NewExecution
 from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/executions", tags=["executions"])
@@ -49,15 +49,14 @@ def json_response(body: bytes, status: int = 200) -> Response:
 
 async def commanded(request: Request, name: str, body: bytes, does: Does) -> Response:
     """Have a command carried out once, and say that it was accepted."""
-    gateway, run_id = gateway_of(request), parse_run_id(request.path_params["executionId"])
-    await gateway.executions.check_seen(run_id, tenant_filter=caller_of(request).tenant_filter)
+    run_id = parse_run_id(request.path_params["executionId"])
 
     async def work(turn: IdempotentAttempt) -> Response:
         handled = await does(run_id, turn)
         translate.rejected(handled, name)
-        return json_response(translate.accepted_out(handled, name, turn.origin), 202)
+        return json_response(translate.accepted_out(handled, name, turn.context), 202)
 
-    return await run_once(request, gateway, of_json(body), work, required=True, replay_status=200, resource_id=no_id)
+    return await run_once(request, of_json(body), work, required=True, replay_status=200, resource_id=no_id)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -66,8 +65,8 @@ async def commanded(request: Request, name: str, body: bytes, does: Does) -> Res
 @requires_scope(Scope.RUNS_WRITE)
 async def create_execution(request: Request) -> Response:
     """Bring an execution into being. It begins with its start."""
-    gateway, caller, body = gateway_of(request), caller_of(request), await request.body()
-    asked = _new_execution(body, gateway.config)
+    executions, caller, body = services_of(request).executions, caller_of(request), await request.body()
+    asked = _new_execution(body, executions.config)
 
     async def work(turn: IdempotentAttempt) -> Response:
         new = NewExecution(
@@ -77,30 +76,28 @@ async def create_execution(request: Request) -> Response:
             tenant_id=caller.tenant_id,
             api_key_id=caller.api_key_id,
         )
-        handled = await gateway.executions.create(new, RunId(turn.resource_id), turn.origin)
+        handled = await executions.create(new, RunId(turn.resource_id), turn.context)
         translate.rejected(handled, "CreateExecution")
-        return json_response(translate.accepted_out(handled, "CreateExecution", turn.origin), 202)
+        return json_response(translate.accepted_out(handled, "CreateExecution", turn.context), 202)
 
-    return await run_once(request, gateway, of_json(body), work, required=True, replay_status=200)
+    return await run_once(request, of_json(body), work, required=True, replay_status=200)
 
 
 @requires_scope(Scope.RUNS_WRITE)
 async def start_execution(request: Request) -> Response:
     """Let it begin: the first nodes of a graph are ready; the job of a flow is in the queue of its tag."""
-    gateway, body = gateway_of(request), await request.body()
+    executions, body = services_of(request).executions, await request.body()
     translate.read(schemas.EmptyBody, body)
-    return await commanded(
-        request, "StartExecution", body, lambda run_id, turn: gateway.executions.start(run_id, turn.origin)
-    )
+    return await commanded(request, "StartExecution", body, lambda run_id, turn: executions.start(run_id, turn.context))
 
 
 @requires_scope(Scope.RUNS_CANCEL)
 async def cancel_execution(request: Request) -> Response:
     """Stop it. Accepted at any time before the end, and again after the cancel; nothing else can come of it then."""
-    gateway, body = gateway_of(request), await request.body()
+    executions, body = services_of(request).executions, await request.body()
     reason = translate.read(schemas.CancelBody, body).reason
     return await commanded(
-        request, "CancelExecution", body, lambda run_id, turn: gateway.executions.cancel(run_id, reason, turn.origin)
+        request, "CancelExecution", body, lambda run_id, turn: executions.cancel(run_id, reason, turn.context)
     )
 
 
@@ -116,12 +113,12 @@ def _new_execution(body: bytes, config: NatsBackendConfig) -> schemas.CreateBody
 
 def _endpoint(spec: Spec) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        gateway, body = gateway_of(request), await request.body()
+        executions, body = services_of(request).executions, await request.body()
         node_id = node_id_in(request.path_params["nodeId"]) if spec.is_node_command else NodeId("")
         asked = translate.read(spec.body, body)
-        command = spec.build(asked, node_id, gateway.stores.clock.now())
+        command = spec.build(asked, node_id, executions.stores.clock.now())
         return await commanded(
-            request, spec.name, body, lambda run_id, turn: gateway.executions.command(run_id, command, turn.origin)
+            request, spec.name, body, lambda run_id, turn: executions.command(run_id, command, turn.context)
         )
 
     return requires_scope(spec.scope)(endpoint)
@@ -177,9 +174,7 @@ class ExecutionsQuery(BaseModel):
 
 @router.get("", responses=shown(schemas.ExecutionList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
-async def list_executions(
-    gateway: GatewayDep, caller: CallerDep, query: Annotated[ExecutionsQuery, Query()]
-) -> Response:
+async def list_executions(lists: ListsDep, caller: CallerDep, query: Annotated[ExecutionsQuery, Query()]) -> Response:
     """The executions changed last come first. Runs and jobs are among them: they are the same thing by other names."""
     statuses = () if query.status is None else translate.RUN_STATUSES[query.status]
     asked = RunQuery(
@@ -189,7 +184,7 @@ async def list_executions(
         tenant_id=caller.tenant_filter,
         archived=query.archived,
     )
-    page = await gateway.lists.page(asked, query.cursor)
+    page = await lists.page(asked, query.cursor)
     items = [translate.listed_out(item) for item in page.items if isinstance(item, bytes)]
     return json_response(translate.page_out(items, page.next_cursor))
 
@@ -200,7 +195,7 @@ async def list_executions(
 @requires_scope(Scope.RUNS_READ)
 async def get_execution(
     execution_id: ExecutionIdPath,
-    gateway: GatewayDep,
+    executions: ExecutionsDep,
     caller: CallerDep,
     at: Annotated[
         int | None, Query(ge=1, le=2**53, description="As it was with the event of this version; absent: as it is now.")
@@ -211,7 +206,7 @@ async def get_execution(
     ] = None,
 ) -> Response:
     """An execution as its events have made it."""
-    execution = await gateway.executions.look(parse_run_id(execution_id), tenant_filter=caller.tenant_filter, at=at)
+    execution = await executions.look(parse_run_id(execution_id), tenant_filter=caller.tenant_filter, at=at)
     if include == "records":
-        execution = await gateway.executions.whole(execution)
+        execution = await executions.whole(execution)
     return json_response(translate.execution_out(execution, graph=include == "graph"))

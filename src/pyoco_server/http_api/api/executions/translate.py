@@ -68,24 +68,24 @@ def rejected(handled: CommandResult, command: str) -> None:
     raise CommandRejected(words, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
 
 
-def accepted_out(handled: CommandResult, command: str, origin: CommandContext, **more: Any) -> bytes:
+def accepted_out(handled: CommandResult, command: str, context: CommandContext, **more: Any) -> bytes:
     told = {
         "executionId": handled.execution.execution_id,
         "command": command,
         "accepted": True,
-        "correlationId": origin.correlation_id,
-        "idempotencyKey": origin.idempotency_key,
+        "correlationId": context.correlation_id,
+        "idempotencyKey": context.idempotency_key,
         "version": handled.version,
     }
     return orjson.dumps(told | more)
 
 
-def claimed_out(claimed: Claimed, lease_sec: float, origin: CommandContext) -> bytes:
+def claimed_out(claimed: Claimed, lease_sec: float, context: CommandContext) -> bytes:
     execution, started = claimed.execution, claimed.started
     return accepted_out(
         claimed.handled,
         "StartNode",
-        origin,
+        context,
         graphId=execution.request.flow_name,
         nodeId=started.node_id,
         attempt=started.attempt,

@@ -1,4 +1,4 @@
-"""The queries of `GET /jobs` and `GET /tags`: what may stand in them, and what is asked of the index by them."""
+"""The query parameters of `GET /jobs` and `GET /tags`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class _Query(BaseModel):
 
 
 class JobsQuery(_Query):
-    """Filters, all of which apply. A name that is not here is refused."""
+    """Filters, all of which apply. Unknown names are rejected."""
 
     tag: list[Label] | None = Field(
         default=None,
         max_length=MAX_TAGS,
-        description="Given several times: a job has all of them.",
+        description="Repeated: a job has all of them.",
         examples=["urgent"],
     )
     status: JobStatus | None = Field(default=None, examples=["running"])
@@ -44,7 +44,7 @@ class JobsQuery(_Query):
     )
 
     def of(self, tenant_id: str | None) -> JobQuery:
-        """What is asked of the index, of the jobs that exist for this tenant."""
+        """The query of the index, for the jobs of this tenant."""
         query = JobQuery(
             limit=self.limit,
             status=() if self.status is None else RUN_STATUSES[self.status],
@@ -55,9 +55,9 @@ class JobsQuery(_Query):
 
 
 class TagsQuery(_Query):
-    """Which tags. A name that is not here is refused."""
+    """Filters of tags. Unknown names are rejected."""
 
-    prefix: str = Field(default="", max_length=MAX_LABEL_CHARS, description="How they begin.", examples=["ur"])
+    prefix: str = Field(default="", max_length=MAX_LABEL_CHARS, description="Their prefix.", examples=["ur"])
     limit: int = Field(default=100, ge=1, le=1000)
     next_token: str | None = Field(
         default=None,
@@ -67,7 +67,7 @@ class TagsQuery(_Query):
     )
 
     def of(self, tenant_id: str | None) -> LabelQuery:
-        """What is asked of the index; one label more than is shown, because it tells whether there is another page."""
+        """The query of the index: one label more than shown, to know whether there is another page."""
         query = LabelQuery(prefix=self.prefix, tenant_id=tenant_id, limit=self.limit + 1)
         return query if self.next_token is None else replace(query, after=decode_token(self.next_token, query))
 

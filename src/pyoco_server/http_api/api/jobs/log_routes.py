@@ -18,14 +18,12 @@ from pyoco_server.domain.run_logs.lines import text_of
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.jobs.log_schemas import ANSWERS, HEADERS, LogsQuery, entry_out
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import conditional
 from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
 from pyoco_server.http_api.responses.streams import Download
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, look_at_end, read_page
-from pyoco_server.services.run_logs.text import text_between
+from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, RunLogService
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -76,7 +74,7 @@ class _Asked:
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_job_logs(
-    job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep, query: Annotated[LogsQuery, Query()]
+    job_id: JobIdPath, request: Request, logs: RunLogsDep, caller: CallerDep, query: Annotated[LogsQuery, Query()]
 ) -> Response:
     """What a job has written so far, over all its attempts. Tokens and ranges stay good while the log grows."""
     run_id, asked = parse_run_id(job_id), _Asked.by(request)
@@ -84,15 +82,15 @@ async def get_job_logs(
     is_whole = asked.as_text and not request.query_params
     if asked.as_text and not is_whole and conditional.is_range(asked.range):
         raise InvalidLogQuery("Range counts the bytes of the whole log: leave out the query, or the Range")
-    end = await look_at_end(gateway, run_id, tenant_filter=caller.tenant_filter)
+    end = await logs.end(run_id, tenant_filter=caller.tenant_filter)
     if is_whole:
-        return await _whole(gateway, run_id, end, asked)
+        return await _whole(logs, run_id, end, asked)
     if not wanted.wait_sec and asked.has(tag := _tag(run_id, wanted, end, asked)):
         return _not_modified(tag)
     # Ten thousand lines are some megabytes until they are bytes: a few such pages at a time, but for those who wait.
     is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
-    async with gateway.heavy if is_large else nullcontext():
-        page, end = await read_page(gateway, run_id, wanted, end, tenant_filter=caller.tenant_filter)
+    async with logs.heavy if is_large else nullcontext():
+        page, end = await logs.page(run_id, wanted, end, tenant_filter=caller.tenant_filter)
         if asked.has(tag := _tag(run_id, wanted, end, asked)):
             return _not_modified(tag)
         if len(page.lines) <= QUICK_LINES:
@@ -106,7 +104,7 @@ def _tag(run_id: RunId, query: LogQuery, end: LogEnd, asked: _Asked) -> str:
     return conditional.strong_tag(FORM, run_id, asked.as_text, *which, *end.place, end.size_bytes, end.is_over)
 
 
-async def _whole(gateway: Gateway, run_id: RunId, end: LogEnd, asked: _Asked) -> Response:
+async def _whole(logs: RunLogService, run_id: RunId, end: LogEnd, asked: _Asked) -> Response:
     # Lines only come to the end of a log, so its length says which bytes it has.
     size, tag = end.size_bytes, conditional.strong_tag(FORM, run_id, "whole", end.size_bytes)
     if asked.has(tag):
@@ -124,7 +122,7 @@ async def _whole(gateway: Gateway, run_id: RunId, end: LogEnd, asked: _Asked) ->
         headers["Content-Range"] = part.content_range(size)
     if asked.is_head or end.last is None:
         return Response(headers=headers)
-    pieces = text_between(gateway.stores.run_logs, run_id, *span, last=end.last)
+    pieces = logs.text(run_id, *span, last=end.last)
     return await Download.begun(pieces, headers, 200 if part is None else 206)
 
 

@@ -1,4 +1,4 @@
-"""The shapes of a job's log: what may be asked, what is told, and both for the OpenAPI document."""
+"""Query parameters and response models of job logs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from pyoco_server.services.run_logs.read import LogQuery, NumberedLine
 
 
 class PlaceQuery(BaseModel):
-    """Where in a log. A name that is not here is refused: a misspelled filter would give a wrong log."""
+    """A position in a log. Unknown names are rejected: a misspelled filter would give a wrong log."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     since_token: str | None = Field(
-        default=None, alias="sinceToken", description="Go on here: a `nextToken` of this log. Absent: from the start."
+        default=None,
+        alias="sinceToken",
+        description="A `nextToken` of this log. Absent: from the start.",
     )
-    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with the last so many lines instead.")
+    tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with this many last lines instead.")
 
     def place(self, run_id: RunId) -> LogPosition:
-        """Where to begin, if not so many lines before the end."""
+        """The position to begin at, without a tail."""
         if self.tail is not None and self.since_token is not None:
-            raise InvalidLogQuery("tail and sinceToken: one of them; a tail's own nextToken goes on behind it")
+            raise InvalidLogQuery("tail and sinceToken exclude each other; continue a tail with its nextToken")
         return tokens.decode(self.since_token, run_id) if self.since_token else START
 
 
 class LinesQuery(PlaceQuery):
-    """Which lines, from a place on."""
+    """Filters of lines."""
 
     task: str | None = Field(
         default=None, min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task."
@@ -48,20 +50,20 @@ class LinesQuery(PlaceQuery):
 
 
 class LogsQuery(LinesQuery):
-    """Which lines, and how many of them at once."""
+    """Filters of lines and the size of a page."""
 
-    limit: int = Field(default=1000, ge=1, le=10_000, description="At most so many lines.")
+    limit: int = Field(default=1000, ge=1, le=10_000, description="Most lines of a page.")
     wait_sec: float = Field(
         default=0.0,
         alias="waitSec",
         ge=0,
         le=30,
         allow_inf_nan=False,
-        description="Wait so long for lines, or for the job's end.",
+        description="How long to wait for lines, or for the end of the job.",
     )
 
     def asked(self, run_id: RunId) -> LogQuery:
-        """The same in the words of the core."""
+        """The query of the core."""
         return LogQuery(
             place=self.place(run_id),
             limit=self.limit,
@@ -72,7 +74,7 @@ class LogsQuery(LinesQuery):
 
 
 class JobLogEntry(BaseModel):
-    """One line: when it was written, what it says, its number in the log, by which task, and how."""
+    """One line of a log."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -81,7 +83,7 @@ class JobLogEntry(BaseModel):
     )
     message: str = Field(examples=["Start analysis."])
     n: int = Field(ge=1)
-    task: str | None = Field(description="null where nobody can tell.", examples=["load"])
+    task: str | None = Field(description="null when unknown.", examples=["load"])
     level: Level = Field(examples=["INFO"])
     stream: Stream = Field(
         description="`output` was written past Python, by C code or a program; `pyoco` by this server, about the job.",
@@ -91,9 +93,10 @@ class JobLogEntry(BaseModel):
 
 
 class JobLogs(BaseModel):
-    """Some lines in order. `nextToken` goes on behind them; `complete`: the job is over and these are the last.
+    """Lines in order. `nextToken` continues behind them; `complete`: the job has ended and these are its last lines.
 
-    With `task` or `level` there may be fewer lines than asked for, even none, before the end: go on with `nextToken`.
+    With `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
+    `nextToken`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -104,7 +107,7 @@ class JobLogs(BaseModel):
 
 
 def entry_out(numbered: NumberedLine) -> dict[str, Any]:
-    """A line in the words of this dialect."""
+    """A line as JSON."""
     line = numbered.line
     return {
         "timestamp": rfc3339(line.at),
@@ -122,38 +125,42 @@ def _text(description: str, example: str | None = None) -> dict[str, Any]:
 
 
 _CACHED: dict[str, Any] = {
-    "ETag": _text("Strong. Another one when there is more in the log.", '"gT3qf0Zb1kXw9s2L"'),
-    "Cache-Control": _text("Ask each time; a 304 is cheap.", "private, no-cache"),
-    "Vary": _text("JSON and text are two things under one address.", "Accept"),
+    "ETag": _text("Strong; changes with every line.", '"gT3qf0Zb1kXw9s2L"'),
+    "Cache-Control": _text("Revalidate each time; a 304 is cheap.", "private, no-cache"),
+    "Vary": _text("JSON and text share one address.", "Accept"),
 }
 _RANGES = {"Accept-Ranges": _text("With text/plain and without a query only.", "bytes")}
 HEADERS: list[dict[str, Any]] = [
     {"name": name, "in": "header", "required": False, **_text(description, example)}
     for name, description, example in (
-        ("If-None-Match", "ETags of what the caller has, or `*`: 304 where it is one of them.", '"gT3qf0Zb1kXw9s2L"'),
-        ("Range", "With text/plain and without a query: which bytes. Several ranges get the whole.", "bytes=-500"),
-        ("If-Range", "The ETag of which a part is wanted; the whole of any other.", '"gT3qf0Zb1kXw9s2L"'),
+        ("If-None-Match", "ETags of the caller's copies, or `*`: 304 when one of them matches.", '"gT3qf0Zb1kXw9s2L"'),
+        (
+            "Range",
+            "With text/plain and without a query: a range; several get the whole log.",
+            "bytes=-500",
+        ),
+        ("If-Range", "The ETag of the log whose range is wanted; any other gets the whole log.", '"gT3qf0Zb1kXw9s2L"'),
     )
 ]
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "model": JobLogs,
         "description": (
-            "JSON, or with `Accept: text/plain` the lines as they were written, each with its newline: without a query "
-            f"the whole log, else those asked for. Where to go on is then in `{NEXT_TOKEN}` and `{COMPLETE}`."
+            "JSON, or with `Accept: text/plain` the lines as written, each with its newline: without a query "
+            f"the whole log, else the requested lines. The next position is then in `{NEXT_TOKEN}` and `{COMPLETE}`."
         ),
         "content": DESCRIBED_CONTENT,
         "headers": _CACHED | _RANGES | DESCRIBED_HEADERS,
     },
     206: {
-        "description": "The range of bytes that was asked for.",
+        "description": "The requested range of bytes.",
         "content": DESCRIBED_CONTENT,
         "headers": _CACHED
         | _RANGES
         | DESCRIBED_HEADERS
         | {"Content-Range": _text("Which bytes, of how many.", "bytes 0-499/48213")},
     },
-    304: {"description": "The caller has what there is.", "headers": _CACHED},
+    304: {"description": "The caller's copy is current.", "headers": _CACHED},
     **job_failures(404, 416, 422, 503),
 }
 ANSWERS[416]["headers"] = {"Content-Range": _text("How many bytes there are.", "bytes */48213")}

@@ -15,7 +15,15 @@ from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import RunNotFound
 from pyoco_server.http_api.api.jobs import schemas, translate
 from pyoco_server.http_api.api.jobs.list_query import JOBS_GIVEN_ONCE, JobsQueryDep
-from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, GatewayDep, RawRoute, gateway_of, refuse_query
+from pyoco_server.http_api.dependencies import (
+    NO_QUERY,
+    CallerDep,
+    ExecutionsDep,
+    ListsDep,
+    RawRoute,
+    refuse_query,
+    services_of,
+)
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
 from pyoco_server.http_api.responses.problems import job_failures, json_request
@@ -44,15 +52,15 @@ def json_response(plain: Any, status: int = 200, headers: Mapping[str, str] | No
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
     refuse_query(request)
-    gateway, body = gateway_of(request), await request.body()
-    asked, labels = translate.submit_request(body, gateway.config, caller_of(request))
+    executions, body = services_of(request).executions, await request.body()
+    asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
     async def work(turn: IdempotentAttempt) -> Response:
-        execution = await gateway.submit(asked, labels, turn.origin, run_id=RunId(turn.resource_id))
+        execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
         job = translate.job_out(to_snapshot(execution), parameters=True)
         return json_response(job, 201, {"Location": f"/jobs/{job['id']}"})
 
-    return await run_once(request, gateway, of_json(body), work)
+    return await run_once(request, of_json(body), work)
 
 
 router.add_api_route(
@@ -72,14 +80,14 @@ router.add_api_route(
     dependencies=[JOBS_GIVEN_ONCE],
 )
 @requires_scope(Scope.RUNS_READ)
-async def list_jobs(gateway: GatewayDep, caller: CallerDep, asked: JobsQueryDep) -> Response:
+async def list_jobs(lists: ListsDep, caller: CallerDep, asked: JobsQueryDep) -> Response:
     """The newest jobs come first; archived ones stay out. Runs and executions are among them.
 
     A page may be short, even empty, and not be the last: there are more as long as there is a `nextToken`. Whatever
     happens to the jobs meanwhile, each that stays is shown once.
     """
     query = asked.of(caller.tenant_filter)
-    return json_response(translate.page_out(await gateway.lists.jobs(query), query, asked.status))
+    return json_response(translate.page_out(await lists.jobs(query), query, asked.status))
 
 
 @router.get(
@@ -88,9 +96,9 @@ async def list_jobs(gateway: GatewayDep, caller: CallerDep, asked: JobsQueryDep)
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_READ)
-async def get_job(job_id: JobIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """One job as it is now."""
-    snapshot = await gateway.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
+    snapshot = await executions.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
     return json_response(translate.job_out(snapshot, parameters=True))
 
 
@@ -102,7 +110,7 @@ async def get_job(job_id: JobIdPath, gateway: GatewayDep, caller: CallerDep) -> 
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_CANCEL)
-async def delete_job(job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def delete_job(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
     """Stop a job; one that is finished leaves the lists, and can still be read by its id until retention removes it.
 
     What is not there, for this caller, is deleted already.
@@ -110,7 +118,7 @@ async def delete_job(job_id: JobIdPath, request: Request, gateway: GatewayDep, c
 
     async def work(turn: IdempotentAttempt) -> Response:
         with suppress(RunNotFound):
-            await gateway.discard(parse_run_id(job_id), turn.origin, tenant_filter=caller.tenant_filter)
+            await executions.discard(parse_run_id(job_id), turn.context)
         return Response(status_code=204)
 
-    return await run_once(request, gateway, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, resource_id=no_id)

@@ -1,4 +1,4 @@
-"""The shapes of `/jobs` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+"""Request and response models of `/jobs`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ JOB_ID = "123e4567-e89b-12d3-a456-426614174000"
 
 
 class _Body(BaseModel):
-    # A misspelled field would be left out without a word.
+    # A misspelled field would be ignored silently.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class _Shape(BaseModel):
-    """What is answered. More fields may be added at any time."""
+    """A response. More fields may be added at any time."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel)
 
 
 class JobSubmitRequest(_Body):
-    """What to analyse, and under which tags it is found."""
+    """A job and its tags."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -38,7 +38,7 @@ class JobSubmitRequest(_Body):
         },
     )
 
-    parameters: dict[str, Any] = Field(description="What the flow is given.")
+    parameters: dict[str, Any] = Field(description="The params of the flow.")
     tags: list[Label] = Field(default_factory=list, max_length=MAX_LABELS, description="To find the job by.")
     flow: FlowName | None = Field(default=None, description="Absent: the flow in PYOCO_JOBS_DEFAULT_FLOW.")
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
@@ -46,7 +46,7 @@ class JobSubmitRequest(_Body):
 
 
 class TagRequest(_Body):
-    """The tag to put on a job."""
+    """The tag to add to a job."""
 
     tag: Label = Field(examples=["analysis"])
 
@@ -58,31 +58,31 @@ class JobListed(_Shape):
     status: JobStatus
     created_at: DateTime
     started_at: DateTime | None = None
-    completed_at: DateTime | None = Field(default=None, description="Its end, whichever it was.")
+    completed_at: DateTime | None = Field(default=None, description="Its end, with any result.")
     tags: list[str] = Field(default_factory=list, examples=[["urgent", "test"]])
     flow: str | None = Field(default=None, examples=["main"])
-    tag: str | None = Field(default=None, description="Which workers may run it; null: its nodes are taken by hand.")
-    attempt: int = Field(default=0, description="How often it was begun.")
-    error: str | None = Field(default=None, description="Of a failed job: why.")
+    tag: str | None = Field(default=None, description="Which workers may run it; null: its nodes are claimed.")
+    attempt: int = Field(default=0, description="How often it was started.")
+    error: str | None = Field(default=None, description="The reason of a failure.")
     cancel_requested_at: DateTime | None = None
     timeout_sec: float | None = None
 
 
 class Job(JobListed):
-    """A job as it is now."""
+    """A job in its present state."""
 
     parameters: dict[str, Any] = Field(default_factory=dict, examples=[{"input": "data.csv", "mode": "fast"}])
 
 
 class JobList(_Shape):
-    """A page, the newest job first. There are no more when there is no `nextToken`, and not before."""
+    """A page, the newest job first. The last page, and only that one, has no `nextToken`."""
 
     jobs: list[JobListed]
-    next_token: str | None = Field(default=None, description="Give it back as `nextToken`, with the same filters.")
+    next_token: str | None = Field(default=None, description="Send it as `nextToken` with the same filters.")
 
 
 class TagCount(_Shape):
-    """A tag, and how many jobs have it; archived ones do not count."""
+    """A tag and the number of its jobs, without archived ones."""
 
     tag: str = Field(examples=["urgent"])
     count: int = Field(ge=1, examples=[12])
@@ -92,4 +92,4 @@ class TagList(_Shape):
     """A page, in the order of the tags."""
 
     tags: list[TagCount]
-    next_token: str | None = Field(default=None, description="Give it back as `nextToken`, with the same prefix.")
+    next_token: str | None = Field(default=None, description="Send it as `nextToken` with the same prefix.")

@@ -1,7 +1,7 @@
-"""What the streams of a job say, as bytes: server-sent events, and frames of a WebSocket. Pure.
+"""Encodes the streams of a job as server-sent events and WebSocket frames. Pure.
 
-An event's id is a place in the log: the number of the line to read next, and the sequence of the last chunk that was
-read to its end. Both are the log's own, so an id is good at every gateway and after every restart.
+The id of an event is a position in the log: the number of the next line and the sequence of the last chunk read
+completely. Both belong to the log, so an id is valid at every gateway and after every restart.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ from pyoco_server.services.streaming.watch_channel import View
 _ID = re.compile(r"(?P<line>[1-9][0-9]{0,15})\.(?P<sequence>0|[1-9][0-9]{0,15})(?P<end>\.end)?", re.ASCII)
 
 
-class Heard(NamedTuple):
-    """What a reader has: all before a place, and perhaps (`end`) that it was all."""
+class ResumePoint(NamedTuple):
+    """What a reader has: everything before a position, and perhaps (`end`) the end event."""
 
     place: LogPosition
     end: bool
 
 
-def heard(event_id: str | None) -> Heard | None:
-    """What somebody has who was told the event with this id; None for what is no id of ours, as if none was given."""
+def resume_point(event_id: str | None) -> ResumePoint | None:
+    """The resume point of a Last-Event-ID; None for anything else."""
     found = _ID.fullmatch(event_id or "")
     if found is None:
         return None
-    return Heard(LogPosition(int(found["line"]), int(found["sequence"])), found["end"] is not None)
+    return ResumePoint(LogPosition(int(found["line"]), int(found["sequence"])), found["end"] is not None)
 
 
-def log_events(stretch: LineBatch) -> bytes:
-    """Lines as events; made once for all who are told the same ones."""
-    return stretch.once("events", _log_events)
+def log_events(batch: LineBatch) -> bytes:
+    """Lines as events, encoded once for all readers."""
+    return batch.once("events", _log_events)
 
 
 def place_event(place: LogPosition) -> bytes:
-    """An id without an event: a reader notes it, and is told nothing."""
+    """An id without an event: moves the resume point of a reader."""
     return b"id: %b\n\n" % _event_id(place).encode()
 
 
 def end_event(status: str, place: LogPosition) -> bytes:
-    """The last event: the job is over, and these were all of its lines."""
+    """The last event: the job has ended and all lines were sent."""
     return streams.event("end", orjson.dumps({"status": status}), f"{_event_id(place)}.end")
 
 
-def log_frame(stretches: Sequence[LineBatch], run_id: RunId) -> str:
-    """Lines as one frame; each stretch is made into text once for all who are told it."""
-    entries = ",".join([stretch.once("entries", _entries) for stretch in stretches])
-    token = tokens.encode(stretches[-1].part.following, run_id)
+def log_frame(batches: Sequence[LineBatch], run_id: RunId) -> str:
+    """Lines as one frame; each batch is encoded once for all readers."""
+    entries = ",".join([batch.once("entries", _entries) for batch in batches])
+    token = tokens.encode(batches[-1].part.following, run_id)
     return f'{{"type":"log","entries":[{entries}],"nextToken":"{token}"}}'
 
 
 def status_frame(view: View) -> str:
-    """The job as it was seen; made once for all who watch it."""
+    """The state of the job, encoded once for all readers."""
     return view.once("jobs.status", _status_frame).decode()
 
 
@@ -72,12 +72,12 @@ def error_frame(error: PyocoError) -> str:
 
 
 def frame(kind: str, **facts: Any) -> str:
-    """One frame as it is sent."""
+    """One frame."""
     return _encoded(kind, facts).decode()
 
 
-def _entries(stretch: LineBatch) -> str:
-    return orjson.dumps([entry_out(line) for line in stretch.lines])[1:-1].decode()
+def _entries(batch: LineBatch) -> str:
+    return orjson.dumps([entry_out(line) for line in batch.lines])[1:-1].decode()
 
 
 def _encoded(kind: str, facts: Mapping[str, Any]) -> bytes:
@@ -88,11 +88,11 @@ def _status_frame(view: View) -> bytes:
     return _encoded("status", {"job": job_out(view.plain, parameters=False)})
 
 
-def _log_events(stretch: LineBatch) -> bytes:
-    part = stretch.part
+def _log_events(batch: LineBatch) -> bytes:
+    part = batch.part
     return b"".join(
         streams.event("logEntry", orjson.dumps(entry_out(line)), _event_id(part.behind(line.number)))
-        for line in stretch.lines
+        for line in batch.lines
     )
 
 

@@ -16,12 +16,12 @@ from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import LinesQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.translate import status_of
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, LogStreamsDep, WatchesDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import job_failures
-from pyoco_server.services.gateway import Gateway
-from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
+from pyoco_server.services.streaming.log_stream_hub import LogFollower, LogStreamHub, Sign
+from pyoco_server.services.streaming.watch_hub import WatchHub
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -64,18 +64,19 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 class _Events:
     """What one follower is told, as server-sent events. It counts as a stream until it is closed."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, watches: WatchHub, log_streams: LogStreamHub) -> None:
+        self._watches = watches
+        self._log_streams = log_streams
         self._follower: LogFollower | None = None
         self._opening = b""
         self._is_ended = False
-        gateway.watches.enter(self)
+        watches.enter(self)
 
     async def open(
         self, run_id: RunId, *, tenant_filter: str | None, place: LogPosition, tail: int | None, only: LineFilter
     ) -> None:
         try:
-            self._follower = await self._gateway.log_feed.follow(
+            self._follower = await self._log_streams.follow(
                 run_id, tenant_filter=tenant_filter, place=place, tail=tail, only=only
             )
         finally:
@@ -111,7 +112,7 @@ class _Events:
             self._follower.end()
 
     def close(self) -> None:
-        self._gateway.watches.leave(self)
+        self._watches.leave(self)
         if self._follower is not None:
             self._follower.close()
 
@@ -120,7 +121,9 @@ class _Events:
 @requires_scope(Scope.RUNS_READ)
 async def follow_job_log(
     job_id: JobIdPath,
-    gateway: GatewayDep,
+    executions: ExecutionsDep,
+    watches: WatchesDep,
+    log_streams: LogStreamsDep,
     caller: CallerDep,
     query: Annotated[LinesQuery, Query()],
     last_event_id: Annotated[
@@ -129,12 +132,12 @@ async def follow_job_log(
 ) -> Response:
     """Follow what a job writes, from its first line or from any other, until the job is over."""
     run_id, place = parse_run_id(job_id), query.place(parse_run_id(job_id))
-    had = stream_encoding.heard(last_event_id)
+    had = stream_encoding.resume_point(last_event_id)
     if had is not None and had.end:
-        snapshot = await gateway.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
+        snapshot = await executions.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
         if snapshot["status"] in TERMINAL_RUN_STATUSES:
             return Response(status_code=204)
-    events = _Events(gateway)
+    events = _Events(watches, log_streams)
     await events.open(
         run_id,
         tenant_filter=caller.tenant_filter,

@@ -11,7 +11,7 @@ from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_api.api.jobs import schemas, translate
 from pyoco_server.http_api.api.jobs.list_query import TAGS_GIVEN_ONCE, TagsQueryDep
 from pyoco_server.http_api.api.jobs.routes import JobIdPath, json_response
-from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, GatewayDep
+from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, ExecutionsDep, ListsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
 from pyoco_server.http_api.responses.problems import job_failures, json_request
@@ -28,9 +28,9 @@ TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in 
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_READ)
-async def get_tags(job_id: JobIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """The tags of a job, in the order in which they were given."""
-    snapshot = await gateway.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
+    snapshot = await executions.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
     return json_response(translate.job_out(snapshot, parameters=False)["tags"])
 
 
@@ -41,16 +41,16 @@ async def get_tags(job_id: JobIdPath, gateway: GatewayDep, caller: CallerDep) ->
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
-async def add_tag(job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
     """Put a tag on a job, finished or not, and see all that it has then. Asking twice is asking once."""
     parsed, body = parse_run_id(job_id), await request.body()
     label = translate.tag_request(body)
 
     async def work(turn: IdempotentAttempt) -> Response:
-        handled = await gateway.add_label(parsed, label, turn.origin, tenant_filter=caller.tenant_filter)
+        handled = await executions.add_label(parsed, label, turn.context)
         return json_response(handled.accepted().labels)
 
-    return await run_once(request, gateway, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, resource_id=no_id)
 
 
 @router.delete(
@@ -61,17 +61,15 @@ async def add_tag(job_id: JobIdPath, request: Request, gateway: GatewayDep, call
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
-async def remove_tag(
-    job_id: JobIdPath, tag: TagPath, request: Request, gateway: GatewayDep, caller: CallerDep
-) -> Response:
+async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executions: ExecutionsDep) -> Response:
     """Take a tag off a job, finished or not; one that it does not have is off already."""
     parsed = parse_run_id(job_id)
 
     async def work(turn: IdempotentAttempt) -> Response:
-        (await gateway.remove_label(parsed, tag, turn.origin, tenant_filter=caller.tenant_filter)).accepted()
+        (await executions.remove_label(parsed, tag, turn.context)).accepted()
         return Response(status_code=204)
 
-    return await run_once(request, gateway, of_json(), work, resource_id=no_id)
+    return await run_once(request, of_json(), work, resource_id=no_id)
 
 
 @router.get(
@@ -80,7 +78,7 @@ async def remove_tag(
     dependencies=[TAGS_GIVEN_ONCE],
 )
 @requires_scope(Scope.RUNS_READ)
-async def list_tags(gateway: GatewayDep, caller: CallerDep, asked: TagsQueryDep) -> Response:
+async def list_tags(lists: ListsDep, caller: CallerDep, asked: TagsQueryDep) -> Response:
     """The tags that jobs have, by their code points, each with the number of jobs; archived ones do not count."""
     query = asked.of(caller.tenant_filter)
-    return json_response(translate.tags_out(await gateway.lists.labels(query), query, asked.limit))
+    return json_response(translate.tags_out(await lists.labels(query), query, asked.limit))

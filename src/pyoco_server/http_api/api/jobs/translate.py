@@ -1,4 +1,4 @@
-"""The words of `/jobs` ⇄ the words of the core. Pure."""
+"""Translates between `/jobs` and the core. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest, 
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.times import moment, rfc3339
 
-# In the words of `/runs`, which is what lists are kept by. What is being cancelled is what it was before.
+# The index has the statuses of `/runs`. A job that is being cancelled keeps its status until the end.
 RUN_STATUSES: Mapping[JobStatus, tuple[str, ...]] = {
     "pending": ("PENDING", "CANCELLING"),
     "running": ("RUNNING", "CANCELLING"),
@@ -28,7 +28,7 @@ _ENDS: Mapping[str, JobStatus] = {"COMPLETED": "completed", "FAILED": "failed", 
 
 
 def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
-    """What was asked for and by whom, and its labels."""
+    """The request of a caller and its labels."""
     asked = request_parsing.read_with_params(JobSubmitRequest, body, config)
     request = request_parsing.request_of(
         caller,
@@ -42,23 +42,23 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
 
 
 def tag_request(body: bytes) -> str:
-    """The label that is to be put on a job."""
+    """The label to add to a job."""
     return request_parsing.labels_of((request_parsing.read(TagRequest, body).tag,))[0]
 
 
 def status_of(run: Mapping[str, Any]) -> JobStatus:
-    """The status of a snapshot or a summary; what is not finished is running once it was begun."""
+    """The status of a snapshot or a summary; an unfinished job runs once it was started."""
     end = _ENDS.get(text(run.get("status")) or "")
     return end or ("pending" if number(run.get("start_time")) is None else "running")
 
 
 def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
-    """A job as users see it, of a stored snapshot or of a run's summary in a list, which has no parameters.
+    """A job from a stored snapshot or from a run's summary, which has no parameters.
 
-    Total: whatever of it is not there, or not what it should be, is shown as nothing.
+    Total: missing and malformed fields are left out.
     """
     tags = snapshot.get("tags")
-    told: dict[str, Any] = {
+    job: dict[str, Any] = {
         "id": snapshot["run_id"],
         "status": status_of(snapshot),
         "flow": text(snapshot.get("flow_name")),
@@ -77,18 +77,18 @@ def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
     if parameters:
         params = snapshot.get("params")
         optional["parameters"] = params if isinstance(params, Mapping) else {}
-    return told | {name: value for name, value in optional.items() if value is not None}
+    return job | {name: value for name, value in optional.items() if value is not None}
 
 
 def page_out(page: JobPage, query: JobQuery, status: JobStatus | None) -> dict[str, Any]:
-    """A page of a list. What is being cancelled is asked for with two statuses, and shown with the one that it has."""
+    """A page of a list. A job that is being cancelled matches two statuses in the index and has one of them."""
     jobs = [job_out(orjson.loads(run.summary), parameters=False) for run in page.runs]
     shown = [job for job in jobs if status in (None, job["status"])]
     return {"jobs": shown} | _following(page.following, query)
 
 
 def tags_out(found: Sequence[LabelCount], query: LabelQuery, limit: int) -> dict[str, Any]:
-    """A page of tags, of which there are more where more than the limit were found."""
+    """A page of tags; more than the limit mean another page."""
     shown = [{"tag": label, "count": runs} for label, runs in found[:limit]]
     return {"tags": shown} | _following(found[limit - 1].label if len(found) > limit else None, query)
 

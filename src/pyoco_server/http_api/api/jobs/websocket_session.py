@@ -26,8 +26,8 @@ from pyoco_server.http_api.api.jobs.translate import status_of
 from pyoco_server.http_api.protocol import json_body
 from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
+from pyoco_server.services.container import Services
 from pyoco_server.services.context import CommandContext
-from pyoco_server.services.gateway import Gateway
 from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
 from pyoco_server.services.streaming.watch_channel import Watcher
 
@@ -66,12 +66,14 @@ _FRAMES: TypeAdapter[Ping | Cancel] = TypeAdapter(Annotated[Ping | Cancel, Field
 class Session:
     """What is said on one socket. It counts as a stream, by its watcher."""
 
-    def __init__(self, socket: Socket, gateway: Gateway, run_id: RunId, caller: Caller, origin: CommandContext) -> None:
+    def __init__(
+        self, socket: Socket, services: Services, run_id: RunId, caller: Caller, context: CommandContext
+    ) -> None:
         self._socket = socket
-        self._gateway = gateway
+        self._services = services
         self._run_id = run_id
         self._caller = caller
-        self._origin = origin
+        self._context = context
         self._mistakes = 0
         self._frames, self._window_ends = 0, 0.0
 
@@ -79,13 +81,13 @@ class Session:
         self, place: LogPosition, *, tail: int | None, logs: bool, until_revoked: UntilRevoked | None
     ) -> Verdict | None:
         """Tell the job until one of both sides has enough; how to close, None when the peer has gone."""
-        watcher = await self._gateway.watches.open(self._run_id, tenant_filter=self._caller.tenant_filter)
+        watcher = await self._services.watches.open(self._run_id, tenant_filter=self._caller.tenant_filter)
         if watcher is None:
             return Code.NORMAL, ""
         follower: LogFollower | None = None
         try:
             if logs:
-                feed = self._gateway.log_feed
+                feed = self._services.log_streams
                 follower = await feed.follow(
                     self._run_id, tenant_filter=self._caller.tenant_filter, place=place, tail=tail
                 )
@@ -162,9 +164,7 @@ class Session:
                 await self._socket.send(stream_encoding.frame("pong"))
             case Cancel(reason=reason):
                 self._caller.require(frozenset({Scope.RUNS_CANCEL}))
-                handled = await self._gateway.cancel(
-                    self._run_id, reason, self._origin, tenant_filter=self._caller.tenant_filter
-                )
+                handled = await self._services.executions.cancel(self._run_id, reason, self._context)
                 if handled.refused is None or handled.refused.why is not RejectionReason.FINISHED:
                     handled.accepted()
 

@@ -20,7 +20,7 @@ from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import PlaceQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.websocket_session import Session
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, gateway_of, origin_of
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep, context_of, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol.idempotency import answered_anew
 from pyoco_server.http_api.protocol.times import rfc3339
@@ -55,8 +55,8 @@ class JobSocket:
         await socket.accept()
         try:
             query, run_id = SocketQuery.of(connection), parse_run_id(scope["path_params"]["id"])
-            caller, origin = caller_of(connection), origin_of(connection)
-            session = Session(socket, gateway_of(connection), run_id, caller, origin)
+            caller, context = caller_of(connection), context_of(connection)
+            session = Session(socket, services_of(connection), run_id, caller, context)
             verdict = await session.run(
                 query.place(run_id), tail=query.tail, logs=query.logs, until_revoked=scope.get("until_revoked")
             )
@@ -86,13 +86,15 @@ ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_fai
 @router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS)
 @requires_scope(Scope.RUNS_READ)
 @answered_anew
-async def hand_out_ticket(job_id: JobIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def hand_out_ticket(
+    job_id: JobIdPath, request: Request, executions: ExecutionsDep, tickets: TicketsDep, caller: CallerDep
+) -> Response:
     """A ticket for the WebSocket of this job: good once, for 30 seconds, at every gateway, with the caller's scopes."""
     if request.query_params:
         raise InvalidRequest(f"{next(iter(request.query_params))[:100]}: there is no such parameter")
     run_id = parse_run_id(job_id)
-    await gateway.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
-    made = await gateway.tickets.hand_out(caller, run_id)
+    await executions.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
+    made = await tickets.hand_out(caller, run_id)
     body = {
         "ticket": made.ticket,
         "expiresAt": rfc3339(made.expires_at),

@@ -13,10 +13,10 @@ from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.domain.queries.explain_texts import render_reason
 from pyoco_server.http_api.api.runs.routes import RunIdPath
 from pyoco_server.http_api.api.runs.schemas import RunStatus
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
+from pyoco_server.http_api.dependencies import CallerDep, ExplanationsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses.problems import answers, preferred_language
-from pyoco_server.services.projections.explain import Explanation, explain_run
+from pyoco_server.services.projections.explain import Explanation
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -80,9 +80,11 @@ class ExplanationOut(BaseModel):
 
 @router.get("/{run_id}/explain", responses=answers(ExplanationOut, 404, 422, 503))
 @requires_scope(Scope.RUNS_READ)
-async def get_explanation(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_explanation(
+    run_id: RunIdPath, request: Request, explanations: ExplanationsDep, caller: CallerDep
+) -> Response:
     """Why the run is not running, or ended so; in English, or in Japanese by `Accept-Language`."""
-    explanation = await explain_run(gateway, parse_run_id(run_id), tenant_filter=caller.tenant_filter)
+    explanation = await explanations.explain(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
     return Response(_told(explanation, preferred_language(request)), media_type="application/json")
 
 

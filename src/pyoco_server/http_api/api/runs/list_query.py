@@ -1,4 +1,4 @@
-"""The query of `GET /runs`: what may stand in it, and what is asked of the index by it."""
+"""The query parameters of `GET /runs`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LABELS = 8
 
 
 class ListQuery(BaseModel):
-    """Filters, all of which apply. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters, all of which apply. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -26,7 +26,7 @@ class ListQuery(BaseModel):
     flow: str | None = Field(default=None, min_length=1, max_length=256, examples=["hello"])
     tag: str | None = Field(default=None, min_length=1, max_length=64, examples=["default"])
     tags: list[Label] | None = Field(
-        default=None, max_length=MAX_LABELS, description="Labels; given several times: a run has all of them."
+        default=None, max_length=MAX_LABELS, description="Labels; repeated: a run has all of them."
     )
     workflow_yaml_sha256: str | None = Field(
         default=None,
@@ -47,17 +47,17 @@ class ListQuery(BaseModel):
     limit: int = Field(default=50, ge=1, le=200)
     include: list[IncludeWord] | None = Field(
         default=None,
-        description="Any of them gives whole snapshots instead of summaries, task_records included. When they weigh "
-        "more than 8 MiB, a page ends early, and an array goes on with summaries.",
+        description="Any of them returns whole snapshots with task_records instead of summaries. Beyond 8 MiB "
+        "a page ends early, and an array continues with summaries.",
     )
 
     @property
     def wants_page(self) -> bool:
-        """Whether the answer is an object with a cursor; a plain list is an array."""
+        """Whether the answer is an object with a cursor instead of an array."""
         return not (self.cursor is None and self.updated_after is None and self.workflow_yaml_sha256 is None)
 
     def of(self, tenant_id: str | None) -> RunQuery:
-        """What is asked of the index, of the runs that exist for this tenant."""
+        """The query of the index, for the runs of this tenant."""
         digest = self.workflow_yaml_sha256
         return RunQuery(
             limit=self.limit,

@@ -14,7 +14,7 @@ from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import Level, Stream, text_of
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.runs.routes import RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses.log_text import (
     COMPLETE,
@@ -25,7 +25,7 @@ from pyoco_server.http_api.responses.log_text import (
     wants_text,
 )
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.run_logs.read import LogPage, LogQuery, read_log
+from pyoco_server.services.run_logs.read import LogPage, LogQuery
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -73,7 +73,7 @@ ANSWERS[200] |= {
 async def get_run_logs(
     run_id: RunIdPath,
     request: Request,
-    gateway: GatewayDep,
+    logs: RunLogsDep,
     caller: CallerDep,
     since_token: Annotated[
         str | None, Query(description="Go on here: the `next_token` of an earlier answer. Absent: from the start.")
@@ -90,7 +90,7 @@ async def get_run_logs(
         raise InvalidLogQuery("tail and since_token: one of them; a tail's own next_token goes on behind it")
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
-    page = await read_log(gateway, parsed, query, tenant_filter=caller.tenant_filter)
+    page = await logs.read(parsed, query, tenant_filter=caller.tenant_filter)
     return _as_text(page, parsed) if wants_text(request.headers.get("accept", "")) else _as_json(page, parsed)
 
 

@@ -13,11 +13,11 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.http_api.api.runs import schemas, translate
 from pyoco_server.http_api.api.runs.list_query import GIVEN_ONCE, ListQueryDep
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep, RawRoute, gateway_of
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, FleetDep, ListsDep, RawRoute, services_of
 from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
 from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
 from pyoco_server.http_api.responses.problems import answers, json_request
-from pyoco_server.services.gateway import Gateway
+from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -28,8 +28,8 @@ Include = Annotated[
 ]
 
 
-def _shown(gateway: Gateway, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
-    return translate.run_out(snapshot, gateway.fleet.facts_of(snapshot), records=records)
+def _shown(fleet: FleetView, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
+    return translate.run_out(snapshot, fleet.facts_of(snapshot), records=records)
 
 
 def _json(body: bytes) -> Response:
@@ -39,14 +39,14 @@ def _json(body: bytes) -> Response:
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
-    gateway, body = gateway_of(request), await request.body()
-    asked, labels = translate.submit_request(body, gateway.config, caller_of(request))
+    executions, body = services_of(request).executions, await request.body()
+    asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
     async def work(turn: IdempotentAttempt) -> Response:
-        execution = await gateway.submit(asked, labels, turn.origin, run_id=RunId(turn.resource_id))
-        return _json(translate.accepted_out(execution, gateway.stores.durability))
+        execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
+        return _json(translate.accepted_out(execution, executions.stores.durability))
 
-    return await run_once(request, gateway, of_json(body), work)
+    return await run_once(request, of_json(body), work)
 
 
 router.add_api_route(
@@ -65,35 +65,37 @@ router.add_api_route(
     dependencies=[GIVEN_ONCE],
 )
 @requires_scope(Scope.RUNS_READ)
-async def list_runs(gateway: GatewayDep, caller: CallerDep, asked: ListQueryDep) -> Response:
+async def list_runs(lists: ListsDep, fleet: FleetDep, caller: CallerDep, asked: ListQueryDep) -> Response:
     """The runs changed last come first; archived ones stay out.
 
     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
     """
-    query, lists = asked.of(caller.tenant_filter), gateway.lists
+    query = asked.of(caller.tenant_filter)
     if not asked.wants_page:
         items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
-        return _json(translate.list_out(items, gateway.fleet.facts_of))
+        return _json(translate.list_out(items, fleet.facts_of))
     read = lists.whole_page if asked.include else lists.page
-    return _json(translate.page_out(await read(query, asked.cursor or ""), gateway.fleet.facts_of))
+    return _json(translate.page_out(await read(query, asked.cursor or ""), fleet.facts_of))
 
 
 @router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))
 @requires_scope(Scope.RUNS_READ)
-async def get_run(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep, include: Include = None) -> Response:
+async def get_run(
+    run_id: RunIdPath, executions: ExecutionsDep, fleet: FleetDep, caller: CallerDep, include: Include = None
+) -> Response:
     """One run as it is now."""
-    snapshot = await gateway.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
-    return _json(_shown(gateway, snapshot, records=bool(include)))
+    snapshot = await executions.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
+    return _json(_shown(fleet, snapshot, records=bool(include)))
 
 
 @router.get("/{run_id}/tasks", responses=answers(schemas.RunTasks, 404, 422, 503))
 @requires_scope(Scope.RUNS_READ)
-async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def get_tasks(run_id: RunIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """The tasks of a run with their records."""
     return _json(
-        translate.tasks_out(await gateway.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter))
+        translate.tasks_out(await executions.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter))
     )
 
 
@@ -103,17 +105,15 @@ async def get_tasks(run_id: RunIdPath, gateway: GatewayDep, caller: CallerDep) -
     openapi_extra=json_request(schemas.RunCancelRequest, required=False),
 )
 @requires_scope(Scope.RUNS_CANCEL)
-async def cancel_run(run_id: RunIdPath, request: Request, gateway: GatewayDep, caller: CallerDep) -> Response:
+async def cancel_run(run_id: RunIdPath, request: Request, executions: ExecutionsDep, fleet: FleetDep) -> Response:
     """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
     parsed, body = parse_run_id(run_id), await request.body()
     reason = translate.cancel_reason(body)
 
     async def work(turn: IdempotentAttempt) -> Response:
-        handled = await gateway.cancel(parsed, reason, turn.origin, tenant_filter=caller.tenant_filter)
-        if handled.refused is not None and handled.refused.why is RejectionReason.FINISHED:
-            return _json(
-                _shown(gateway, await gateway.get_snapshot(parsed, tenant_filter=caller.tenant_filter), records=False)
-            )
-        return _json(_shown(gateway, to_snapshot(handled.accepted()), records=False))
+        handled = await executions.cancel(parsed, reason, turn.context)
+        is_finished = handled.refused is not None and handled.refused.why is RejectionReason.FINISHED
+        execution = handled.execution if is_finished else handled.accepted()
+        return _json(_shown(fleet, to_snapshot(execution), records=False))
 
-    return await run_once(request, gateway, of_json(body), work, resource_id=no_id)
+    return await run_once(request, of_json(body), work, resource_id=no_id)

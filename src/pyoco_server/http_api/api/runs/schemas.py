@@ -1,4 +1,4 @@
-"""The shapes of `/runs` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+"""Request and response models of `/runs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IncludeWord = Literal["records", "full", "all"]
 
 
 class RunSubmitRequest(BaseModel):
-    """What to run, with what, and where."""
+    """A run of a flow."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
 
@@ -26,7 +26,7 @@ class RunSubmitRequest(BaseModel):
 
 
 class RunSubmitYamlRequest(BaseModel):
-    """A flow as a file, and the name under which its run is shown. Its params are the file's `flow.defaults`."""
+    """A run of a flow.yaml. Its params are the file's `flow.defaults`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,7 +41,7 @@ class RunSubmitYamlRequest(BaseModel):
 
 
 class RunCancelRequest(BaseModel):
-    """Why the run is to stop."""
+    """The reason of a cancel."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -49,7 +49,7 @@ class RunCancelRequest(BaseModel):
 
 
 class RunAccepted(BaseModel):
-    """The run is stored and queued; `durability` says how safe that is."""
+    """The run is stored and queued with this durability."""
 
     run_id: str
     status: Literal["PENDING"]
@@ -57,7 +57,7 @@ class RunAccepted(BaseModel):
 
 
 class CancelReceipt(BaseModel):
-    """What is known of a cancel."""
+    """The state of a cancel."""
 
     requested_at: float
     requested_by: str | None
@@ -68,7 +68,7 @@ class CancelReceipt(BaseModel):
 
 
 class TimeoutReceipt(BaseModel):
-    """What is known of a time limit that was reached."""
+    """A time limit that was reached."""
 
     limit_sec: float
     reached_at: float
@@ -102,14 +102,14 @@ class RunSummary(BaseModel):
 
 
 class WheelUsed(BaseModel):
-    """A wheel of the registry that a run had."""
+    """A wheel of the registry that a run used."""
 
     name: str
     sha256: str
 
 
 class RunSnapshot(BaseModel):
-    """A run as it is now. More fields may be added at any time."""
+    """A run in its present state. More fields may be added at any time."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -147,16 +147,16 @@ class RunSnapshot(BaseModel):
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
     wheels: list[WheelUsed] | None = Field(
-        default=None, description="The wheels of the registry that it ran with; absent when its worker syncs none."
+        default=None, description="The wheels of the registry that it used; absent when its worker syncs none."
     )
-    worker_alive: bool = Field(default=False, description="Whether the worker that has or had the run lives.")
-    worker_heartbeat_at: float | None = Field(default=None, description="Its last word; null when it is not known.")
-    worker_tags: list[str] | None = Field(default=None, description="Its tags; null when it is not known.")
-    stale: bool = Field(default=False, description="RUNNING, but without a sign of life for too long; never a failure.")
+    worker_alive: bool = Field(default=False, description="Whether the present or last worker of the run is alive.")
+    worker_heartbeat_at: float | None = Field(default=None, description="Its last heartbeat; null when unknown.")
+    worker_tags: list[str] | None = Field(default=None, description="Its tags; null when unknown.")
+    stale: bool = Field(default=False, description="RUNNING without a heartbeat for too long; never a failure.")
 
 
 class RunListResponse(BaseModel):
-    """A page of a list; ask again with `next_cursor` and the same filters until it is null."""
+    """A page of a list; continue with `next_cursor` and the same filters until it is null."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -181,7 +181,7 @@ class RunListResponse(BaseModel):
 
 
 class RunTasks(BaseModel):
-    """The tasks of a run and what is recorded of each."""
+    """The tasks of a run with their records."""
 
     run_id: str
     flow_name: str

@@ -1,4 +1,4 @@
-"""The words of `/runs` ⇄ the words of the core. Pure."""
+"""Translates between `/runs` and the core. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_
 
 
 def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
-    """What was asked for and by whom, and its labels."""
+    """The request of a caller and its labels."""
     asked = request_parsing.read_with_params(RunSubmitRequest, body, config)
     request = request_parsing.request_of(
         caller,
@@ -39,7 +39,7 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
 
 
 def cancel_reason(body: bytes) -> str | None:
-    """Why, if the caller said so; the body may be left out."""
+    """The reason, if given; the body is optional."""
     return request_parsing.read(RunCancelRequest, body).reason if body.strip() else None
 
 
@@ -48,25 +48,25 @@ def accepted_out(execution: Execution, durability: str) -> bytes:
 
 
 def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:
-    """A run as users see it: what is stored of it, and what is known of its worker now."""
+    """A run with the present facts about its worker."""
     return orjson.dumps({**public_view(snapshot, records=records), **facts})
 
 
-def watch_event(told: WatchUpdate, facts_of: FactsOf, *, records: bool) -> bytes:
-    """One event of a stream. A heartbeat has no id, so that it is nothing to resume from, and never has records."""
-    if not told.beat:
-        return told.view.once(
+def watch_event(update: WatchUpdate, facts_of: FactsOf, *, records: bool) -> bytes:
+    """One event of a stream. A heartbeat has neither an id to resume from nor records."""
+    if not update.beat:
+        return update.view.once(
             ("runs", records),
             lambda view: streams.event("snapshot", _seen(view, facts_of, records=records), view.version),
         )
-    beat = told.view.once(
+    beat = update.view.once(
         ("runs", "beat"), lambda view: streams.event("heartbeat", _seen(view, facts_of, records=False))
     )
-    return streams.comment("nats is away: this is the last known state") + beat if told.away else beat
+    return streams.comment("nats is away: this is the last known state") + beat if update.away else beat
 
 
 def version_of(last_event_id: str | None) -> int:
-    """The version that a reader says to have seen; whatever is no id of ours counts as none."""
+    """The version of a Last-Event-ID; 0 for anything else."""
     return int(last_event_id) if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else 0
 
 
@@ -81,7 +81,7 @@ def tasks_out(snapshot: Mapping[str, Any]) -> bytes:
 
 
 def list_out(items: Sequence[Item], facts_of: FactsOf) -> bytes:
-    """A JSON array of summaries, which are JSON already, and of whole snapshots with the facts about their workers."""
+    """A JSON array of summaries, which are JSON already, or of snapshots with the facts about their workers."""
     parts = [item if isinstance(item, bytes) else run_out(item, facts_of(item), records=True) for item in items]
     return b"[" + b",".join(parts) + b"]"
 

@@ -10,7 +10,7 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, GatewayDep
+from pyoco_server.http_api.dependencies import CallerDep, FleetDep, WatchesDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
@@ -87,7 +87,8 @@ class _Events:
 @requires_scope(Scope.RUNS_READ)
 async def watch_run(
     run_id: RunIdPath,
-    gateway: GatewayDep,
+    watches: WatchesDep,
+    fleet: FleetDep,
     caller: CallerDep,
     include: Include = None,
     since: Annotated[
@@ -101,7 +102,7 @@ async def watch_run(
     ] = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
-    watcher = await gateway.watches.open(
+    watcher = await watches.open(
         parse_run_id(run_id),
         tenant_filter=caller.tenant_filter,
         after=translate.version_of(last_event_id),
@@ -110,4 +111,4 @@ async def watch_run(
     )
     if watcher is None:
         return Response(status_code=204)
-    return streams.EventStream(_Events(watcher, gateway.fleet.facts_of, records=bool(include)))
+    return streams.EventStream(_Events(watcher, fleet.facts_of, records=bool(include)))

@@ -12,7 +12,7 @@ from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
 from pyoco_server.http_api.protocol.multipart import MAX_FRAME_BYTES, Limit
 from pyoco_server.http_api.protocol.request_parsing import checked_params
-from pyoco_server.services.executions.workflow import Workflow
+from pyoco_server.services.executions.submit import Workflow
 
 MAX_FLOW_NAME_CHARS = 256
 MAX_FLOW_NAME_BYTES = 4 * MAX_FLOW_NAME_CHARS

@@ -1,4 +1,4 @@
-"""The manifest comes back as it was written, or not at all; what is told of a sync is bounded."""
+"""Manifests survive a round trip or are refused; reports of a sync are bounded."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_what_a_worker_tells_of_many_wheels_and_long_complaints_is_bounded() -> 
         err_id="ERR-PYOCO-0024",
     )
 
-    told = report_to_plain(many)
+    report = report_to_plain(many)
 
-    assert (told["installed_count"], told["failed_count"], told["skipped_count"]) == (5_000, 500, 500)
-    assert len(orjson.dumps(told)) < 64 * 1024
+    assert (report["installed_count"], report["failed_count"], report["skipped_count"]) == (5_000, 500, 500)
+    assert len(orjson.dumps(report)) < 64 * 1024
 
 
-def test_of_a_long_complaint_its_end_is_told() -> None:
+def test_of_a_long_complaint_its_end_is_report() -> None:
     report = SyncReport(at=1.0, result="failed", environment=None, error="x" * 1_000 + " no space left")
 
     assert report_to_plain(report)["error"].endswith("no space left")

@@ -49,12 +49,12 @@ def test_the_active_are_listed_by_name_whatever_they_do() -> None:
 
 
 def test_behind_the_active_come_the_lost_and_the_stopped_the_latest_seen_first() -> None:
-    assert names(WorkerQuery(everybody=True)) == ["alpha", "zeta", "lost-late", "lost-early", "stopped"]
+    assert names(WorkerQuery(include_inactive=True)) == ["alpha", "zeta", "lost-late", "lost-early", "stopped"]
 
 
-@pytest.mark.parametrize("everybody", [False, True])
-def test_a_state_overrides_the_scope(everybody: bool) -> None:
-    query = WorkerQuery(everybody=everybody, state=WorkerState.DISCONNECTED)
+@pytest.mark.parametrize("include_inactive", [False, True])
+def test_a_state_overrides_the_scope(include_inactive: bool) -> None:
+    query = WorkerQuery(include_inactive=include_inactive, state=WorkerState.DISCONNECTED)
 
     assert names(query) == ["lost-late", "lost-early"]
 
@@ -108,12 +108,6 @@ def test_the_gone_announce_nothing_and_the_hidden_do() -> None:
 
     assert announced(gone) == {}
     assert announced([*gone, hidden]) == {"etl": replace(NAMED, tags=("y",))}
-
-
-def test_a_stranger_that_started_at_no_time_started_first() -> None:
-    fleet = [announcing("a", NEW, tags=(), started_at="noon"), announcing("b", OLD, tags=(), started_at=1.0)]
-
-    assert announced(fleet)["etl"] == OLD
 
 
 def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:

@@ -10,7 +10,7 @@ from pyoco_server.domain.run_logs.lines import ALL_LINES, LogLine, chunk_of
 from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import RunNotFound
 from pyoco_server.http_api.api.jobs import stream_encoding
-from pyoco_server.http_api.api.jobs.stream_encoding import Heard
+from pyoco_server.http_api.api.jobs.stream_encoding import ResumePoint
 from pyoco_server.services.streaming.log_parts import CutChunk, LineBatch
 from pyoco_server.stores import StoredChunk
 from support.samples import new_run_id
@@ -30,7 +30,7 @@ def test_each_line_is_an_event_whose_id_is_the_place_behind_it() -> None:
         '"level":"INFO","stream":"stdout","attempt":2}'
     )
     assert second.startswith("id: 3.9\n")
-    assert stream_encoding.heard("2.7") == Heard(LogPosition(2, 7), end=False)
+    assert stream_encoding.resume_point("2.7") == ResumePoint(LogPosition(2, 7), end=False)
 
 
 def test_whoever_goes_on_in_the_middle_is_told_the_rest_with_the_same_ids() -> None:
@@ -57,12 +57,12 @@ def test_the_end_has_an_id_of_its_own() -> None:
         stream_encoding.end_event("failed", LogPosition(3, 9))
         == b'id: 3.9.end\nevent: end\ndata: {"status":"failed"}\n\n'
     )
-    assert stream_encoding.heard("3.9.end") == Heard(LogPosition(3, 9), end=True)
+    assert stream_encoding.resume_point("3.9.end") == ResumePoint(LogPosition(3, 9), end=True)
 
 
 @pytest.mark.parametrize("text", [None, "", "1", "0.1", "01.1", "1.01", "-1.1", "1.1.end.end", "1" * 17 + ".1", "²."])
 def test_what_is_no_id_of_ours_is_none(text: str | None) -> None:
-    assert stream_encoding.heard(text) is None
+    assert stream_encoding.resume_point(text) is None
 
 
 def test_lines_as_a_frame_come_with_the_token_behind_them() -> None:

@@ -1,4 +1,4 @@
-"""What is a graph and what is not, and what whoever got it wrong is told."""
+"""Which graph documents are valid, and how invalid ones are reported."""
 
 from __future__ import annotations
 
@@ -243,8 +243,8 @@ def test_any_back_edge_is_refused_and_the_nodes_named_are_on_a_cycle(
 
     detail = refused({"nodes": nodes, "edges": drawn})
 
-    told = [problem for problem in detail.split("; ") if problem.startswith("these nodes wait for each other: ")]
-    named = {name for problem in told for name in problem.partition(": ")[2].split(", ")}
+    cycles = [problem for problem in detail.split("; ") if problem.startswith("these nodes wait for each other: ")]
+    named = {name for problem in cycles for name in problem.partition(": ")[2].split(", ")}
     assert named
     assert all(_returns(name, drawn) for name in named)
 

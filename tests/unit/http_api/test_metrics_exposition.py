@@ -19,6 +19,7 @@ from pyoco_server.services.projections.metrics import FleetMetrics, Metrics, Pro
 PROCESS = ProcessMetrics(
     nats_connected=True,
     append_conflicts=3,
+    stale_lists=9,
     index_caught_up=True,
     index_failures=1,
     index_behind=2,

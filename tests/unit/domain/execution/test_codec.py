@@ -157,7 +157,7 @@ def test_todays_commits_can_be_lifted_by_tomorrows_program() -> None:
     ],
     ids=[
         "a newer version",
-        "a version that nobody lifts",
+        "a version without an upcaster",
         "a version that is no number",
         "no actor",
         "an unknown event",

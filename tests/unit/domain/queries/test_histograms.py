@@ -55,9 +55,9 @@ def test_a_run_tells_what_has_happened_since_it_was_last_seen(
 def test_a_run_that_never_started_has_ended_and_took_no_time() -> None:
     times = Times(submitted_at=1.0, ended_at=5.0, cancel_requested_at=4.0, stopped_at=5.0, how="before_start")
 
-    told = list(news("CANCELLED", times, before="CANCELLING"))
+    deltas = list(news("CANCELLED", times, before="CANCELLING"))
 
-    assert told == [(HistogramDelta.FINISHED, "CANCELLED", 0.0), (HistogramDelta.STOPPED, "before_start", 1.0)]
+    assert deltas == [(HistogramDelta.FINISHED, "CANCELLED", 0.0), (HistogramDelta.STOPPED, "before_start", 1.0)]
 
 
 @pytest.mark.parametrize(("ended_at", "expected"), [(11.0, 0.0), (1e308, LONGEST_SEC), (float("nan"), 0.0)])

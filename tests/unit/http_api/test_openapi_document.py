@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.scopes import in_words
+from pyoco_server.domain.auth.scopes import scope_names
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware.authentication import required_scopes
 
@@ -27,7 +27,7 @@ def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
                 if scopes is None:
                     assert operation["security"] == []
                 else:
-                    words = in_words(scopes)
+                    words = scope_names(scopes)
                     assert operation["security"] == [{"ApiKey": words}, {"Bearer": words}]
                     assert {"401", "403", "503"} <= set(operation["responses"])
 

@@ -1,0 +1,51 @@
+"""The services of one gateway, as the app state holds them. A route takes the one it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.auth.authenticator import Authenticator
+from pyoco_server.services.auth.tickets import TicketService
+from pyoco_server.services.claims.claim_node import ClaimService
+from pyoco_server.services.context import Stores
+from pyoco_server.services.dead_letters import DeadLetterService
+from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.projections.event_history import EventHistoryService
+from pyoco_server.services.projections.explain import ExplainService
+from pyoco_server.services.projections.lists import ListService
+from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.run_logs.read import RunLogService
+from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
+from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.wheels import WheelService
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Built once by `bootstrap`. `authenticator` is None where every caller is admitted."""
+
+    config: NatsBackendConfig
+    stores: Stores
+    executions: ExecutionService
+    lists: ListService
+    claims: ClaimService
+    watches: WatchHub
+    log_streams: LogStreamHub
+    event_history: EventHistoryService
+    run_logs: RunLogService
+    explanations: ExplainService
+    graphs: GraphService
+    wheels: WheelService
+    fleet: FleetView
+    metrics: MetricsService
+    tickets: TicketService
+    dead_letters: DeadLetterService
+    authenticator: Authenticator | None = None
+
+    def end_streams(self) -> None:
+        """End streams and pending claims, so that the process can stop."""
+        self.watches.close()
+        self.claims.queue.close()

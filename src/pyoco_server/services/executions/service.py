@@ -1,0 +1,238 @@
+"""The use cases on executions: submit, create, start, cancel, discard, label, command, read.
+
+The creation decides who works on an execution. Nodes of a stored graph, or of an unknown name, are claimed one by one.
+A flow that workers announce is run by those workers, once the execution is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.commands import (
+    AddTag,
+    ArchiveExecution,
+    CancelExecution,
+    Command,
+    ConfirmCanceled,
+    CreateExecution,
+    FailNode,
+    RemoveTag,
+    StartExecution,
+    StopNode,
+    SucceedNode,
+)
+from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.state import Execution, Request, StopHow, Work, empty_execution
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.ids import RunId
+from pyoco_server.errors import InvalidRequest, RunNotFound
+from pyoco_server.services.context import GATEWAY, CommandContext, Stores
+from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
+from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.submit import (
+    Workflow,
+    create_command,
+    may_queue_again,
+    queue_again,
+    submit_command,
+)
+
+FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
+
+# A worker kills its runner at the end of the grace period; one that has not confirmed so long after it is gone.
+UNCONFIRMED_AFTER_GRACE_SEC = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewExecution:
+    """A request for an execution. With a tag it is for the workers of that tag, whatever they announce."""
+
+    graph_id: str
+    input: Mapping[str, Any]
+    tag: str | None = None
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionService:
+    """The execution use cases of one gateway.
+
+    `queued` holds the runs that this gateway has submitted completely, until maintenance has seen their first commit:
+    their jobs need no check.
+    """
+
+    stores: Stores
+    cache: ExecutionCache
+    config: NatsBackendConfig
+    find_flow: FindFlow
+    queued: set[RunId] = field(default_factory=set)
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        request: Request,
+        labels: tuple[str, ...],
+        context: CommandContext,
+        workflow: Workflow | None = None,
+        *,
+        run_id: RunId | None = None,
+    ) -> Execution:
+        """Create a run and queue it; once this returns, killing any process cannot lose the run."""
+        return await self.submit_command(create_command(self._now(), request, labels, workflow), context, run_id=run_id)
+
+    async def submit_command(
+        self, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
+    ) -> Execution:
+        """The same for a command."""
+        execution = await submit_command(self.stores, create, context, run_id=run_id)
+        self.queued.add(execution.execution_id)
+        return execution
+
+    async def cancel(self, run_id: RunId, reason: str | None, context: CommandContext) -> CommandResult:
+        """Request a cancel. The result shows the request; the end may already be stored when it arrives."""
+        return await cancel(self.stores, run_id, reason, context)
+
+    async def discard(self, run_id: RunId, context: CommandContext) -> CommandResult:
+        """Cancel an execution, or archive it when it is finished; nothing is removed before retention does so."""
+        result = await self.cancel(run_id, None, context)
+        # Events mean that the request is done: a retried request may find its own archival.
+        if result.events or not result.execution.status.is_terminal:
+            return result
+        return await handle(self.stores, run_id, ArchiveExecution(at=self._now(), from_outside=True), context)
+
+    async def add_label(self, run_id: RunId, label: str, context: CommandContext) -> CommandResult:
+        """Add a label at any time of a run's life; one that is there keeps its position."""
+        return await handle(self.stores, run_id, AddTag(at=self._now(), tag=label, from_outside=True), context)
+
+    async def remove_label(self, run_id: RunId, label: str, context: CommandContext) -> CommandResult:
+        """Remove a label at any time of a run's life; removing a missing one succeeds."""
+        return await handle(self.stores, run_id, RemoveTag(at=self._now(), tag=label, from_outside=True), context)
+
+    async def get_snapshot(self, run_id: RunId, *, tenant_filter: str | None) -> Mapping[str, Any]:
+        """The stored snapshot with every change that this gateway has acknowledged; hides other tenants' runs."""
+        await self.cache.flush_one(run_id)
+        loaded = await self.stores.snapshots.load(run_id)
+        if loaded is None or tenant_filter not in (None, loaded.execution.request.tenant_id):
+            raise RunNotFound(run_id=run_id)
+        return loaded.plain
+
+    # --- executions ---------------------------------------------------------------------------------------------------
+
+    async def create(self, asked: NewExecution, run_id: RunId, context: CommandContext) -> CommandResult:
+        """Create an execution under this id; once this returns, killing any process cannot lose it."""
+        command = await self._create_command(asked)
+        result = await commit(self.stores, empty_execution(run_id), command, context)
+        if result.refused is None:
+            await self.stores.snapshots.advance(result.execution, create=True)
+            self.queued.add(run_id)
+        return result
+
+    async def start(self, run_id: RunId, context: CommandContext) -> CommandResult:
+        """Start an execution: the first nodes of a graph become ready, or the job of a flow is queued."""
+        result = await self.command(run_id, StartExecution(at=self._now(), from_outside=True), context)
+        execution = result.execution
+        is_flow = result.refused is None and result.events and execution.request.work is Work.ON_START
+        if is_flow and may_queue_again(execution, self._now()):
+            await queue_again(self.stores, execution)
+        return result
+
+    async def command(self, run_id: RunId, command: Command, context: CommandContext) -> CommandResult:
+        """Carry out any other command. A holder that ends its node after a cancel is refused, but has stopped."""
+        result = await self.cache.handle(run_id, command, context)
+        is_cancelled = result.refused is not None and result.refused.why is RejectionReason.CANCEL_REQUESTED
+        if is_cancelled and isinstance(command, SucceedNode | FailNode):
+            stop = StopNode(at=self._now(), node_id=command.node_id, attempt=command.attempt, from_outside=True)
+            await self.cache.handle(run_id, stop, replace(context, commit_id=None, resumed=False, hold=None))
+        return result
+
+    async def look(self, run_id: RunId, *, tenant_filter: str | None, at: int | None = None) -> Execution:
+        """The execution now, or as of the event with sequence `at`; hides other tenants' executions."""
+        if at is None:
+            execution = await self.cache.look(run_id)
+        else:
+            commits = await self.stores.events.read(run_id)
+            execution = fold_commits((stored for stored in commits if stored.sequence <= at), empty_execution(run_id))
+            if commits and not execution.exists:
+                raise InvalidRequest(f"at: the execution began with version {commits[0].sequence}")
+        if not execution.exists or tenant_filter not in (None, execution.request.tenant_id):
+            raise RunNotFound(run_id=run_id)
+        return execution
+
+    async def whole(self, execution: Execution) -> Execution:
+        """The execution with the records that its snapshot had to truncate."""
+        return await read_whole(self.stores, execution.execution_id) if execution.records_truncated else execution
+
+    async def _create_command(self, asked: NewExecution) -> CreateExecution:
+        request = Request(
+            flow_name=asked.graph_id,
+            input=asked.input,
+            tenant_id=asked.tenant_id,
+            api_key_id=asked.api_key_id,
+            work=Work.NODES,
+        )
+        stored = await self.stores.graphs.get(asked.tenant_id, asked.graph_id)
+        if stored is not None:
+            if asked.tag is not None:
+                raise InvalidRequest(f"tag: {asked.graph_id!r} is a graph, whose nodes no worker of a tag takes")
+            known = replace(request, graph_version=stored.version)
+            return CreateExecution(at=self._now(), request=known, graph=stored.document.graph)
+        tag = asked.tag or await self._announced_tag(asked.graph_id)
+        if tag is None:
+            return CreateExecution(at=self._now(), request=request)
+        return CreateExecution(at=self._now(), request=replace(request, tag=tag, work=Work.ON_START), labels=(tag,))
+
+    async def _announced_tag(self, graph_id: str) -> str | None:
+        """A tag whose workers announce a flow of this name: the default tag if it is one of them."""
+        flow = await self.find_flow(graph_id)
+        if flow is None:
+            return None
+        default = self.config.default_tag
+        return default if default in flow.tags else min(flow.tags, default=default)
+
+    def _now(self) -> float:
+        return self.stores.clock.now()
+
+
+async def read_whole(stores: Stores, run_id: RunId) -> Execution:
+    """The execution with everything that its events say."""
+    return fold_commits(await stores.events.read(run_id), empty_execution(run_id))
+
+
+async def cancel(stores: Stores, run_id: RunId, reason: str | None, context: CommandContext) -> CommandResult:
+    """Request a cancel, then signal the holder, or confirm the cancel at once where there is none."""
+    command = CancelExecution(at=stores.clock.now(), reason=reason, requested_by=context.actor.id)
+    result = await handle(stores, run_id, command, context)
+    if result.refused is None:
+        await confirm_or_signal(stores, result.execution, grace_sec=None)
+    return result
+
+
+async def confirm_or_signal(stores: Stores, execution: Execution, grace_sec: float | None) -> None:
+    """Advance a requested cancel; with `grace_sec`, end it when the holder has had that time."""
+    if execution.cancel is None or execution.status.is_terminal:
+        return
+    now = stores.clock.now()
+    if not execution.is_worked_on(now):
+        how = StopHow.BEFORE_START if execution.started_at is None else StopHow.IDLE
+        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=how), GATEWAY)
+        return
+    # Only a worker kills its runner, and needs a moment for it; holders of single nodes just learn of the cancel.
+    extra_sec = UNCONFIRMED_AFTER_GRACE_SEC if execution.is_held else 0.0
+    if grace_sec is not None and now > execution.cancel.requested_at + grace_sec + extra_sec:
+        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.UNCONFIRMED), GATEWAY)
+    elif execution.holder is not None and execution.holder.instance_id is not None:
+        await stores.signals.tell(execution.holder.instance_id, execution.execution_id)
+
+
+async def holder_is_alive(stores: Stores, execution: Execution) -> bool:
+    """Whether the holder answers that it has the run. The age of its heartbeat proves nothing: clocks differ."""
+    holder = execution.holder
+    if not execution.is_held or holder is None or holder.instance_id is None:
+        return False
+    return await stores.signals.holds(holder.instance_id, execution.execution_id)

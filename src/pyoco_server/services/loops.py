@@ -1,0 +1,70 @@
+"""Helpers for background tasks: periodic work, bounded waits, and error handling that keeps a loop alive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyoco_server.errors import BrokerUnavailable
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@contextmanager
+def log_and_continue(work: str) -> Iterator[None]:
+    """Log a failure of the block and go on; the next iteration retries the work."""
+    try:
+        yield
+    except BrokerUnavailable as error:
+        logger.info("broker unavailable, work postponed", extra={"work": work, "reason": error.detail})
+    except Exception:
+        # An outermost loop: one bad run or job must not stop the work for all others.
+        logger.exception("background work failed", extra={"work": work})
+
+
+@asynccontextmanager
+async def closing_iterator(batches: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Close a generator when the block ends; without it a cancelled consumer keeps its subscription."""
+    try:
+        yield batches
+    finally:
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()
+
+
+async def wait_event(event: asyncio.Event, timeout_sec: float) -> bool:
+    """Whether the event was set within the time."""
+    if event.is_set():
+        return True
+    try:
+        async with asyncio.timeout(timeout_sec):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """A job that runs again and again, with a pause before each run; `wake` cuts a pause short."""
+
+    name: str
+    every_sec: float
+    work: Callable[[], Awaitable[object]]
+    wake: asyncio.Event | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled; a failed run is logged."""
+        while True:
+            if self.wake is None:
+                await asyncio.sleep(self.every_sec)
+            elif await wait_event(self.wake, self.every_sec):
+                self.wake.clear()
+            with log_and_continue(self.name):
+                await self.work()
