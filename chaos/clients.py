@@ -1,7 +1,7 @@
-"""The load: clients that submit, cancel, read and list, and write down every answer they get.
+"""Load clients that submit, cancel, read and list runs and record every response.
 
-While things are being killed a 503, a refused or a cut connection is an honest answer. A 5xx other than 503, no answer
-within ten seconds, words that are not in the contract, and a 404 for a run that was accepted are not.
+While processes are killed, a 503 and a refused or cut connection are valid. Violations are a 5xx other than 503, no
+response within ten seconds, a body outside the contract, and a 404 for an accepted run.
 """
 
 from __future__ import annotations
@@ -20,65 +20,65 @@ from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
 ANSWER_SEC = 10.0
-# In proportion; what takes long or is stubborn is rarer, or the workers would do nothing else.
+# Relative frequencies. Long flows are rare, or they would occupy all workers.
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
 WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
 SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0), WHEEL_FLOW: (0.2, 3.0)}
-# Which part of those that take their time get less than they may need.
+# Share of the long flows that get a time limit.
 LIMITED = 0.2
 LIMIT_SEC = (0.3, 2.0)
 RECENT = 40
 
 
-class Answer(Exception):
-    """An answer that is not a 200; it has been written down already."""
+class NotOk(Exception):
+    """A response other than 200, already recorded."""
 
 
 class Client:
-    """One caller, who does one thing at a time."""
+    """A load client that sends one request at a time."""
 
     def __init__(self, number: int, plan: Plan, urls: Mapping[str, str], journal: Journal) -> None:
         self._urls = urls
         self._journal = journal
         self._rng = random.Random(f"client {number} {plan.seed}")
-        # Half of what a client does is a submit.
+        # Half of a client's requests are submits.
         self._pause_sec = CLIENTS / plan.runs_per_sec / 2
         self._flows = FLOWS | ({WHEEL_FLOW: WHEEL_FLOWS} if plan.syncs_wheels else {})
         self._http = httpx.AsyncClient(timeout=None)
 
     async def run(self, until: float) -> None:
-        """Ask for things until then (loop time)."""
+        """Sends requests until then (loop time)."""
         clock = asyncio.get_running_loop().time
         async with self._http:
             while clock() < until:
                 await asyncio.sleep(min(self._rng.expovariate(1 / self._pause_sec), 1.0))
                 try:
                     await self._rng.choices((self._submit, self._cancel, self._read, self._list), (50, 15, 30, 5))[0]()
-                except Answer:
+                except NotOk:
                     continue
 
     async def _submit(self) -> None:
         flow = self._rng.choices(list(self._flows), list(self._flows.values()))[0]
         tag = WHEELS_TAG if flow == WHEEL_FLOW else self._rng.choice(TAGS)
         params = {"seconds": round(self._rng.uniform(*SECONDS[flow]), 2)} if flow in SECONDS else {}
-        asked: dict[str, Any] = {"flow_name": flow, "params": params, "tag": tag}
+        request: dict[str, Any] = {"flow_name": flow, "params": params, "tag": tag}
         if params and self._rng.random() < LIMITED:
-            asked["timeout_sec"] = round(self._rng.uniform(*LIMIT_SEC), 2)
+            request["timeout_sec"] = round(self._rng.uniform(*LIMIT_SEC), 2)
         gateway = self._rng.choice(list(self._urls))
         asked_at = time.time()
-        body = await self._ask("POST", gateway, "/runs", asked)
+        body = await self._request("POST", gateway, "/runs", request)
         if not isinstance(body, dict) or not isinstance(body.get("run_id"), str) or body.get("status") != "PENDING":
             return self._malformed("POST /runs", body)
         run_id = body["run_id"]
         self._journal.note_accepted(
             Accepted(run_id=run_id, flow=flow, tag=tag, gateway=gateway, asked_at=asked_at, answered_at=time.time())
         )
-        if self._rng.random() < 0.08:  # at once, and perhaps by two at the same time
+        if self._rng.random() < 0.08:  # immediately, sometimes twice concurrently
             cancels = [self._cancel_run(run_id) for _ in range(self._rng.choice((1, 2)))]
             await asyncio.gather(*cancels, return_exceptions=True)
 
     async def _cancel(self) -> None:
-        run_id = self._some_run()
+        run_id = self._random_run()
         if run_id is not None:
             await self._cancel_run(run_id)
             if self._rng.random() < 0.2:
@@ -86,20 +86,20 @@ class Client:
 
     async def _cancel_run(self, run_id: str) -> None:
         asked_at = time.time()
-        body = await self._ask("POST", self._any_gateway(), f"/runs/{run_id}/cancel", {"reason": "chaos"})
-        self._see("POST cancel", run_id, body, asked_at, to_cancel=True)
+        body = await self._request("POST", self._random_gateway(), f"/runs/{run_id}/cancel", {"reason": "chaos"})
+        self._record("POST cancel", run_id, body, asked_at, to_cancel=True)
 
     async def _read(self) -> None:
-        run_id = self._some_run()
+        run_id = self._random_run()
         if run_id is not None:
             asked_at = time.time()
-            body = await self._ask("GET", self._any_gateway(), f"/runs/{run_id}")
-            self._see("GET run", run_id, body, asked_at)
+            body = await self._request("GET", self._random_gateway(), f"/runs/{run_id}")
+            self._record("GET run", run_id, body, asked_at)
 
     async def _list(self) -> None:
         status = self._rng.choice((*RUN_STATUSES, None))
         query = f"?status={status}&limit=20" if status else "?limit=20"
-        body = await self._ask("GET", self._any_gateway(), f"/runs{query}")
+        body = await self._request("GET", self._random_gateway(), f"/runs{query}")
         if not isinstance(body, list):
             return self._malformed("GET /runs", body)
         for item in body:
@@ -110,7 +110,7 @@ class Client:
             ):
                 self._malformed(f"GET /runs{query}", item)
 
-    def _see(self, what: str, run_id: str, body: Any, asked_at: float, *, to_cancel: bool = False) -> None:
+    def _record(self, what: str, run_id: str, body: Any, asked_at: float, *, to_cancel: bool = False) -> None:
         known = isinstance(body, dict) and body.get("run_id") == run_id and body.get("status") in RUN_STATUSES
         if not known or not isinstance(body["version"], int) or not isinstance(body.get("tasks"), dict):
             return self._malformed(what, body)
@@ -125,46 +125,46 @@ class Client:
             )
         )
 
-    def _some_run(self) -> str | None:
+    def _random_run(self) -> str | None:
         runs = list(self._journal.accepted)
         if not runs:
             return None
         return self._rng.choice(runs[-RECENT:] if self._rng.random() < 0.85 else runs)
 
-    def _any_gateway(self) -> str:
+    def _random_gateway(self) -> str:
         return self._rng.choice(list(self._urls))
 
-    async def _ask(self, method: str, gateway: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of a 200; everything else is written down and raised."""
+    async def _request(self, method: str, gateway: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of a 200; any other response is recorded and raised."""
         verb = f"{method} {'/'.join(part if len(part) < 20 else '{id}' for part in path.partition('?')[0].split('/'))}"
         try:
             async with asyncio.timeout(ANSWER_SEC):
                 response = await self._http.request(method, self._urls[gateway] + path, json=body)
         except TimeoutError as error:
-            self._journal.note_fault("requests without an answer", gateway, f"{method} {path}: {ANSWER_SEC} s")
-            raise Answer from error
+            self._journal.note_fault("requests without a response", gateway, f"{method} {path}: {ANSWER_SEC} s")
+            raise NotOk from error
         except httpx.TransportError as error:
             self._journal.answers[f"{verb} cut or refused"] += 1
-            raise Answer from error
+            raise NotOk from error
         self._journal.answers[f"{verb} {response.status_code}"] += 1
         try:
             answer = response.json()
         except ValueError as error:
             self._malformed(f"{verb} {response.status_code}", response.text)
-            raise Answer from error
+            raise NotOk from error
         if response.status_code != 200:
-            self._judge(f"{method} {path}", gateway, response.status_code, answer)
-            raise Answer
+            self._check_error(f"{method} {path}", gateway, response.status_code, answer)
+            raise NotOk
         return answer
 
-    def _judge(self, what: str, gateway: str, status: int, answer: Any) -> None:
+    def _check_error(self, what: str, gateway: str, status: int, answer: Any) -> None:
         if not isinstance(answer, dict) or not str(answer.get("err_id", "")).startswith("ERR-PYOCO-"):
             self._malformed(f"{what} {status}", answer)
         elif status == 404:
             run_id = what.split("/")[2]
             self._journal.note_fault("accepted runs that were lost", run_id, f"{what} at {gateway}: 404 {answer}")
         elif status != 503:
-            self._journal.note_fault("answers that were errors", gateway, f"{what}: {status} {answer}")
+            self._journal.note_fault("error responses", gateway, f"{what}: {status} {answer}")
 
     def _malformed(self, what: str, body: Any) -> None:
-        self._journal.note_fault("answers that were errors", what, f"not what the contract says: {str(body)[:300]}")
+        self._journal.note_fault("error responses", what, f"violates the contract: {str(body)[:300]}")

@@ -1,6 +1,6 @@
-"""Waits until everything has settled, then reads all there is; it changes nothing and judges nothing.
+"""Waits until the system is idle, then reads all evidence. Read-only; the checks are in `invariants`.
 
-The stores are read through the program's own adapters, the API through HTTP, and the witness from the flows' own file.
+Stores are read through the program's adapters, the API over HTTP, and side effects from the file that the flows write.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 import httpx
 import orjson
 
-from chaos import folders, side_effects
+from chaos import folders
 from chaos.clients import FLOWS, WHEEL_FLOW
-from chaos.evidence import LIST_LIMIT, Evidence, Listed, Plain, Printed, Shown, Synced, ToldExecution
+from chaos.evidence import LIST_LIMIT, Evidence, ExecutionResponse, Listed, Plain, Printed, Shown, Synced
 from chaos.fleet import Fleet
-from chaos.plan import TAGS, WHEELS_TAG
-from chaos.polling import comes_true
+from chaos.plan import SIDE_EFFECTS_FILE, TAGS, WHEELS_TAG
+from chaos.processes import poll_until
+from chaos.side_effects import by_run, read_side_effects
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.key_value import is_marker
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
@@ -34,24 +35,24 @@ POLL_SEC = 0.5
 AT_A_TIME = 16
 LINES_PER_PAGE = 100
 EVENTS_PER_PAGE = 10
-# Gateways close what was idle for 5 s: who keeps a connection as long may send its request into a closed one.
+# Gateways close connections that were idle for 5 s; reusing one at that moment would lose the request.
 SHORT_LIVED = httpx.Limits(keepalive_expiry=2.0)
 
 Newest = Callable[[Sequence[Plain], Sequence[str]], frozenset[tuple[str, str]]]
 
 
-async def settled(fleet: Fleet, within_sec: float) -> bool:
-    """Wait until no gateway knows an unfinished run and the queue is empty; False when that takes too long."""
+async def wait_until_idle(fleet: Fleet, within_sec: float) -> bool:
+    """Waits until no gateway lists an unfinished run and the queue is empty; False on timeout."""
     async with await Connection.open(fleet.config) as connection, httpx.AsyncClient() as http:
 
-        async def is_still() -> bool:
+        async def is_idle() -> bool:
             return not await _unfinished(fleet, http) and not await _jobs(connection, fleet.config)
 
-        return await comes_true(is_still, within_sec=within_sec, every_sec=POLL_SEC)
+        return await poll_until(is_idle, within_sec=within_sec, every_sec=POLL_SEC)
 
 
 async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[str], folder: Path) -> Evidence:
-    """Read everything."""
+    """Reads everything."""
     config = fleet.config
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0, limits=SHORT_LIVED) as http:
         logs: dict[str, list[StoredCommit]] = {}
@@ -69,10 +70,10 @@ async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[st
             stored_at=stored_at,
             snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m.headers)},
             jobs=await _jobs(connection, config),
-            shown=await _show(fleet, http, [*accepted, *executions]),
-            executions=await _told(fleet, http, executions),
+            shown=await _shown(fleet, http, [*accepted, *executions]),
+            executions=await _executions(fleet, http, executions),
             lists=await _lists(fleet, http),
-            witness=side_effects.by_run(side_effects.read(folder / "witness")),
+            side_effects=by_run(read_side_effects(folder / SIDE_EFFECTS_FILE)),
             printed=await _printed(fleet, http, accepted),
             registry=await _registry(fleet, http),
             synced=await _synced(fleet, http),
@@ -82,13 +83,13 @@ async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[st
 
 def _stored_at(message: StoredMessage) -> float:
     stamp = message.header("Nats-Time-Stamp") or ""
-    # Nine digits of a second are more than fromisoformat takes.
+    # fromisoformat does not accept nanoseconds.
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 async def _unfinished(fleet: Fleet, http: httpx.AsyncClient) -> bool:
-    """Whether a gateway knows of a run that is not finished, or does not answer."""
+    """Whether a gateway lists an unfinished run or does not respond."""
     for url, status in product(fleet.urls.values(), UNFINISHED):
         try:
             response = await http.get(f"{url}/runs", params={"status": status, "limit": "1"})
@@ -104,73 +105,75 @@ async def _jobs(connection: Connection, config: NatsBackendConfig) -> list[Plain
     return [orjson.loads(message.data) for message in await reader.after(work_subject(config, ">"), 0)]
 
 
-async def _show(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Shown]]:
+async def _shown(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Shown]]:
     shown: dict[str, list[Shown]] = {run_id: [] for run_id in run_ids}
-    door = asyncio.Semaphore(AT_A_TIME)
+    limiter = asyncio.Semaphore(AT_A_TIME)
 
-    async def ask(run_id: str, gateway: str, url: str) -> None:
-        async with door:
+    async def read(run_id: str, gateway: str, url: str) -> None:
+        async with limiter:
             response = await http.get(f"{url}/runs/{run_id}", params={"include": "all"})
         shown[run_id].append(Shown(gateway=gateway, body=None if response.status_code == 404 else response.json()))
 
-    await asyncio.gather(*(ask(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
+    await asyncio.gather(*(read(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
     return shown
 
 
-async def _told(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[ToldExecution]]:
-    """Each execution with its events, page by page, as every gateway tells them."""
-    found: dict[str, list[ToldExecution]] = {run_id: [] for run_id in run_ids}
-    door = asyncio.Semaphore(AT_A_TIME)
+async def _executions(
+    fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]
+) -> dict[str, list[ExecutionResponse]]:
+    """Each execution with its events, page by page, from every gateway."""
+    found: dict[str, list[ExecutionResponse]] = {run_id: [] for run_id in run_ids}
+    limiter = asyncio.Semaphore(AT_A_TIME)
 
-    async def ask(run_id: str, gateway: str, url: str) -> None:
-        asked, events = {"limit": str(EVENTS_PER_PAGE)}, []
-        async with door:
+    async def read(run_id: str, gateway: str, url: str) -> None:
+        query, events = {"limit": str(EVENTS_PER_PAGE)}, []
+        async with limiter:
             body = (await http.get(f"{url}/executions/{run_id}")).json()
             while True:
-                page = (await http.get(f"{url}/executions/{run_id}/events", params=asked)).json()
+                page = (await http.get(f"{url}/executions/{run_id}/events", params=query)).json()
                 events += page.get("items", [])
                 if page.get("nextCursor") is None:
                     break
-                asked["cursor"] = page["nextCursor"]
-        found[run_id].append(ToldExecution(gateway=gateway, body=body, events=events))
+                query["cursor"] = page["nextCursor"]
+        found[run_id].append(ExecutionResponse(gateway=gateway, body=body, events=events))
 
-    await asyncio.gather(*(ask(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
+    await asyncio.gather(*(read(run_id, *gateway) for run_id in run_ids for gateway in fleet.urls.items()))
     return found
 
 
 async def _printed(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Printed]]:
-    """What each run printed, page by page, of one gateway or another."""
+    """The log lines of each run, page by page, from alternating gateways."""
     printed: dict[str, list[Printed]] = {}
-    door = asyncio.Semaphore(AT_A_TIME)
+    limiter = asyncio.Semaphore(AT_A_TIME)
     urls = cycle(fleet.urls.values())
 
-    async def ask(run_id: str, url: str) -> None:
-        lines, asked = [], {"limit": str(LINES_PER_PAGE)}
+    async def read(run_id: str, url: str) -> None:
+        lines, query = [], {"limit": str(LINES_PER_PAGE)}
         while True:
-            async with door:
-                page = (await http.get(f"{url}/runs/{run_id}/logs", params=asked)).json()
+            async with limiter:
+                page = (await http.get(f"{url}/runs/{run_id}/logs", params=query)).json()
             lines += [Printed(attempt=it["attempt"], stream=it["stream"], text=it["message"]) for it in page["items"]]
             if not page["items"]:
                 break
-            asked["since_token"] = page["next_token"]
+            query["since_token"] = page["next_token"]
         printed[run_id] = lines
 
-    await asyncio.gather(*(ask(run_id, next(urls)) for run_id in run_ids))
+    await asyncio.gather(*(read(run_id, next(urls)) for run_id in run_ids))
     return printed
 
 
-async def synced(fleet: Fleet, newest: Newest, within_sec: float) -> bool:
-    """Wait until every worker that syncs wheels has the newest; False when that takes too long."""
+async def wait_until_synced(fleet: Fleet, newest: Newest, within_sec: float) -> bool:
+    """Waits until every worker that syncs wheels has the newest; False on timeout."""
     async with httpx.AsyncClient() as http:
 
-        async def all_have() -> bool:
+        async def have_newest() -> bool:
             try:
                 registered = next(iter((await _registry(fleet, http)).values()))
                 return all(one.wheels == newest(registered, one.tags) for one in await _synced(fleet, http))
             except httpx.TransportError:
                 return False
 
-        return await comes_true(all_have, within_sec=within_sec, every_sec=POLL_SEC)
+        return await poll_until(have_newest, within_sec=within_sec, every_sec=POLL_SEC)
 
 
 async def _registry(fleet: Fleet, http: httpx.AsyncClient) -> dict[str, list[Plain]]:
@@ -190,12 +193,12 @@ async def _synced(fleet: Fleet, http: httpx.AsyncClient) -> list[Synced]:
 
 
 async def _lists(fleet: Fleet, http: httpx.AsyncClient) -> list[Listed]:
-    """Every combination of filters: a list is cut at 200, but together they show everything."""
+    """Lists with every combination of filters: one list is limited to 200 runs, together they cover all."""
     found = []
     for (gateway, url), flow, tag, status in product(
         fleet.urls.items(), (*FLOWS, WHEEL_FLOW, None), (*TAGS, WHEELS_TAG, None), (*RUN_STATUSES, None)
     ):
-        asked = {"flow": flow, "tag": tag, "status": status, "limit": str(LIST_LIMIT)}
-        response = await http.get(f"{url}/runs", params={key: value for key, value in asked.items() if value})
+        filters = {"flow": flow, "tag": tag, "status": status, "limit": str(LIST_LIMIT)}
+        response = await http.get(f"{url}/runs", params={key: value for key, value in filters.items() if value})
         found.append(Listed(gateway=gateway, flow=flow, tag=tag, status=status, items=response.json()))
     return found

@@ -1,4 +1,4 @@
-"""What there is to be judged when everything has settled: logs, snapshots, queue, answers, witness. Values only."""
+"""The evidence that is checked once the system is idle: logs, snapshots, queue, responses, side effects."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos import side_effects
+from chaos.side_effects import SideEffect
 from pyoco_server.domain.execution.events import StoredCommit
 
 LIST_LIMIT = 200
 
 Plain = Mapping[str, Any]
-# Of what, and what is wrong with it.
+# Subject and description of a violation.
 Finding = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One list as a gateway answered it."""
+    """A list response of a gateway."""
 
     gateway: str
     flow: str | None
@@ -29,15 +29,15 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One run as a gateway answered it: None for a 404."""
+    """A run as a gateway returned it; None for a 404."""
 
     gateway: str
     body: Plain | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldExecution:
-    """An execution and all its events as a gateway told them."""
+class ExecutionResponse:
+    """An execution and all its events as a gateway returned them."""
 
     gateway: str
     body: Plain
@@ -46,7 +46,7 @@ class ToldExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """A line of a run's log, as a gateway showed it."""
+    """A log line of a run as a gateway returned it."""
 
     attempt: int
     stream: str
@@ -55,9 +55,9 @@ class Printed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """What a worker that syncs wheels says of itself at the end, and what the manifest of its folder says of its tags.
+    """The wheels that a worker reports at the end (`says`), and those that its folder's manifest lists for its tags.
 
-    Wheels are pairs of a name and a sum; what a worker says has no sums.
+    Wheels are pairs of name and checksum; a worker's report has no checksums.
     """
 
     worker: str
@@ -69,7 +69,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncFolder:
-    """What lies on the disk at the end: environments and whether each is complete, sums of wheels, unfinished files."""
+    """Content of a sync folder at the end: environments (complete or not), wheel checksums, unfinished files."""
 
     name: str
     environments: Mapping[str, bool]
@@ -79,19 +79,19 @@ class SyncFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything there is to be judged."""
+    """Everything that the invariants check."""
 
     logs: Mapping[str, Sequence[StoredCommit]] = field(default_factory=dict)
     stored_at: Mapping[int, float] = field(default_factory=dict)
-    """When the broker stored a commit, by its sequence: the event itself may have waited for the broker."""
+    """When the broker stored a commit, by sequence; the event itself may be older."""
     snapshots: Mapping[str, Plain] = field(default_factory=dict)
     shown: Mapping[str, Sequence[Shown]] = field(default_factory=dict)
-    executions: Mapping[str, Sequence[ToldExecution]] = field(default_factory=dict)
+    executions: Mapping[str, Sequence[ExecutionResponse]] = field(default_factory=dict)
     lists: Sequence[Listed] = ()
     jobs: Sequence[Plain] = ()
-    witness: Mapping[str, Sequence[side_effects.Line]] = field(default_factory=dict)
+    side_effects: Mapping[str, Sequence[SideEffect]] = field(default_factory=dict)
     printed: Mapping[str, Sequence[Printed]] = field(default_factory=dict)
     registry: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
-    """The registered wheels, by the gateway that said so."""
+    """The registered wheels, by the gateway that listed them."""
     synced: Sequence[Synced] = ()
     folders: Sequence[SyncFolder] = ()

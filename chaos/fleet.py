@@ -1,10 +1,10 @@
-"""The system under test, as a user would run it on one machine, but each part a process that can be killed on its own.
+"""The system under test on one machine, each part a process of its own.
 
-nats-server (watched and started again by the program's own EmbeddedNats)
-  ├── gateway-1 … (`pyoco-server up --nats-url …`)     each with an index of its own
+nats-server (supervised by the program's EmbeddedNats)
+  ├── gateway-1 … (`pyoco-server up --nats-url …`)     each with its own index
   └── worker-1 …  (`pyoco-worker --nats-url …`)        each with its fork server and runners
 
-Where wheels are part of it, the first worker syncs none, the second and third share a folder, every other has its own.
+With wheels, the first worker syncs none, the second and third share a folder, every other has its own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pathlib import Path
 
 from chaos.journal import Journal
 from chaos.plan import FLOWS, RED_TAG, SLOTS, TAGS, WHEELS_TAG, Plan, environment
-from chaos.polling import comes_true
-from chaos.processes import Broker, Member
+from chaos.processes import Broker, Member, poll_until
 from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
@@ -37,7 +36,7 @@ class SyncingWorker:
 
 
 class Fleet:
-    """Everything that runs. `marker` is in the environment of all of it."""
+    """All processes. `marker` is in the environment of each."""
 
     def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
         self.broker = Broker(nats)
@@ -55,8 +54,8 @@ class Fleet:
                 ["up", "--nats-url", nats.url, "--port", str(port)],
                 self.environment | {"PYOCO_INDEX_PATH": str(folder / f"gateway-{n}.sqlite")},
                 folder,
-                says_when_ready=b"pyoco-server is up",
-                on_end=self._ended,
+                ready_text=b"pyoco-server is up",
+                on_end=self._record_exit,
             )
             for n, port in enumerate(ports, start=1)
         ]
@@ -75,12 +74,12 @@ class Fleet:
                 [
                     *("--nats-url", nats.url, "--worker-id", f"worker-{n}"),
                     *("--concurrency", str(SLOTS), "--flow-resolver", f"{FLOWS}:resolve"),
-                    *_of_tags_and_wheels(self.syncing.get(f"worker-{n}")),
+                    *_tag_options(self.syncing.get(f"worker-{n}")),
                 ],
                 self.environment,
                 folder,
-                says_when_ready=b'"worker ready"',
-                on_end=self._ended,
+                ready_text=b'"worker ready"',
+                on_end=self._record_exit,
             )
             for n in range(1, plan.workers + 1)
         ]
@@ -90,36 +89,36 @@ class Fleet:
         return [*self.gateways, *self.workers]
 
     def lose_index(self, gateway: str) -> None:
-        """Remove the index of a gateway that is down: a cache, which has to come back by itself."""
+        """Removes the index of a stopped gateway; it is a cache and must be rebuilt."""
         for file in self._folder.glob(f"{gateway}.sqlite*"):
             file.unlink()
 
-    async def until_ready(self) -> bool:
-        """Wait until every part says that it serves; False when that takes too long."""
+    async def wait_until_ready(self) -> bool:
+        """Waits until every process is ready; False on timeout."""
 
         async def is_ready() -> bool:
             return all(member.is_ready for member in self.members)
 
-        return await comes_true(is_ready, within_sec=START_SEC)
+        return await poll_until(is_ready, within_sec=START_SEC)
 
     async def stop(self) -> None:
-        """End the workers, then the gateways, each in order."""
+        """Stops the workers, then the gateways."""
         for group in (self.workers, self.gateways):
             ended = await asyncio.gather(*(member.stop() for member in group))
-            for member, in_order in zip(group, ended, strict=True):
-                if not in_order:
-                    self._journal.note_fault("processes that did not stop when asked", member.name, "had to be killed")
+            for member, in_time in zip(group, ended, strict=True):
+                if not in_time:
+                    self._journal.note_fault("processes that did not stop on SIGTERM", member.name, "had to be killed")
 
-    def _ended(self, member: Member, status: int, was_ready: bool) -> None:
+    def _record_exit(self, member: Member, status: int, was_ready: bool) -> None:
         if was_ready:
-            self._journal.note_fault("processes that ended by themselves", member.name, f"exit status {status}")
+            self._journal.note_fault("processes that exited unexpectedly", member.name, f"exit status {status}")
         else:
-            self._journal.restarts[member.name] += 1  # its broker was away: a start may be refused, and is tried again
+            self._journal.restarts[member.name] += 1  # its start failed while the broker was down, and is retried
 
 
 @asynccontextmanager
 async def running_fleet(plan: Plan, folder: Path, journal: Journal) -> AsyncIterator[Fleet]:
-    """The whole system, up; when the block ends, it is stopped part by part."""
+    """Runs the whole system for the duration of the block."""
     with DataFolder.open(folder / "data") as data:
         nats = EmbeddedNats(data, sync=plan.sync)
         await nats.start()
@@ -137,13 +136,14 @@ async def running_fleet(plan: Plan, folder: Path, journal: Journal) -> AsyncIter
                 await nats.stop()
 
 
-def _of_tags_and_wheels(syncing: SyncingWorker | None) -> list[str]:
+def _tag_options(syncing: SyncingWorker | None) -> list[str]:
     if syncing is None:
         return ["--tags", ",".join(TAGS)]
     return ["--tags", ",".join(syncing.tags), "--wheel-sync", "--wheel-sync-dir", str(syncing.folder)]
 
 
 def _free_port() -> int:
+    """A port that is free now. It is fixed in advance because a restarted gateway must keep its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Reads the folders in which workers keep wheels and environments; it changes nothing and judges nothing."""
+"""Reads the sync folders in which workers keep wheels and environments."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from chaos.evidence import SyncFolder
 
 
 def environments_in(folder: Path) -> dict[str, bool]:
-    """Every environment, and whether it is complete."""
+    """All environments, and whether each is complete."""
     found: dict[str, bool] = {}
-    with suppress(FileNotFoundError):  # they come and go while we look
+    with suppress(FileNotFoundError):  # workers add and remove them concurrently
         for environment in (folder / "envs").iterdir():
             found[environment.name] = (environment / "environment.json").exists()
     return found
 
 
 def wheels_in_use(folder: Path, tags: tuple[str, ...]) -> tuple[str | None, frozenset[tuple[str, str]]]:
-    """The environment of the workers with these tags, and the (name, sha256) of its wheels, by the manifest."""
+    """The environment for these tags and the (name, sha256) of its wheels, from the manifest."""
     manifest = folder / ".installed.json"
     plain = orjson.loads(manifest.read_bytes()) if manifest.exists() else {"sets": []}
     for one in plain["sets"]:

@@ -1,6 +1,6 @@
-"""What the clients were told and what the killer did, written down as it happened; it judges nothing.
+"""Record of the responses that clients received and of the faults that the killer injected.
 
-Times are unix seconds of this machine's one clock, so that they compare with those in events and in the witness file.
+Times are unix seconds of one clock, so they compare with those of events and side effects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chaos.plan import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A submit that was answered with 200: from then on the run may not be lost."""
+    """A submit answered with 200: the run must not be lost."""
 
     run_id: str
     flow: str
@@ -27,7 +27,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A run as an answer showed it; `to_cancel`: it was the answer to a cancel."""
+    """A run as a response showed it; `to_cancel`: the response to a cancel."""
 
     run_id: str
     asked_at: float
@@ -38,20 +38,20 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A certain answer to a command that was sent with a key; `again`: the gateway says that it repeats itself."""
+class CommandResponse:
+    """A final response to a command with an idempotency key; `replayed`: the gateway marked it as a replay."""
 
     key: str
     command: str
     execution_id: str
     status: int
     body: Mapping[str, Any]
-    again: bool = False
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A stream as its reader heard it, over all its connections; `how`: ended, gave up, hung."""
+    """A stream as its reader received it over all its connections; `how`: ended, gave up, hung."""
 
     run_id: str
     gateway: str
@@ -62,7 +62,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An answer that should not have been given, or one that did not come; `broken` names the invariant."""
+    """A violation detected during the run; `broken` names the invariant."""
 
     broken: str
     subject: str
@@ -71,7 +71,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A process that was killed (or stopped for a while), and when."""
+    """A process that was killed, stopped or suspended, and when."""
 
     kind: Kind
     target: str
@@ -79,13 +79,13 @@ class Kill:
     at: float
 
 
-# Unknown: nobody answered, so it may have happened, and may yet happen.
+# Unknown: no response arrived, so the change may have happened or may still happen.
 Happened = Literal["done", "refused", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A wheel that was to be registered or deleted, and what the last answer said; `stamp` is in its modules."""
+    """A wheel upload or deletion and its last response; `stamp` is in the wheel's modules."""
 
     what: Literal["upload", "delete"]
     name: str
@@ -98,13 +98,13 @@ class Change:
 
 @dataclass(slots=True)
 class Journal:
-    """Everything seen from outside in one run of the chaos."""
+    """All observations from outside during one run."""
 
     accepted: dict[str, Accepted] = field(default_factory=dict)
     seen: dict[str, list[Seen]] = field(default_factory=dict)
-    told: list[Told] = field(default_factory=list)
-    empty: list[tuple[str, float]] = field(default_factory=list)
-    """Claims that were told that there is nothing: their key, and when they were asked."""
+    responses: list[CommandResponse] = field(default_factory=list)
+    empty_claims: list[tuple[str, float]] = field(default_factory=list)
+    """Claims that were answered with 204: their key and the time of the request."""
     watched: list[Watched] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
@@ -114,8 +114,8 @@ class Journal:
 
     @property
     def executions(self) -> list[str]:
-        """The executions that were accepted, as `/executions` says it."""
-        created = (told.execution_id for told in self.told if told.command == "CreateExecution" and told.status < 300)
+        """The accepted executions of `/executions`."""
+        created = (one.execution_id for one in self.responses if one.command == "CreateExecution" and one.status < 300)
         return list(dict.fromkeys(created))
 
     def note_accepted(self, accepted: Accepted) -> None:

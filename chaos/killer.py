@@ -1,4 +1,4 @@
-"""Chooses what to kill, and kills it: by pid, with -9, only processes that this run has started."""
+"""Injects faults: kills, stops and suspends processes of this run, by pid."""
 
 from __future__ import annotations
 
@@ -13,46 +13,45 @@ from chaos.fleet import Fleet
 from chaos.folders import environments_in
 from chaos.journal import Journal, Kill
 from chaos.plan import KINDS, Kind, Plan
-from chaos.polling import comes_true
-from chaos.processes import STOP_SEC, Broker, Identity, Member, family_of, identity_of
-from chaos.wheel_changes import Wheelwright
+from chaos.processes import STOP_SEC, Broker, Identity, Member, descendant_identities, identity_of, poll_until
+from chaos.wheel_changes import WheelChanger
 from pyoco_server.worker.runner_process.process_tree import children_of
 
-LONGEST_DOWN_SEC = 3.0
-# Long enough for every patience of the program to end, and everybody to be busy with trying again.
-AWAY_SEC = (10.0, 15.0)
-# A second worker under a living one's name says no as soon as it has asked.
+MAX_DOWN_SEC = 3.0
+# Longer than every timeout of the program, so that all processes are retrying.
+LONG_DOWN_SEC = (10.0, 15.0)
+# A second worker with the id of a live one is rejected when it registers.
 TWIN_SEC = 20.0
 REFUSED = 1
-# A worker is halted for longer than its jobs are reserved for it, so that another one takes them over; the others for
-# less than a client waits for its answer.
+# A worker is suspended for longer than its jobs are reserved, so that another one takes them over; other processes for
+# less than a client's timeout.
 WORKER_PAUSE_SEC = (5.0, 10.0)
 PAUSE_SEC = (0.5, 4.0)
-# Which part of the killed gateways also finds its index gone when it comes back.
-LOST_INDEXES = 0.3
-# Which part of the changes of wheels costs a gateway its life, and how soon.
-UNDER_AN_UPLOAD = 0.3
+# Share of the killed gateways that also lose their index.
+INDEX_LOST = 0.3
+# Share of the wheel changes during which a gateway is killed, and the maximum delay.
+KILLED_DURING_UPLOAD = 0.3
 INTO_UPLOAD_SEC = 0.3
-# How soon after an upload somebody must have begun to install it, and how much later its worker is killed at the most.
+# Time limit for an installation to begin after an upload, and the maximum delay until its worker is killed.
 INSTALLING_SEC = 15.0
 INTO_INSTALLING_SEC = 1.5
-# How long the descendants of a killed process may take to be gone.
+# Time limit for the descendants of a killed process to end.
 ORPHAN_SEC = 5.0
 
 
 class Killer:
-    """One victim after the other, by the seed's choice."""
+    """Injects one fault after the other, as the seed chooses."""
 
-    def __init__(self, plan: Plan, fleet: Fleet, journal: Journal, wheelwright: Wheelwright) -> None:
+    def __init__(self, plan: Plan, fleet: Fleet, journal: Journal, wheel_changer: WheelChanger) -> None:
         self._plan = plan
         self._fleet = fleet
-        self._wheelwright = wheelwright
+        self._wheel_changer = wheel_changer
         self._journal = journal
         self._rng = random.Random(f"killer {plan.seed}")
         self._paused: set[str] = set()
 
     async def run(self, until: float) -> None:
-        """Kill until then (loop time); everything that was halted goes on again before this returns."""
+        """Injects faults until then (loop time); all suspended processes are resumed before this returns."""
         clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             while True:
@@ -60,9 +59,9 @@ class Killer:
                 if clock() + pause_sec >= until:
                     return
                 await asyncio.sleep(pause_sec)
-                self._strike(group)
+                self._inject(group)
 
-    def _strike(self, group: asyncio.TaskGroup) -> None:
+    def _inject(self, group: asyncio.TaskGroup) -> None:
         kinds = self._plan.kinds
         kind = self._rng.choices(kinds, [KINDS[kind] for kind in kinds])[0]
         if kind == "wheels":
@@ -88,7 +87,7 @@ class Killer:
             self._kill(group, kind, victim)
 
     def _victims(self, kind: Kind) -> list[Broker | Member]:
-        """Who can be hit: a process that is halted is let go on first, and what is being started cannot be paused."""
+        """The possible targets: no suspended process, and for a pause no starting one."""
         members: Sequence[Broker | Member] = [self._fleet.broker]
         if kind.startswith("gateway"):
             members = self._fleet.gateways
@@ -99,18 +98,18 @@ class Killer:
         return [member for member in up if not needs_ready or member.is_ready]
 
     def _kill(self, group: asyncio.TaskGroup, kind: Kind, victim: Broker | Member) -> None:
-        family = family_of(victim.pid or 0)
-        down_sec = self._rng.uniform(*(AWAY_SEC if kind == "nats_away" else (0, LONGEST_DOWN_SEC)))
+        children = descendant_identities(victim.pid or 0)
+        down_sec = self._rng.uniform(*(LONG_DOWN_SEC if kind == "nats_away" else (0, MAX_DOWN_SEC)))
         self._note(kind, victim.name, victim.end(signal.SIGKILL, down_sec))
-        group.create_task(self._until_gone(victim.name, family))
-        if kind == "gateway" and self._rng.random() < LOST_INDEXES:
+        group.create_task(self._check_orphans(victim.name, children))
+        if kind == "gateway" and self._rng.random() < INDEX_LOST:
             self._fleet.lose_index(victim.name)
 
     def _stop(self, group: asyncio.TaskGroup, kind: Kind, victim: Broker | Member) -> None:
         process = identity_of(victim.pid or 0)
-        self._note(kind, victim.name, victim.end(signal.SIGTERM, self._rng.uniform(0, LONGEST_DOWN_SEC)))
+        self._note(kind, victim.name, victim.end(signal.SIGTERM, self._rng.uniform(0, MAX_DOWN_SEC)))
         if process is not None:
-            group.create_task(self._until_stopped(victim.name, process))
+            group.create_task(self._check_stopped(victim.name, process))
 
     def _kill_below(self, group: asyncio.TaskGroup, kind: Kind, name: str, worker_pid: int) -> None:
         fork_servers = children_of(worker_pid)
@@ -118,13 +117,13 @@ class Killer:
         if not victims:
             return
         victim = self._rng.choice(victims)
-        family = family_of(victim)
+        children = descendant_identities(victim)
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
-            return  # it was quicker
+            return  # it has already ended
         self._note(kind, name, victim)
-        group.create_task(self._until_gone(name, family))
+        group.create_task(self._check_orphans(name, children))
 
     async def _pause(self, kind: Kind, victim: Broker | Member, seconds: float) -> None:
         self._paused.add(victim.name)
@@ -136,22 +135,22 @@ class Killer:
             self._paused.discard(victim.name)
 
     async def _change_wheels(self, group: asyncio.TaskGroup, kind: Kind) -> None:
-        """Change something, and perhaps kill a gateway meanwhile."""
-        changing = group.create_task(self._wheelwright.change())
-        if "gateway" in self._plan.kinds and self._rng.random() < UNDER_AN_UPLOAD:
+        """Changes a wheel, and sometimes kills a gateway during it."""
+        changing = group.create_task(self._wheel_changer.change())
+        if "gateway" in self._plan.kinds and self._rng.random() < KILLED_DURING_UPLOAD:
             await asyncio.sleep(self._rng.uniform(0, INTO_UPLOAD_SEC))
             if victims := self._victims("gateway"):
                 self._kill(group, "gateway", self._rng.choice(victims))
         self._note(kind, await changing, 0)
 
     async def _kill_installing(self, group: asyncio.TaskGroup, kind: Kind) -> None:
-        """Upload something, and kill one of those that install it, in the midst of it."""
-        await self._wheelwright.upload()
+        """Uploads a wheel and kills a worker while it installs it."""
+        await self._wheel_changer.upload()
 
-        async def somebody_installs() -> bool:
+        async def is_installing() -> bool:
             return bool(self._installing())
 
-        if not await comes_true(somebody_installs, within_sec=INSTALLING_SEC):
+        if not await poll_until(is_installing, within_sec=INSTALLING_SEC):
             return
         victim = self._rng.choice(self._installing() or [self._fleet.workers[-1]])
         await asyncio.sleep(self._rng.uniform(0, INTO_INSTALLING_SEC))
@@ -159,7 +158,7 @@ class Killer:
             self._kill(group, kind, victim)
 
     def _installing(self) -> list[Member]:
-        """The workers whose folder has an environment that is being built."""
+        """The workers whose folder contains an incomplete environment."""
         return [
             member
             for member in self._fleet.workers
@@ -168,7 +167,7 @@ class Killer:
         ]
 
     async def _twin(self, kind: Kind, living: Member) -> None:
-        """Start a second worker under the name of one that lives: while that one lives, it must be refused."""
+        """Starts a second worker with the id of a live one, which must be rejected."""
         since, process = time.time(), identity_of(living.pid or 0)
         twin = await living.twin()
         self._note(kind, living.name, twin.pid)
@@ -183,25 +182,25 @@ class Killer:
             self._journal.note_fault("worker ids in use twice", living.name, f"a twin ended with {twin.returncode}")
 
     def _was_disturbed(self, name: str, since: float) -> bool:
-        """Whether the worker or the broker was hit lately, so that a twin may have asked in vain."""
+        """Whether a recent fault of the worker or the broker may have prevented the rejection."""
         hits = (kill for kill in self._journal.kills if kill.kind != "worker_twin" and kill.target in (name, "nats"))
-        return any(kill.at > since - AWAY_SEC[1] for kill in hits)
+        return any(kill.at > since - LONG_DOWN_SEC[1] for kill in hits)
 
     def _note(self, kind: Kind, target: str, pid: int | None) -> None:
         if pid is not None:
             self._journal.kills.append(Kill(kind=kind, target=target, pid=pid, at=time.time()))
 
-    async def _until_stopped(self, name: str, process: Identity) -> None:
+    async def _check_stopped(self, name: str, process: Identity) -> None:
         async def has_stopped() -> bool:
             return not process.is_alive()
 
-        if not await comes_true(has_stopped, within_sec=STOP_SEC):
-            self._journal.note_fault("processes that did not stop when asked", name, f"not within {STOP_SEC} s")
+        if not await poll_until(has_stopped, within_sec=STOP_SEC):
+            self._journal.note_fault("processes that did not stop on SIGTERM", name, f"not within {STOP_SEC} s")
 
-    async def _until_gone(self, name: str, family: Sequence[Identity]) -> None:
+    async def _check_orphans(self, name: str, children: Sequence[Identity]) -> None:
         async def are_gone() -> bool:
-            return not any(identity.is_alive() for identity in family)
+            return not any(identity.is_alive() for identity in children)
 
-        if not await comes_true(are_gone, within_sec=ORPHAN_SEC):
-            left = [identity.pid for identity in family if identity.is_alive()]
-            self._journal.note_fault("orphan processes", name, f"still there {ORPHAN_SEC} s after the kill: {left}")
+        if not await poll_until(are_gone, within_sec=ORPHAN_SEC):
+            left = [identity.pid for identity in children if identity.is_alive()]
+            self._journal.note_fault("orphan processes", name, f"still alive {ORPHAN_SEC} s after the kill: {left}")

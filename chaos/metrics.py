@@ -1,4 +1,4 @@
-"""A run of the chaos in numbers: how much was asked, killed and repeated, and how soon it went on. Pure."""
+"""Statistics of a run: requests, faults, repetitions and recovery times. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 
 from chaos.evidence import Evidence
 from chaos.journal import Journal, Kill
-from chaos.node_invariants import is_for_hands
+from chaos.node_invariants import is_node_execution
 from chaos.states import final, starts_of
 from pyoco_server.domain.execution.events import (
     ExecutionCanceled,
@@ -29,7 +29,7 @@ ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Some durations in short; all None when there were none."""
+    """Count, median and maximum of durations; None without any."""
 
     count: int
     median_sec: float | None
@@ -43,8 +43,8 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """The numbers of one run of the chaos."""
+class Statistics:
+    """The statistics of one run."""
 
     accepted: int
     ended: Mapping[str, int]
@@ -68,29 +68,31 @@ class Figures:
     until_taken_over: Spread
 
 
-def figures(evidence: Evidence, journal: Journal) -> Figures:
-    """Count everything."""
+def statistics(evidence: Evidence, journal: Journal) -> Statistics:
+    """Computes all statistics."""
     finals = {run_id: final(run_id, log) for run_id, log in evidence.logs.items()}
     attempts = [len(starts_of(log)) for log in evidence.logs.values()]
     hows = [execution.cancel.how for execution in finals.values() if execution.cancel and execution.cancel.how]
     begun = [
-        sum(line.what == "begin" for line in lines) for run_id, lines in evidence.witness.items() if run_id in finals
+        sum(line.what == "begin" for line in lines)
+        for run_id, lines in evidence.side_effects.items()
+        if run_id in finals
     ]
-    return Figures(
+    return Statistics(
         accepted=len(journal.accepted),
-        ended=dict(Counter(run_status(execution) for execution in finals.values() if not _for_hands(execution))),
-        executions=dict(Counter(execution.status.value for execution in finals.values() if _for_hands(execution))),
+        ended=dict(Counter(run_status(execution) for execution in finals.values() if not _has_node_work(execution))),
+        executions=dict(Counter(execution.status.value for execution in finals.values() if _has_node_work(execution))),
         commands=_commands(journal),
-        nodes_taken_over=sum(event.attempt > 1 for event in _takes(evidence)),
-        nodes_given_up=dict(Counter(_given_up(evidence))),
-        watched=dict(Counter(heard.how for heard in journal.watched)),
+        nodes_taken_over=sum(event.attempt > 1 for event in _node_starts(evidence)),
+        nodes_given_up=dict(Counter(_node_failures(evidence))),
+        watched=dict(Counter(watched.how for watched in journal.watched)),
         answers=dict(sorted(journal.answers.items())),
         kills=dict(Counter(kill.kind for kill in journal.kills)),
         restarts=dict(journal.restarts),
         started_again=sum(count > 1 for count in attempts),
         most_attempts=max(attempts, default=0),
         executed_again=sum(count > 1 for count in begun),
-        executed_after_end=sum(_began_after_end(evidence, run_id) for run_id in evidence.witness),
+        executed_after_end=sum(_began_after_end(evidence, run_id) for run_id in evidence.side_effects),
         not_promised=len(finals.keys() - journal.accepted.keys() - set(journal.executions)),
         undone=sum(how is StopHow.SUBMIT_FAILED for how in hows),
         cancelled_how=dict(Counter(how.value for how in hows)),
@@ -100,27 +102,27 @@ def figures(evidence: Evidence, journal: Journal) -> Figures:
     )
 
 
-def _for_hands(execution: Execution) -> bool:
+def _has_node_work(execution: Execution) -> bool:
     return execution.request.work is Work.NODES
 
 
 def _commands(journal: Journal) -> dict[str, int]:
-    """How many, and how: of several answers to one key the first counts."""
-    first = {told.key: told.status < 300 for told in reversed(journal.told)}
+    """Commands by outcome; the first response to a key counts."""
+    first = {one.key: one.status < 300 for one in reversed(journal.responses)}
     done = sum(first.values())
-    again = sum(told.again for told in journal.told)
+    again = sum(one.replayed for one in journal.responses)
     return {"accepted": done, "refused": len(first) - done, "answered again": again}
 
 
-def _takes(evidence: Evidence) -> Iterator[NodeStarted]:
+def _node_starts(evidence: Evidence) -> Iterator[NodeStarted]:
     for log in evidence.logs.values():
-        if is_for_hands(log):
+        if is_node_execution(log):
             yield from (e for stored in log for e in stored.commit.events if isinstance(e, NodeStarted))
 
 
-def _given_up(evidence: Evidence) -> Iterator[str]:
+def _node_failures(evidence: Evidence) -> Iterator[str]:
     for log in evidence.logs.values():
-        if is_for_hands(log):
+        if is_node_execution(log):
             yield from (e.error.code for stored in log for e in stored.commit.events if isinstance(e, NodeFailed))
 
 
@@ -134,7 +136,7 @@ def _by_kind(kills: Iterable[Kill], measure: Callable[[Kill], float | None]) -> 
 
 
 def _until_submit(kill: Kill, journal: Journal) -> float | None:
-    """Until a submit was accepted that was asked for after the kill; of a gateway: by that gateway."""
+    """Time until a submit sent after the kill was accepted; for a gateway: by that gateway."""
     wanted = (
         run.answered_at - kill.at
         for run in journal.accepted.values()
@@ -144,7 +146,7 @@ def _until_submit(kill: Kill, journal: Journal) -> float | None:
 
 
 def _until_end(kill: Kill, evidence: Evidence) -> float | None:
-    """Until the next end of a run was stored."""
+    """Time until the next end of a run was stored."""
     ends = (
         evidence.stored_at[stored.sequence]
         for log in evidence.logs.values()
@@ -155,7 +157,7 @@ def _until_end(kill: Kill, evidence: Evidence) -> float | None:
 
 
 def _until_taken_over(kill: Kill, evidence: Evidence) -> Iterator[float]:
-    """For each run that a killed worker held: until somebody else took it, or it was ended."""
+    """Time until each run of a killed worker was taken over or ended."""
     if kill.kind not in ("worker", "installing"):
         return
     for log in evidence.logs.values():
@@ -174,4 +176,4 @@ def _ends(log: Sequence[StoredCommit]) -> Iterator[float]:
 
 def _began_after_end(evidence: Evidence, run_id: str) -> bool:
     end = min(_ends(evidence.logs.get(run_id, ())), default=None)
-    return end is not None and any(line.what == "begin" and line.at > end for line in evidence.witness[run_id])
+    return end is not None and any(line.what == "begin" and line.at > end for line in evidence.side_effects[run_id])

@@ -1,6 +1,6 @@
-"""What one run of the chaos is to do: how long, how much, what is killed, and the settings that everything gets.
+"""The plan of one run (duration, load, faults) and the settings of all processes.
 
-The times by which the program notices that something is gone are shortened, so that a minute holds many recoveries.
+Detection times are shortened, so that one minute contains many recoveries.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ Kind = Literal[
     "installing",
 ]
 
-# How often each kind is chosen, in proportion. What is stopped is asked to end, as by a deployment. What is paused is
-# halted for a while and then goes on, not knowing that time has passed: a worker comes back as a zombie whose runs were
-# taken over, a broker leaves everybody waiting. A twin is a second worker under the name of one that lives. Wheels are
-# changed in the registry, and a worker is killed while it installs them.
+# Relative frequency of each fault. `_stop` sends SIGTERM, as a deployment does. `_pause` suspends a process and resumes
+# it: a worker returns as a zombie whose runs were taken over, a broker makes all clients wait. `worker_twin` starts a
+# second worker with the id of a live one. `wheels` changes the registry; `installing` kills a worker that installs.
 KINDS: Mapping[Kind, int] = {
     "worker": 4,
     "gateway": 2,
@@ -54,12 +53,13 @@ KINDS: Mapping[Kind, int] = {
 
 FLOWS = Path(__file__).with_name("flows.py")
 TAGS = ("default", "blue", "green")
-# Runs under the first are for workers that sync wheels; under the second there are no runs, only wheels.
+# Runs with the first tag need workers that sync wheels; the second tag has only wheels, no runs.
 WHEELS_TAG, RED_TAG = "wheels", "red"
 WITH_WHEELS: tuple[Kind, ...] = ("wheels", "installing")
 SLOTS = 4
-# In the environment of every process: whoever still carries it at the end was left behind.
+# In the environment of every process: a process that still has it at the end is an orphan.
 MARKER = "PYOCO_CHAOS_RUN"
+SIDE_EFFECTS_FILE = "side-effects.txt"
 
 SETTINGS = {
     "PYOCO_LOAD_DOTENV": "0",
@@ -77,7 +77,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run of the chaos."""
+    """The parameters of one run."""
 
     seconds: float
     seed: int
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def syncs_wheels(self) -> bool:
-        """Whether wheels are part of it; otherwise no worker syncs any."""
+        """Whether the run includes wheels; otherwise no worker syncs."""
         return any(kind in WITH_WHEELS for kind in self.kinds)
 
     def to_plain(self) -> dict[str, Any]:
@@ -100,14 +100,14 @@ class Plan:
 
 
 def environment(plan: Plan, folder: Path, nats_url: str, nats_token: str, marker: str) -> dict[str, str]:
-    """The environment of every process of a run; settings that the caller has in his own win over the short times."""
+    """The environment of every process; variables of the calling process override SETTINGS."""
     ours = {
         "PYTHONPATH": os.pathsep.join(sys.path),
         "PYOCO_DATA_DIR": str(folder / "data"),
         "PYOCO_NATS_URL": nats_url,
         "PYOCO_NATS_TOKEN": nats_token,
         "PYOCO_NATS_SYNC": plan.sync,
-        "PYOCO_CHAOS_WITNESS": str(folder / "witness"),
+        "PYOCO_CHAOS_SIDE_EFFECTS": str(folder / SIDE_EFFECTS_FILE),
         MARKER: marker,
     }
     return {**SETTINGS, **os.environ, **ours}

@@ -1,7 +1,6 @@
-"""One process of the system under test, started again whenever it ends; and what the operating system knows of it.
+"""Processes of the system under test, restarted whenever they end, and their state in the operating system.
 
-A process is killed by its pid and only by whoever started it. All of them are tied to this one: should the chaos itself
-be killed, nothing stays behind.
+All of them are tied to this process: if it is killed, none remains.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,25 @@ from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.worker.runner_process.process_tree import descendants_of
 
 STOP_SEC = 15.0
+POLL_SEC = 0.1
+
+
+async def poll_until(
+    condition: Callable[[], Awaitable[bool]], *, within_sec: float, every_sec: float = POLL_SEC
+) -> bool:
+    """Polls another process until the condition holds; False on timeout."""
+    try:
+        async with asyncio.timeout(within_sec):
+            while not await condition():  # noqa: ASYNC110 - another process changes it, without any notification
+                await asyncio.sleep(every_sec)
+    except TimeoutError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A process that cannot be mistaken for a later one with the same pid."""
+    """Pid and start time, which distinguish a process from a later one with the same pid."""
 
     pid: int
     started: str
@@ -35,23 +48,23 @@ class Identity:
 
 
 def identity_of(pid: int) -> Identity | None:
-    """None when there is no such process, or only its exit status is left."""
+    """None if there is no such process, or it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain spaces
     return None if state in "ZX" else Identity(pid=pid, started=fields[18])
 
 
-def family_of(pid: int) -> list[Identity]:
-    """Everything that descends from a process, as it is now."""
+def descendant_identities(pid: int) -> list[Identity]:
+    """The current descendants of a process."""
     found = (identity_of(child) for child in descendants_of(pid))
     return [identity for identity in found if identity is not None]
 
 
 def marked(marker: str) -> list[tuple[int, str]]:
-    """Every process that carries the marker of this run in its environment, with its command line."""
+    """All processes with this marker in their environment, with their command lines."""
     wanted = f"{MARKER}={marker}".encode()
     found = []
     for folder in Path("/proc").iterdir():
@@ -64,7 +77,7 @@ def marked(marker: str) -> list[tuple[int, str]]:
 
 
 class Broker:
-    """The nats-server: the program's own, on its own data folder, but started again when the killer says so."""
+    """The nats-server of the program on its own data folder, restarted after a kill."""
 
     name = "nats"
 
@@ -75,7 +88,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The pid while it runs."""
+        """The pid, if it runs."""
         return None if self._down_sec is not None else self._server.pid
 
     @property
@@ -83,7 +96,7 @@ class Broker:
         return self.pid is not None
 
     async def keep(self) -> None:
-        """Start it again after each kill, on the same port and data, until cancelled."""
+        """Restarts it after each kill, with the same port and data, until cancelled."""
         while True:
             await self._killed.wait()
             await asyncio.sleep(self._down_sec or 0)
@@ -92,7 +105,7 @@ class Broker:
             self._down_sec = None
 
     def end(self, number: signal.Signals, down_sec: float) -> int | None:
-        """End it by a signal, and let it stay down for so long; None when it is down already."""
+        """Ends it by a signal and keeps it down for so long; None if it is down already."""
         pid = self.signal(number)
         if pid is not None:
             self._down_sec = down_sec
@@ -100,12 +113,12 @@ class Broker:
         return pid
 
     def signal(self, number: signal.Signals) -> int | None:
-        """The pid it was sent to; None when there is nobody to send it to."""
+        """The pid that got the signal; None if it does not run."""
         return _signal(self.pid, number)
 
 
 class Member:
-    """A gateway or a worker: started, started again when it ends, stopped in order at the end."""
+    """A gateway or worker, restarted when it ends, stopped by SIGTERM at the end."""
 
     def __init__(
         self,
@@ -115,14 +128,14 @@ class Member:
         env: Mapping[str, str],
         folder: Path,
         *,
-        says_when_ready: bytes,
+        ready_text: bytes,
         on_end: Callable[[Member, int, bool], None],
     ) -> None:
         self.name = name
         self._command = tied_command(sys.executable, "-m", module, *arguments)
         self._env = env
         self._folder = folder
-        self._says_when_ready = says_when_ready
+        self._ready_text = ready_text
         self._on_end = on_end
         self._process: asyncio.subprocess.Process | None = None
         self._starts = 0
@@ -131,16 +144,16 @@ class Member:
 
     @property
     def pid(self) -> int | None:
-        """The pid while it runs."""
+        """The pid, if it runs."""
         return None if self._process is None or self._process.returncode is not None else self._process.pid
 
     @property
     def is_ready(self) -> bool:
-        """It runs, and has said that it is ready to serve."""
+        """Whether it runs and has logged that it is ready."""
         return self.pid is not None and self._was_ready()
 
     async def keep(self) -> None:
-        """Run it until `stop`; after a kill it stays down for as long as the killer said."""
+        """Runs it until `stop`; after a kill it stays down for the requested time."""
         while not self._stopping:
             self._starts += 1
             with self._log.open("wb") as log:
@@ -162,18 +175,18 @@ class Member:
             await asyncio.sleep(down_sec or 0.5)
 
     def end(self, number: signal.Signals, down_sec: float) -> int | None:
-        """End it by a signal, and let it stay down for so long; None when it is down already."""
+        """Ends it by a signal and keeps it down for so long; None if it is down already."""
         pid = self.signal(number)
         if pid is not None:
             self._down_sec = down_sec
         return pid
 
     def signal(self, number: signal.Signals) -> int | None:
-        """The pid it was sent to; None when there is nobody to send it to."""
+        """The pid that got the signal; None if it does not run."""
         return _signal(self.pid, number)
 
     async def twin(self) -> asyncio.subprocess.Process:
-        """A second process with the very same command line."""
+        """Starts a second process with the same command line."""
         with (self._folder / f"{self.name}.twin.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 *self._command,
@@ -186,7 +199,7 @@ class Member:
             )
 
     async def stop(self) -> bool:
-        """Ask it to end, and see to it that it does; False when it had to be killed."""
+        """Sends SIGTERM and waits; False if it had to be killed."""
         self._stopping = True
         process = self._process
         if process is None or process.returncode is not None:
@@ -206,7 +219,7 @@ class Member:
         return self._folder / f"{self.name}.{self._starts}.log"
 
     def _was_ready(self) -> bool:
-        return self._log.exists() and self._says_when_ready in self._log.read_bytes()
+        return self._log.exists() and self._ready_text in self._log.read_bytes()
 
 
 def _signal(pid: int | None, number: signal.Signals) -> int | None:

@@ -1,7 +1,6 @@
-"""Was this log written by the rules? Every commit is asked for again, of `decide`, on what the commits before it made.
+"""Checks that a log follows the rules: `decide` must return the stored events for every commit. Pure.
 
-Pure. A log holds events, not commands, so the command that must have been given is put together from its events; what
-`decide` answers must be the very events that are stored.
+A log contains events, not commands, so each command is reconstructed from its events.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from pyoco_server.domain.execution.evolve import fold
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import InstanceId, RunId
 
-# One node's own; in a worker's report they are steps.
+# Commands to a single node; in a worker's report they are steps.
 NODE_COMMANDS = (
     "StartNode",
     "ReportNodeProgress",
@@ -71,29 +70,29 @@ NODE_COMMANDS = (
     "StopNode",
     "ExpireNode",
 )
-AFTER_THE_END = (ExecutionArchived, ExecutionTagAdded, ExecutionTagRemoved)
+ALLOWED_AFTER_END = (ExecutionArchived, ExecutionTagAdded, ExecutionTagRemoved)
 
 
-def complaints(run_id: str, log: Sequence[StoredCommit]) -> Iterator[str]:
-    """What is wrong with the history of a run; nothing, if it was written by the rules."""
+def rule_violations(run_id: str, log: Sequence[StoredCommit]) -> Iterator[str]:
+    """The violations of the rules in the history of a run."""
     execution = empty_execution(RunId(run_id))
     for stored in log:
         commit = stored.commit
-        place = f"sequence {stored.sequence}, {commit.command}"
-        if execution.status.is_terminal and not all(isinstance(event, AFTER_THE_END) for event in commit.events):
-            yield f"{place}: the execution was {execution.status.value} already"
+        position = f"sequence {stored.sequence}, {commit.command}"
+        if execution.status.is_terminal and not all(isinstance(event, ALLOWED_AFTER_END) for event in commit.events):
+            yield f"{position}: the execution was {execution.status.value} already"
         if commit.command == RecordAttempt.__name__ and not _is_holder(execution, commit):
-            yield f"{place}: written by {commit.actor.id}, who did not hold the execution"
+            yield f"{position}: written by {commit.actor.id}, who did not hold the execution"
         command = command_of(execution, commit)
         if command is None:
-            yield f"{place}: no command makes {_names(commit.events)}"
-        elif (answer := decide(execution, command)) != commit.events:
-            yield f"{place}: stored {_names(commit.events)}, but the rules say {answer}"
+            yield f"{position}: no command produces {_names(commit.events)}"
+        elif (decided := decide(execution, command)) != commit.events:
+            yield f"{position}: stored {_names(commit.events)}, but the rules say {decided}"
         execution = replace(fold(commit.events, execution), version=stored.sequence)
 
 
 def command_of(execution: Execution, commit: Commit) -> Command | None:
-    """The command that must have made these events."""
+    """The command that produced these events."""
     if commit.command == RecordAttempt.__name__:
         holder = execution.holder
         return RecordAttempt(
@@ -125,10 +124,10 @@ def command_of(execution: Execution, commit: Commit) -> Command | None:
         case (*_, ExecutionFailed() as event):
             return FailExecution(at=event.at, error=event.error, timeout=event.timeout, last_lines=event.last_lines)
         case _:
-            return _small_command(commit.events)
+            return _label_command(commit.events)
 
 
-def _small_command(events: Events) -> Command | None:
+def _label_command(events: Events) -> Command | None:
     match events:
         case (ExecutionArchived() as event,):
             return ArchiveExecution(at=event.at)
@@ -141,7 +140,7 @@ def _small_command(events: Events) -> Command | None:
 
 
 def _node_command(execution: Execution, commit: Commit) -> Command | None:
-    """What a holder, an approver or a caretaker asked of one node; the first event tells it, the rest follows."""
+    """The command to one node, identified by its first event; the others are its consequences."""
     match commit.command, commit.events[0]:
         case "StartNode", NodeStarted() as event:
             return StartNode(
@@ -185,7 +184,7 @@ def _wait_command(execution: Execution, event: Event) -> Command | None:
                 from_outside=True,
             )
         case NodeResumed() if (node := execution.nodes.get(event.node_id)) is not None:
-            # The key is not stored with the answer: it must have been the right one.
+            # The key is not stored with the answer; an accepted one was right.
             return ResumeNode(
                 at=event.at,
                 node_id=event.node_id,
@@ -216,11 +215,11 @@ def _step(event: Event) -> AttemptStep | None:
         case NodeFailed():
             return FailNode(at=event.at, node_id=event.node_id, attempt=event.attempt, error=event.error)
         case ExecutionCompleted() | ExecutionCanceled():
-            return CompleteExecution(at=event.at)  # after a cancel request, a verdict becomes CANCELED
+            return CompleteExecution(at=event.at)  # after a cancel request, a completion becomes CANCELED
         case ExecutionFailed():
             return FailExecution(at=event.at, error=event.error, timeout=event.timeout, last_lines=event.last_lines)
         case _:
-            return None  # what the others set off by themselves
+            return None  # a consequence of other events
 
 
 def _is_holder(execution: Execution, commit: Commit) -> bool:

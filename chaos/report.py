@@ -1,4 +1,4 @@
-"""The outcome in words for people and in JSON for programs; it decides nothing."""
+"""Formats the outcome as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from chaos.evidence import Evidence
 from chaos.invariants import INVARIANTS, Violation
 from chaos.journal import Journal
-from chaos.metrics import Figures, Spread
+from chaos.metrics import Spread, Statistics
 from chaos.plan import Plan
 
 WIDTH = 46
@@ -20,12 +20,12 @@ SHOWN_DETAILS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One run of the chaos, judged."""
+    """The result of one run."""
 
     plan: Plan
     evidence: Evidence
     journal: Journal
-    figures: Figures
+    figures: Statistics
     violations: Sequence[Violation]
     settled_after_sec: float | None
 
@@ -61,26 +61,26 @@ def _heading(plan: Plan) -> Iterator[str]:
 
 def _figures(outcome: Outcome) -> Iterator[str]:
     figures = outcome.figures
-    yield "\nwhat happened"
+    yield "\nstatistics"
     yield _row("runs accepted", figures.accepted)
-    yield _row("runs in the log, by their end", _counts(figures.ended))
-    yield _row("  of them never promised (503 or cut)", f"{figures.not_promised} ({figures.undone} undone)")
-    yield _row("cancelled runs, by how", _counts(figures.cancelled_how))
+    yield _row("runs in the log, by final status", _counts(figures.ended))
+    yield _row("  not confirmed to the client (503 or cut)", f"{figures.not_promised} ({figures.undone} undone)")
+    yield _row("cancelled runs, by method", _counts(figures.cancelled_how))
     yield _row("kills", _counts(figures.kills))
-    yield _row("starts put off because the broker was away", _counts(figures.restarts))
+    yield _row("starts delayed by a missing broker", _counts(figures.restarts))
     yield _row("streams followed", _counts(figures.watched))
     yield _row("runs started more than once (log)", f"{figures.started_again} (at most {figures.most_attempts} times)")
-    yield _row("runs executed more than once (witness)", figures.executed_again)
-    yield _row("runs whose execution began after their end", figures.executed_after_end)
-    yield _row("executions in the log, by their end", _counts(figures.executions))
+    yield _row("runs executed more than once (side effects)", figures.executed_again)
+    yield _row("runs executed after their end", figures.executed_after_end)
+    yield _row("executions in the log, by final status", _counts(figures.executions))
     yield _row("commands with a key", _counts(figures.commands))
     yield _row("nodes taken over", figures.nodes_taken_over)
-    yield _row("nodes given up, by code", _counts(figures.nodes_given_up))
+    yield _row("node failures, by code", _counts(figures.nodes_given_up))
     for name, count in figures.answers.items():
         yield _row(f"  {name}", count)
     settled = outcome.settled_after_sec
-    yield _row("settled after", "not in time" if settled is None else f"{settled:.1f} s")
-    yield "\nuntil it went on after a kill                   times   median      max"
+    yield _row("idle after", "not in time" if settled is None else f"{settled:.1f} s")
+    yield "\nrecovery after a kill                           count   median      max"
     for kind, spread in figures.until_submit.items():
         yield _spread(f"{kind}: next submit accepted", spread)
     for kind, spread in figures.until_end.items():
@@ -90,7 +90,7 @@ def _figures(outcome: Outcome) -> Iterator[str]:
 
 def _invariants(outcome: Outcome) -> Iterator[str]:
     broken = Counter(violation.broken for violation in outcome.violations)
-    yield "\nwhat must not happen"
+    yield "\nviolations"
     for name in INVARIANTS:
         yield _row(name, broken[name] if not broken[name] else f"{broken[name]}   <──")
 
@@ -109,39 +109,39 @@ def _details(outcome: Outcome) -> Iterator[str]:
 
 
 def _history(outcome: Outcome, run_id: str) -> Iterator[str]:
-    """Everything known of a run, in the order of time."""
-    told: list[tuple[float, str]] = []
+    """The history of a run in order of time."""
+    entries: list[tuple[float, str]] = []
     for stored in outcome.evidence.logs.get(run_id, ()):
         commit = stored.commit
-        told.append(
+        entries.append(
             (commit.occurred_at, f"#{stored.sequence} {commit.command} by {commit.actor.kind} {commit.actor.id or ''}")
         )
-        told += [(commit.occurred_at, f"    {event}"[:300]) for event in commit.events]
+        entries += [(commit.occurred_at, f"    {event}"[:300]) for event in commit.events]
     for seen in outcome.journal.seen.get(run_id, ()):
         what = "cancel answered" if seen.to_cancel else "read"
-        told.append((seen.answered_at, f"{what}: {seen.status}, version {seen.version}"))
-    for line in outcome.evidence.witness.get(run_id, ()):
+        entries.append((seen.answered_at, f"{what}: {seen.status}, version {seen.version}"))
+    for line in outcome.evidence.side_effects.get(run_id, ()):
         if line.what != "tick":
-            told.append((line.at, f"witness: {line.what} in process {line.pid}"))
+            entries.append((line.at, f"side effect: {line.what} in process {line.pid}"))
     accepted = outcome.journal.accepted.get(run_id)
     if accepted is not None:
-        told.append((accepted.answered_at, f"accepted by {accepted.gateway}"))
-    if not told:
+        entries.append((accepted.answered_at, f"accepted by {accepted.gateway}"))
+    if not entries:
         return
-    first, last = min(told)[0], max(told)[0]
+    first, last = min(entries)[0], max(entries)[0]
     near = (kill for kill in outcome.journal.kills if first - 5 < kill.at < last + 5)
-    told += [(kill.at, f"kill of {kill.kind} {kill.target} ({kill.pid})") for kill in near]
-    for at, words in sorted(told, key=lambda item: item[0]):
-        yield f"    {at - first:+8.3f}  {words}"
+    entries += [(kill.at, f"kill of {kill.kind} {kill.target} ({kill.pid})") for kill in near]
+    for at, text in sorted(entries, key=lambda item: item[0]):
+        yield f"    {at - first:+8.3f}  {text}"
     snapshot = outcome.evidence.snapshots.get(run_id)
     yield f"    snapshot: {dict(snapshot) if snapshot else None}"[:1000]
 
 
 def _verdict(outcome: Outcome) -> Iterator[str]:
     if outcome.is_clean:
-        yield "\nnothing was lost, stuck, changed or forgotten"
+        yield "\nno violations"
     else:
-        yield f"\n{len(outcome.violations)} violations; again with: scripts/chaos --seed {outcome.plan.seed}"
+        yield f"\n{len(outcome.violations)} violations; repeat with: scripts/chaos --seed {outcome.plan.seed}"
 
 
 def _row(name: str, value: object) -> str:

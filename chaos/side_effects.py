@@ -1,4 +1,4 @@
-"""Reads what the flows themselves wrote down: the only account of what was executed that does not come from us."""
+"""Reads the side effects that flows recorded, the only evidence that does not come from the program."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A flow said that it began, goes on, saw these wheels, or ended with so many lines printed, in a process."""
+class SideEffect:
+    """A flow's record: it began, progressed, saw these wheels, or ended with so many printed lines."""
 
     at: float
     run_id: str
@@ -18,20 +18,20 @@ class Line:
     detail: str = ""
 
 
-def parse(text: str) -> list[Line]:
+def parse(text: str) -> list[SideEffect]:
     lines = []
     for line in text.splitlines():
         at, run_id, pid, what, *detail = line.split()
-        lines.append(Line(at=float(at), run_id=run_id, pid=int(pid), what=what, detail="".join(detail)))
+        lines.append(SideEffect(at=float(at), run_id=run_id, pid=int(pid), what=what, detail="".join(detail)))
     return lines
 
 
-def read(path: Path) -> list[Line]:
+def read_side_effects(path: Path) -> list[SideEffect]:
     return parse(path.read_text()) if path.exists() else []
 
 
-def by_run(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    grouped: dict[str, list[Line]] = {}
+def by_run(lines: Iterable[SideEffect]) -> dict[str, list[SideEffect]]:
+    grouped: dict[str, list[SideEffect]] = {}
     for line in lines:
         grouped.setdefault(line.run_id, []).append(line)
     return grouped

@@ -1,4 +1,4 @@
-"""What a log says of its run, state by state. Pure."""
+"""Folds the log of a run into its states. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyoco_server.domain.ids import RunId
 
 
 def states(run_id: str, log: Sequence[StoredCommit]) -> Iterator[Execution]:
-    """The execution after each of its commits."""
+    """The execution after each commit."""
     execution = empty_execution(RunId(run_id))
     for stored in log:
         execution = fold_commits([stored], execution)

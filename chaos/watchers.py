@@ -1,7 +1,6 @@
-"""Readers of streams: they follow runs to their end through the SDK, whatever is killed, and write down what they hear.
+"""Stream readers that follow runs to their end through the SDK and record the versions they receive.
 
-A reader that gives up because nobody was there for long is honest; one that hears a version twice, hears of no end, or
-never comes back, is not.
+Giving up because no gateway responded is valid. Violations are a repeated version, a missing end, and a hung stream.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ RECENT = 20
 
 
 class Reader:
-    """One reader, who follows one run at a time."""
+    """Follows one run at a time."""
 
     def __init__(self, number: int, plan: Plan, urls: Mapping[str, str], journal: Journal) -> None:
         self._urls = urls
         self._journal = journal
-        self._patience_sec = plan.settle_sec
+        self._timeout_sec = plan.settle_sec
         self._rng = random.Random(f"reader {number} {plan.seed}")
 
     async def run(self, until: float) -> None:
-        """Begin to follow runs until then (loop time), and follow the last to its end."""
+        """Starts to follow runs until then (loop time), and follows the last to its end."""
         clock = asyncio.get_running_loop().time
         while clock() < until:
             runs = list(self._journal.accepted)[-RECENT:]
@@ -44,7 +43,7 @@ class Reader:
         status, how = "", "ended"
         try:
             async with (
-                asyncio.timeout(self._patience_sec),
+                asyncio.timeout(self._timeout_sec),
                 AsyncPyocoHttpClient(self._urls[gateway], timeout=10.0, retry_within_sec=60.0) as client,
                 aclosing(client.watch(run_id)) as events,
             ):

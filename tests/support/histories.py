@@ -1,4 +1,4 @@
-"""Made-up histories for the checker: lawful ones, played through the rules, to be spoilt by the tests."""
+"""Valid histories for the invariant checks, produced by the rules; tests then corrupt them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from chaos.evidence import Evidence, Listed, Shown
 from chaos.journal import Accepted, Journal, Seen
-from chaos.side_effects import Line
+from chaos.side_effects import SideEffect
 
 from pyoco_server.domain.execution.commands import (
     CancelExecution,
@@ -65,7 +65,7 @@ def stopped(at: float = 5.0) -> ConfirmCanceled:
 
 
 def play(*commands: Command) -> Log:
-    """The log that these commands leave; each must be one that the rules allow."""
+    """The log of these commands, all of which the rules must allow."""
     execution = empty_execution(RunId(RUN))
     log: Log = []
     for command in commands:
@@ -94,8 +94,8 @@ def snapshot_of(log: Log) -> dict[str, Any]:
     return plain
 
 
-def evidence_of(log: Log, *, witness: Sequence[tuple[float, str]] = ((3.0, "begin"), (4.9, "end"))) -> Evidence:
-    """Everything as it should be after such a log."""
+def evidence_of(log: Log, *, side_effects: Sequence[tuple[float, str]] = ((3.0, "begin"), (4.9, "end"))) -> Evidence:
+    """Consistent evidence for this log."""
     snapshot = snapshot_of(log)
     body = public_view(snapshot, records=True) | dict.fromkeys(RUN_FACTS)
     listed = Listed(gateway="gateway-1", flow=None, tag=None, status=None, items=[body])
@@ -105,7 +105,7 @@ def evidence_of(log: Log, *, witness: Sequence[tuple[float, str]] = ((3.0, "begi
         snapshots={RUN: snapshot},
         shown={RUN: [Shown(gateway="gateway-1", body=body)]},
         lists=[listed],
-        witness={RUN: [Line(at=at, run_id=RUN, pid=1, what=what) for at, what in witness]},
+        side_effects={RUN: [SideEffect(at=at, run_id=RUN, pid=1, what=what) for at, what in side_effects]},
     )
 
 

@@ -1,4 +1,4 @@
-"""Each promise, broken on purpose: the checker must find it, and must find nothing where nothing is wrong."""
+"""Each check finds its violation, and nothing in valid evidence."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from support.histories import (
 
 COMPLETED = play(CREATE, start(), finish())
 CANCELLED = play(CREATE, start(), CANCEL, stopped())
-# Of a run that was killed, the flow itself does not tell the end.
-KILLED_WITNESS = ((3.0, "begin"), (4.9, "tick"))
+# A killed flow does not record its end.
+KILLED_EFFECTS = ((3.0, "begin"), (4.9, "tick"))
 
 
 def broken(evidence: Evidence, journal: Journal) -> set[str]:
     return {violation.broken for violation in violations(evidence, journal)}
 
 
-def test_a_completed_run_breaks_no_promise() -> None:
+def test_a_completed_run_has_no_violations() -> None:
     journal = journal_of(("PENDING", 1, False), ("RUNNING", 2, False), ("COMPLETED", 3, False))
 
     assert broken(evidence_of(COMPLETED), journal) == set()
 
 
-def test_a_cancelled_run_breaks_no_promise() -> None:
+def test_a_cancelled_run_has_no_violations() -> None:
     journal = journal_of(("CANCELLING", 3, True), ("CANCELLED", 4, False))
 
-    assert broken(evidence_of(CANCELLED, witness=KILLED_WITNESS), journal) == set()
+    assert broken(evidence_of(CANCELLED, side_effects=KILLED_EFFECTS), journal) == set()
 
 
 def test_an_accepted_run_without_events_is_lost() -> None:
@@ -62,7 +62,7 @@ def test_a_run_without_an_end_is_stuck() -> None:
     assert broken(evidence_of(play(CREATE, start())), journal_of()) == {"runs that are stuck"}
 
 
-def test_an_end_that_was_seen_differently_before_has_changed() -> None:
+def test_a_terminal_status_that_differs_from_an_earlier_read_has_changed() -> None:
     journal = journal_of(("FAILED", 3, False))
 
     assert broken(evidence_of(COMPLETED), journal) == {"terminal states that changed"}
@@ -80,11 +80,11 @@ def test_an_accepted_cancel_must_end_cancelled() -> None:
     assert broken(evidence_of(COMPLETED), journal) == {"cancels that ended other than CANCELLED"}
 
 
-def test_a_completion_behind_a_cancel_request_is_found() -> None:
+def test_a_completion_after_a_cancel_request_is_found() -> None:
     log = play(CREATE, start(), CANCEL)
     log.append(stored(4, "RecordAttempt", ExecutionCompleted(at=6.0), worker="worker-1"))
 
-    assert "completions behind a cancel request" in broken(evidence_of(log), journal_of())
+    assert "completions after a cancel request" in broken(evidence_of(log), journal_of())
 
 
 @pytest.mark.parametrize("spoilt", [{"version": 2}, {"status": "FAILED"}, {"tasks": {}}, {"task_records": {}}])
@@ -107,11 +107,11 @@ def test_a_log_without_a_snapshot_is_found() -> None:
     assert broken(evidence, journal_of()) == {"snapshots that differ from their log"}
 
 
-def test_a_history_against_the_rules_is_found() -> None:
+def test_a_history_that_violates_the_rules_is_found() -> None:
     log = play(CREATE, start(), finish())
     log.append(stored(4, "RecordAttempt", ExecutionCompleted(at=6.0), worker="worker-1"))
 
-    assert "histories against the rules" in broken(evidence_of(log), journal_of())
+    assert "histories that violate the rules" in broken(evidence_of(log), journal_of())
 
 
 def test_a_run_that_a_list_leaves_out_is_found() -> None:
@@ -130,35 +130,35 @@ def test_a_stale_row_in_a_list_is_found(stale: dict[str, object]) -> None:
     assert broken(behind, journal_of()) == {"lists that differ from the snapshots"}
 
 
-def test_a_row_in_a_list_that_it_does_not_fit_is_found() -> None:
+def test_a_row_that_does_not_match_the_filter_is_found() -> None:
     evidence = evidence_of(COMPLETED)
     wrong = replace(evidence, lists=[replace(evidence.lists[0], status="FAILED")])
 
     assert broken(wrong, journal_of()) == {"lists that differ from the snapshots"}
 
 
-def test_a_job_that_nobody_takes_is_found() -> None:
+def test_a_job_left_in_the_queue_is_found() -> None:
     evidence = replace(evidence_of(COMPLETED), jobs=[{"run_id": RUN}])
 
     assert broken(evidence, journal_of()) == {"jobs left in the queue"}
 
 
 def test_more_executions_than_starts_are_found() -> None:
-    evidence = evidence_of(COMPLETED, witness=((3.0, "begin"), (3.5, "begin"), (4.9, "end")))
+    evidence = evidence_of(COMPLETED, side_effects=((3.0, "begin"), (3.5, "begin"), (4.9, "end")))
 
-    assert broken(evidence, journal_of()) == {"executions that the log does not know"}
+    assert broken(evidence, journal_of()) == {"executions missing from the log"}
 
 
-def test_a_completion_of_what_never_ran_is_found() -> None:
-    evidence = evidence_of(COMPLETED, witness=())
+def test_a_completion_without_an_execution_is_found() -> None:
+    evidence = evidence_of(COMPLETED, side_effects=())
 
-    assert broken(evidence, journal_of()) == {"executions that the log does not know"}
+    assert broken(evidence, journal_of()) == {"executions missing from the log"}
 
 
 def test_work_that_goes_on_after_its_receipt_is_found() -> None:
-    evidence = evidence_of(CANCELLED, witness=((3.0, "begin"), (6.0, "tick")))
+    evidence = evidence_of(CANCELLED, side_effects=((3.0, "begin"), (6.0, "tick")))
 
-    assert broken(evidence, journal_of()) == {"work that went on after its end"}
+    assert broken(evidence, journal_of()) == {"work that continued after its end"}
 
 
 def timed_out(reached_at: float, stopped_at: float) -> list[StoredCommit]:
@@ -168,28 +168,30 @@ def timed_out(reached_at: float, stopped_at: float) -> list[StoredCommit]:
 
 
 def test_work_that_goes_on_after_its_time_limit_is_found() -> None:
-    evidence = evidence_of(timed_out(3.0, 4.0), witness=((2.0, "begin"), (4.1, "tick"), (6.0, "tick")))
+    evidence = evidence_of(timed_out(3.0, 4.0), side_effects=((2.0, "begin"), (4.1, "tick"), (6.0, "tick")))
 
-    assert broken(evidence, journal_of()) == {"work that went on after its end"}
+    assert broken(evidence, journal_of()) == {"work that continued after its end"}
 
 
-def test_a_time_limit_that_was_reached_in_time_breaks_no_promise_and_one_that_came_early_does() -> None:
-    in_time, early = (evidence_of(timed_out(reached_at, 3.5), witness=((2.0, "begin"),)) for reached_at in (3.0, 2.5))
+def test_only_a_time_limit_that_ends_a_run_too_early_is_found() -> None:
+    in_time, early = (
+        evidence_of(timed_out(reached_at, 3.5), side_effects=((2.0, "begin"),)) for reached_at in (3.0, 2.5)
+    )
 
     assert broken(in_time, journal_of()) == set()
     assert broken(early, journal_of()) == {"time limits that came too early"}
 
 
-def test_what_was_noted_on_the_way_is_a_violation_too() -> None:
+def test_a_fault_recorded_during_the_run_is_a_violation() -> None:
     journal = journal_of()
-    journal.note_fault("orphan processes", "worker-1", "still there")
+    journal.note_fault("orphan processes", "worker-1", "still alive")
 
     assert broken(evidence_of(COMPLETED), journal) == {"orphan processes"}
 
 
 def test_every_violation_has_its_row_in_the_report() -> None:
     journal = journal_of(("FAILED", 3, False), ("CANCELLING", 2, True))
-    journal.note_fault("answers that were errors", "gateway-1", "500")
+    journal.note_fault("error responses", "gateway-1", "500")
 
     assert broken(evidence_of(COMPLETED), journal) <= set(INVARIANTS)
 
@@ -207,10 +209,10 @@ def test_every_violation_has_its_row_in_the_report() -> None:
         ((1, 2), "RUNNING", "hung", True),
     ],
 )
-def test_a_stream_tells_each_version_once_and_then_the_end(
+def test_a_stream_delivers_each_version_once_and_then_the_end(
     versions: tuple[int, ...], status: str, how: str, wrong: bool
 ) -> None:
     journal = journal_of()
     journal.watched.append(Watched(run_id=RUN, gateway="gateway-1", versions=versions, status=status, how=how))
 
-    assert ("streams that told something else" in broken(evidence_of(COMPLETED), journal)) is wrong
+    assert ("streams that delivered other content" in broken(evidence_of(COMPLETED), journal)) is wrong

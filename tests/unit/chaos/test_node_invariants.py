@@ -1,4 +1,4 @@
-"""Each promise about executions, broken on purpose: the checker finds it, and nothing where nothing is wrong."""
+"""Each check of executions finds its violation, and nothing in valid evidence."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chaos.evidence import Evidence, ToldExecution
+from chaos.evidence import Evidence, ExecutionResponse
 from chaos.invariants import violations
-from chaos.journal import Journal, Told
-from chaos.replay import complaints
+from chaos.journal import CommandResponse, Journal
+from chaos.replay import rule_violations
 
 from pyoco_server.domain.execution.codec import event_id, type_name
 from pyoco_server.domain.execution.commands import (
@@ -43,17 +43,22 @@ RESUME = ResumeNode(at=9.5, node_id=ASK, resume_key="yes", answer=1, from_outsid
 
 def take(attempt: int, at: float) -> StartNode:
     return StartNode(
-        at=at, node_id=A, attempt=attempt, worker_id=WorkerId(f"hand-{attempt}"), lease_until=at + 2, from_outside=True
+        at=at,
+        node_id=A,
+        attempt=attempt,
+        worker_id=WorkerId(f"node-worker-{attempt}"),
+        lease_until=at + 2,
+        from_outside=True,
     )
 
 
 def keyed(*commands: Command) -> Log:
-    """The log of these commands, each under the key of its place."""
+    """The log of these commands, each with a key made from its position."""
     return [replace(one, commit=replace(one.commit, idempotency_key=f"k{one.sequence}")) for one in play(*commands)]
 
 
-def judged(log: Log, journal: Journal, spoil: Callable[[Evidence], Evidence] = lambda evidence: evidence) -> set[str]:
-    """What is broken, told by a gateway that tells what is stored."""
+def broken(log: Log, journal: Journal, corrupt: Callable[[Evidence], Evidence] = lambda evidence: evidence) -> set[str]:
+    """The violations, with a gateway that returns the stored events."""
     events = [
         {"eventId": event_id(one.commit.commit_id, place), "type": type_name(event)}
         for one in log
@@ -61,21 +66,21 @@ def judged(log: Log, journal: Journal, spoil: Callable[[Evidence], Evidence] = l
     ]
     snapshot = snapshot_of(log)
     status = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELED"}.get(snapshot["status"], "FAILED")
-    told = ToldExecution(gateway="gateway-1", body={"status": status, "version": len(log)}, events=events)
-    evidence = replace(evidence_of(log, witness=()), executions={RUN: [told]})
-    return {violation.broken for violation in violations(spoil(evidence), journal)}
+    returned = ExecutionResponse(gateway="gateway-1", body={"status": status, "version": len(log)}, events=events)
+    evidence = replace(evidence_of(log, side_effects=()), executions={RUN: [returned]})
+    return {violation.broken for violation in violations(corrupt(evidence), journal)}
 
 
 def journal_of(log: Log) -> Journal:
-    """Everything in the log was accepted, and said so."""
+    """A journal in which every command of the log was accepted."""
     journal = Journal()
     for one in log:
         body: dict[str, Any] = {"executionId": RUN, "version": one.sequence}
         first = one.commit.events[0]
         if one.commit.command == "StartNode":
             body |= {"nodeId": A, "attempt": getattr(first, "attempt", 0)}
-        journal.told.append(
-            Told(key=f"k{one.sequence}", command=one.commit.command, execution_id=RUN, status=202, body=body)
+        journal.responses.append(
+            CommandResponse(key=f"k{one.sequence}", command=one.commit.command, execution_id=RUN, status=202, body=body)
         )
     return journal
 
@@ -90,109 +95,109 @@ CANCELED = keyed(
 )
 
 
-def test_an_execution_whose_node_was_taken_over_breaks_no_promise() -> None:
-    assert judged(LOG, journal_of(LOG)) == set()
+def test_an_execution_whose_node_was_taken_over_has_no_violations() -> None:
+    assert broken(LOG, journal_of(LOG)) == set()
 
 
-def test_a_holder_that_was_refused_after_a_cancel_and_has_stopped_breaks_no_promise() -> None:
+def test_a_holder_that_was_rejected_after_a_cancel_and_stopped_is_no_violation() -> None:
     journal = journal_of(CANCELED)
-    journal.told[-1] = replace(journal.told[-1], command="SucceedNode", status=409, body={"error": "no"})
+    journal.responses[-1] = replace(journal.responses[-1], command="SucceedNode", status=409, body={"error": "no"})
 
-    assert judged(CANCELED, journal) == set()
+    assert broken(CANCELED, journal) == set()
 
 
 def test_an_accepted_command_that_is_not_in_the_log_is_found() -> None:
     journal = journal_of(LOG)
-    journal.told.append(replace(journal.told[-1], key="lost"))
+    journal.responses.append(replace(journal.responses[-1], key="lost"))
 
-    assert judged(LOG, journal) == {"commands that were not done once"}
+    assert broken(LOG, journal) == {"commands not applied exactly once"}
 
 
-def test_a_refused_command_that_is_in_the_log_is_found() -> None:
+def test_a_rejected_command_that_is_in_the_log_is_found() -> None:
     journal = journal_of(LOG)
-    journal.told[-1] = replace(journal.told[-1], status=409)
+    journal.responses[-1] = replace(journal.responses[-1], status=409)
 
-    assert judged(LOG, journal) == {"commands that were not done once"}
+    assert broken(LOG, journal) == {"commands not applied exactly once"}
 
 
-def test_one_key_that_was_done_twice_is_found() -> None:
+def test_a_key_that_was_applied_twice_is_found() -> None:
     log = [*LOG]
     log[3] = replace(log[3], commit=replace(log[3].commit, idempotency_key="k3"))
 
-    assert "commands that were not done once" in judged(log, journal_of(LOG))
+    assert "commands not applied exactly once" in broken(log, journal_of(LOG))
 
 
-def test_an_answer_with_another_version_than_its_commit_is_found() -> None:
+def test_a_response_with_another_version_than_its_commit_is_found() -> None:
     journal = journal_of(LOG)
-    journal.told[1] = replace(journal.told[1], body={"executionId": RUN, "version": 5})
+    journal.responses[1] = replace(journal.responses[1], body={"executionId": RUN, "version": 5})
 
-    assert judged(LOG, journal) == {"commands that were not done once"}
+    assert broken(LOG, journal) == {"commands not applied exactly once"}
 
 
-def test_two_answers_to_one_key_are_found() -> None:
+def test_different_responses_to_one_key_are_found() -> None:
     journal = journal_of(LOG)
-    journal.told.append(replace(journal.told[1], status=200, again=True))
-    assert judged(LOG, journal) == set()
+    journal.responses.append(replace(journal.responses[1], status=200, replayed=True))
+    assert broken(LOG, journal) == set()
 
-    journal.told.append(replace(journal.told[1], status=409))
+    journal.responses.append(replace(journal.responses[1], status=409))
 
-    assert judged(LOG, journal) == {"answers that differ for one key"}
+    assert broken(LOG, journal) == {"different responses to one key"}
 
 
 def test_an_accepted_cancel_that_ended_otherwise_is_found() -> None:
     journal = journal_of(LOG)
-    journal.told.append(Told(key="c", command="CancelExecution", execution_id=RUN, status=202, body={}))
+    journal.responses.append(CommandResponse(key="c", command="CancelExecution", execution_id=RUN, status=202, body={}))
 
-    assert judged(LOG, journal) == {"cancels that ended other than CANCELED"}
+    assert broken(LOG, journal) == {"cancels that ended other than CANCELED"}
 
 
 def test_a_node_that_succeeded_twice_is_found() -> None:
     again = stored(7, "SucceedNode", NodeSucceeded(at=10.0, node_id=A, attempt=2))
 
-    assert "nodes out of their order" in judged([*LOG, again], journal_of(LOG))
+    assert "nodes executed out of order" in broken([*LOG, again], journal_of(LOG))
 
 
-def test_a_node_that_began_before_its_turn_is_found() -> None:
+def test_a_node_that_started_before_its_predecessors_is_found() -> None:
     early = stored(3, "PutNodeWaiting", NodeWaiting(at=2.5, node_id=ASK, attempt=1, wait_key="yes"))
 
-    assert "nodes out of their order" in judged([*LOG[:2], early], journal_of(LOG))
+    assert "nodes executed out of order" in broken([*LOG[:2], early], journal_of(LOG))
 
 
-def test_an_attempt_that_was_given_to_two_is_found() -> None:
+def test_an_attempt_that_was_leased_to_two_workers_is_found() -> None:
     journal = journal_of(LOG)
-    journal.told.append(replace(journal.told[2], key="k9"))
+    journal.responses.append(replace(journal.responses[2], key="k9"))
 
-    assert "nodes given to two" in judged(LOG, journal)
+    assert "nodes leased to two workers" in broken(LOG, journal)
 
 
-def test_a_claim_that_took_a_node_and_was_told_that_there_is_none_is_found() -> None:
+def test_a_claim_that_leased_a_node_and_was_answered_with_204_is_found() -> None:
     journal = journal_of(LOG)
-    journal.empty.append(("k3", 2.9))
-    assert judged(LOG, journal) == set()
+    journal.empty_claims.append(("k3", 2.9))
+    assert broken(LOG, journal) == set()
 
-    journal.empty.append(("k3", 3.1))
+    journal.empty_claims.append(("k3", 3.1))
 
-    assert judged(LOG, journal) == {"nodes taken for nobody"}
+    assert broken(LOG, journal) == {"nodes leased to disconnected clients"}
 
 
 @pytest.mark.parametrize("wrong", [{"status": "FAILED"}, {"version": 5}])
 def test_a_gateway_that_shows_an_older_execution_is_found(wrong: dict[str, object]) -> None:
-    def spoil(evidence: Evidence) -> Evidence:
-        told = evidence.executions[RUN][0]
-        return replace(evidence, executions={RUN: [replace(told, body={**told.body, **wrong})]})
+    def corrupt(evidence: Evidence) -> Evidence:
+        shown = evidence.executions[RUN][0]
+        return replace(evidence, executions={RUN: [replace(shown, body={**shown.body, **wrong})]})
 
-    assert judged(LOG, journal_of(LOG), spoil) == {"events told otherwise than stored"}
+    assert broken(LOG, journal_of(LOG), corrupt) == {"events delivered differently than stored"}
 
 
 def test_an_event_that_a_gateway_leaves_out_is_found() -> None:
-    def spoil(evidence: Evidence) -> Evidence:
-        told = evidence.executions[RUN][0]
-        return replace(evidence, executions={RUN: [replace(told, events=told.events[1:])]})
+    def corrupt(evidence: Evidence) -> Evidence:
+        shown = evidence.executions[RUN][0]
+        return replace(evidence, executions={RUN: [replace(shown, events=shown.events[1:])]})
 
-    assert judged(LOG, journal_of(LOG), spoil) == {"events told otherwise than stored"}
+    assert broken(LOG, journal_of(LOG), corrupt) == {"events delivered differently than stored"}
 
 
-def test_every_command_to_a_node_is_recognised_as_written_by_the_rules() -> None:
+def test_every_command_to_a_node_follows_the_rules() -> None:
     asks = PutNodeWaiting(at=4.5, node_id=A, attempt=1, wait_key="k", deadline_at=8.0, from_outside=True)
     goes_on = ResumeNode(at=4.7, node_id=A, resume_key="k", attempt=1, from_outside=True)
     reports = ReportNodeProgress(at=4.0, node_id=A, attempt=1, progress=5, from_outside=True)
@@ -205,16 +210,16 @@ def test_every_command_to_a_node_is_recognised_as_written_by_the_rules() -> None
         LOG,
     )
 
-    assert [complaint for log in histories for complaint in complaints(RUN, log)] == []
+    assert [violation for log in histories for violation in rule_violations(RUN, log)] == []
 
 
-def test_a_node_that_was_taken_before_its_lease_was_over_is_found() -> None:
+def test_a_node_that_was_claimed_before_its_lease_expired_is_found() -> None:
     early = play(CREATE, START, take(1, at=3.0))
     taken = take(2, at=6.0)
     late = play(CREATE, START, take(1, at=3.0), taken)[-1]
     event = replace(late.commit.events[0], at=4.0)
 
-    found = list(complaints(RUN, [*early, stored(4, "StartNode", event)]))
+    found = list(rule_violations(RUN, [*early, stored(4, "StartNode", event)]))
 
     assert len(found) == 1
     assert "rules say" in found[0]

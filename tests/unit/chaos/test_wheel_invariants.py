@@ -1,4 +1,4 @@
-"""Each promise about wheels, broken on purpose: the checker must find it, and nothing where nothing is wrong."""
+"""Each check of wheels finds its violation, and nothing in valid evidence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from chaos.evidence import Evidence, Synced, SyncFolder
 from chaos.invariants import violations
 from chaos.journal import Change, Happened, Journal
-from chaos.side_effects import Line
-from chaos.wheel_changes import make
+from chaos.side_effects import SideEffect
+from chaos.wheel_changes import build_wheel
 
 from pyoco_server.domain.execution.state import WheelUsed
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start
@@ -44,8 +44,8 @@ def registered(*wheels: tuple[str, str], tags: tuple[str, ...] = ()) -> list[dic
     return [{"name": name, "sha256_hex": sha256, "tags": list(tags)} for name, sha256 in wheels]
 
 
-def quiet(**changed: Any) -> Evidence:
-    """All as it should be: one worker, which has the newest, and nothing else on the disk."""
+def idle(**changed: Any) -> Evidence:
+    """Valid evidence: one worker with the newest wheel, and no other files."""
     says = {"environment": "e1", "installed": [{"wheel_name": NEW[0]}]}
     base = replace(
         evidence_of(play(CREATE, start(), finish())),
@@ -57,23 +57,23 @@ def quiet(**changed: Any) -> Evidence:
 
 
 def saw(first: Mapping[str, str], last: Mapping[str, str] | None = None, *, complete: bool = True) -> Evidence:
-    """A run that says it ran with the newest wheel, and what it saw."""
+    """A run whose start names the newest wheel, and which saw these."""
     begun = replace(start(), wheels=(WheelUsed(name=NEW[0], sha256=NEW[1]),))
     evidence = evidence_of(play(CREATE, begun, finish()))
     detail = json.dumps({"first": first, "last": first if last is None else last, "complete": complete})
-    lines = [*evidence.witness[RUN], Line(at=4.0, run_id=RUN, pid=1, what="saw", detail=detail)]
-    return replace(evidence, witness={RUN: lines})
+    lines = [*evidence.side_effects[RUN], SideEffect(at=4.0, run_id=RUN, pid=1, what="saw", detail=detail)]
+    return replace(evidence, side_effects={RUN: lines})
 
 
 def broken(evidence: Evidence, written: Journal | None = None) -> set[str]:
     return {violation.broken for violation in violations(evidence, written or journal())}
 
 
-def test_a_quiet_end_breaks_no_promise() -> None:
-    assert broken(quiet()) == set()
+def test_an_idle_system_has_no_violations() -> None:
+    assert broken(idle()) == set()
 
 
-def test_a_run_that_saw_what_it_says_breaks_no_promise() -> None:
+def test_a_run_that_saw_the_recorded_wheels_has_no_violations() -> None:
     assert broken(saw({"alpha": "of a2"})) == set()
 
 
@@ -86,17 +86,17 @@ def test_a_run_that_saw_what_it_says_breaks_no_promise() -> None:
         pytest.param(saw({"alpha": "of a9"}), id="one that was never registered"),
         pytest.param(saw({"alpha": "of a2"}, {"alpha": "of a1"}), id="changed under it"),
         pytest.param(saw({"alpha": "of a2"}, {"alpha": "FileNotFoundError"}), id="removed under it"),
-        pytest.param(saw({"alpha": "of a2"}, complete=False), id="half built"),
+        pytest.param(saw({"alpha": "of a2"}, complete=False), id="incomplete"),
     ],
 )
-def test_a_run_with_other_wheels_than_it_says_is_found(evidence: Evidence) -> None:
-    assert broken(evidence) == {"runs with other wheels than they say"}
+def test_a_run_with_other_wheels_than_recorded_is_found(evidence: Evidence) -> None:
+    assert broken(evidence) == {"runs with other wheels than recorded"}
 
 
-def test_a_wheel_that_was_refused_was_never_registered() -> None:
+def test_a_rejected_wheel_was_never_registered() -> None:
     written = journal(change(OLD), change(NEW, how="refused"))
 
-    assert broken(saw({"alpha": "of a2"}), written) == {"runs with other wheels than they say"}
+    assert broken(saw({"alpha": "of a2"}), written) == {"runs with other wheels than recorded"}
 
 
 @pytest.mark.parametrize(
@@ -114,30 +114,30 @@ def test_a_wheel_that_was_refused_was_never_registered() -> None:
         ([change(OLD)], [OLD, NEW], True),
     ],
 )
-def test_what_was_answered_stands_in_the_registry(
+def test_a_confirmed_change_is_in_the_registry(
     changes: list[Change], there: list[tuple[str, str]], wrong: bool
 ) -> None:
-    evidence = quiet(registry={"gateway-1": registered(*there)}, synced=[], folders=[])
+    evidence = idle(registry={"gateway-1": registered(*there)}, synced=[], folders=[])
 
     assert ("wheels that were lost or came back" in broken(evidence, journal(*changes))) is wrong
 
 
-def test_a_worker_that_stays_with_an_older_version_is_found() -> None:
-    synced = replace(quiet().synced[0], wheels=frozenset({OLD}))
+def test_a_worker_with_an_older_version_is_found() -> None:
+    synced = replace(idle().synced[0], wheels=frozenset({OLD}))
 
-    assert broken(quiet(synced=[synced])) == {"workers without the latest wheels"}
-
-
-def test_a_worker_that_says_something_else_than_it_has_is_found() -> None:
-    synced = replace(quiet().synced[0], says={"environment": "e0", "installed": []})
-
-    assert broken(quiet(synced=[synced])) == {"workers without the latest wheels"}
+    assert broken(idle(synced=[synced])) == {"workers without the latest wheels"}
 
 
-def test_what_cannot_be_installed_is_not_asked_of_a_worker() -> None:
+def test_a_worker_that_reports_other_wheels_than_it_has_is_found() -> None:
+    synced = replace(idle().synced[0], says={"environment": "e0", "installed": []})
+
+    assert broken(idle(synced=[synced])) == {"workers without the latest wheels"}
+
+
+def test_a_wheel_that_cannot_be_installed_is_not_expected_of_a_worker() -> None:
     written = journal(change(OLD), change(NEW), change(BAD, good=False))
 
-    assert broken(quiet(registry={"gateway-1": registered(OLD, NEW, BAD)}), written) == set()
+    assert broken(idle(registry={"gateway-1": registered(OLD, NEW, BAD)}), written) == set()
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_what_cannot_be_installed_is_not_asked_of_a_worker() -> None:
         SyncFolder(name="wheels", environments={"e1": True}, files=["a0"], unfinished=[]),
         SyncFolder(name="wheels", environments={"e1": True}, files=[], unfinished=["alpha.whl.12.part"]),
     ],
-    ids=["an old environment", "a half-built one", "a file", "a download that broke off"],
+    ids=["an old environment", "an incomplete one", "a file", "a download that broke off"],
 )
-def test_what_lies_about_is_found(folder: SyncFolder) -> None:
-    assert broken(quiet(folders=[folder])) == {"environments left behind"}
+def test_leftover_files_are_found(folder: SyncFolder) -> None:
+    assert broken(idle(folders=[folder])) == {"environments left behind"}
 
 
-def test_two_wheels_of_one_version_have_different_sums() -> None:
-    first, second = make("alpha", 1, build=1), make("alpha", 1, build=2)
+def test_two_builds_of_one_version_have_different_content() -> None:
+    first, second = build_wheel("alpha", 1, build=1), build_wheel("alpha", 1, build=2)
 
     assert (first.name, first.stamp, first.data != second.data) == (second.name, "1.0/1", True)

@@ -1,4 +1,4 @@
-"""What a run printed is stored once, in order, and of the attempt that completed it all of it: or it is found."""
+"""Log lines are stored once and in order, and all lines of the completing attempt are present."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 from chaos.evidence import Evidence, Printed
 from chaos.invariants import violations
-from chaos.side_effects import Line
+from chaos.side_effects import SideEffect
 
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start
 
-BROKEN = "lines that were lost, repeated or mixed"
+BROKEN = "log lines lost, repeated or reordered"
 TAKEN_OVER = play(CREATE, start(), start(attempt=2, worker="worker-2"), finish(attempt=2, worker="worker-2"))
-WITNESS = [
-    Line(at=3.0, run_id=RUN, pid=7, what="begin"),
-    Line(at=4.0, run_id=RUN, pid=8, what="begin"),
-    Line(at=4.9, run_id=RUN, pid=8, what="end", detail="3"),
+SIDE_EFFECTS = [
+    SideEffect(at=3.0, run_id=RUN, pid=7, what="begin"),
+    SideEffect(at=4.0, run_id=RUN, pid=8, what="begin"),
+    SideEffect(at=4.9, run_id=RUN, pid=8, what="end", detail="3"),
 ]
 
 
@@ -26,14 +26,14 @@ def printed(*lines: tuple[int, str], stream: str = "stdout") -> list[Printed]:
 
 
 def evidence(lines: Sequence[Printed]) -> Evidence:
-    return replace(evidence_of(TAKEN_OVER), witness={RUN: WITNESS}, printed={RUN: lines})
+    return replace(evidence_of(TAKEN_OVER), side_effects={RUN: SIDE_EFFECTS}, printed={RUN: lines})
 
 
 def broken(lines: Sequence[Printed]) -> set[str]:
     return {violation.broken for violation in violations(evidence(lines), journal_of())}
 
 
-def test_all_lines_of_the_last_attempt_behind_some_of_the_first_are_right() -> None:
+def test_all_lines_of_the_last_attempt_after_some_of_the_first_are_valid() -> None:
     lines = printed((1, "line 7 1"), (1, "line 7 2"), (2, "line 8 1"), (2, "line 8 2"), (2, "line 8 3"))
 
     assert broken(lines) == set()
@@ -48,15 +48,15 @@ def test_lines_of_the_server_itself_are_not_counted() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param([], id="nothing is there"),
+        pytest.param([], id="no lines"),
         pytest.param([(2, "line 8 1"), (2, "line 8 2")], id="the last is missing"),
         pytest.param([(2, "line 8 2"), (2, "line 8 3")], id="the first is missing"),
-        pytest.param([(2, "line 8 1"), (2, "line 8 2"), (2, "line 8 2"), (2, "line 8 3")], id="one is there twice"),
+        pytest.param([(2, "line 8 1"), (2, "line 8 2"), (2, "line 8 2"), (2, "line 8 3")], id="a duplicate"),
         pytest.param([(2, "line 8 1"), (2, "line 8 3"), (2, "line 8 2")], id="out of order"),
-        pytest.param([(2, "line 7 1"), (2, "line 7 2"), (2, "line 7 3")], id="of another process"),
+        pytest.param([(2, "line 7 1"), (2, "line 7 2"), (2, "line 7 3")], id="from another process"),
         pytest.param([(1, "line 7 1"), (1, "line 7 3"), (2, "line 8 1"), (2, "line 8 2"), (2, "line 8 3")], id="a gap"),
         pytest.param([(2, "line 8 1"), (2, "line 8 2"), (2, "line 8 3"), (1, "line 7 1")], id="a zombie wrote"),
     ],
 )
-def test_lines_that_are_not_as_they_were_printed_are_found(lines: list[tuple[int, str]]) -> None:
+def test_lines_that_differ_from_the_printed_ones_are_found(lines: list[tuple[int, str]]) -> None:
     assert broken(printed(*lines)) == {BROKEN}
