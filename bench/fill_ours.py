@@ -1,7 +1,8 @@
 """Stores many finished runs at once in this product: whole event logs and snapshots, made by the product's own core."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bench.fill import FILL_TIMEOUT_SEC, IN_FLIGHT, StoredRun, jetstream
 from bench.limits import rate

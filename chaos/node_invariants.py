@@ -9,7 +9,7 @@ from chaos.evidence import Evidence, Finding
 from chaos.journal import CommandResponse, Journal
 from chaos.keyed_client import DONE
 from chaos.states import final
-from pyoco_server.domain.execution.codec import event_id, type_name
+from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.execution.commands import CancelExecution, StopNode
 from pyoco_server.domain.execution.events import (
     ExecutionCompleted,
@@ -17,6 +17,7 @@ from pyoco_server.domain.execution.events import (
     NodeSucceeded,
     NodeWaiting,
     StoredCommit,
+    type_name,
 )
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Status, Work

@@ -6,7 +6,8 @@ A log contains events, not commands, so each command is reconstructed from its e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import (
     AddTag,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
-from inspect import getdoc
+from inspect import get_annotations, getdoc
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import msgspec
+
 from pyoco_server.config import SETTINGS, Setting
+from pyoco_server.domain.execution.events import EVENT_NAMES
+from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.errors import catalogue
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -144,13 +147,11 @@ def errors_page() -> Iterator[str]:
 
 
 def events_page() -> Iterator[str]:
-    from pyoco_server.domain.execution.events import EVENT_NAMES  # here, so that the other pages do not need the core
-
     yield EVENTS_INTRO.rstrip()
     parts: dict[type, None] = {}
     for name, kind in EVENT_NAMES.items():
         yield from ("", f"## {name}", "", *described(kind))
-        parts |= dict.fromkeys(part for hint in get_type_hints(kind).values() for part in dataclasses_in(hint))
+        parts |= dict.fromkeys(part for hint in get_type_hints(kind).values() for part in parts_in(hint))
     for part in parts:
         yield from ("", f"## {part.__name__} (part of an event)", "", *described(part))
 
@@ -181,23 +182,27 @@ def option_row(option: Any) -> tuple[str, ...]:
 
 def described(kind: type) -> Iterator[str]:
     yield from ((getdoc(kind) or "").splitlines()[0], "")
-    yield from table(
-        ("field", "type", "default"),
-        ((f"`{field.name}`", code(field.type, raw=True), default(field)) for field in fields(kind) if field.init),
-    )
+    types = {name: text for base in reversed(kind.__mro__) for name, text in get_annotations(base).items()}
+    known = {field.name: field for field in msgspec.structs.fields(kind)} if is_struct(kind) else {}
+    rows = ((f"`{name}`", code(text, raw=True), default(known.get(name))) for name, text in types.items())
+    yield from table(("field", "type", "default"), rows)
 
 
-def default(field: Field[Any]) -> str:
-    if field.default_factory is not MISSING:
-        return code(field.default_factory())
-    return "required" if field.default is MISSING else code(field.default)
+def default(field: msgspec.structs.FieldInfo | None) -> str:
+    if field is None or field.required:
+        return "required"
+    return code(field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
 
 
-def dataclasses_in(hint: Any) -> Iterator[type]:
-    if isinstance(hint, type) and is_dataclass(hint):
+def is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def parts_in(hint: Any) -> Iterator[type]:
+    if is_struct(hint) or hint is Graph:
         yield hint
     for argument in get_args(hint):
-        yield from dataclasses_in(argument)
+        yield from parts_in(argument)
 
 
 def code(value: object, *, raw: bool = False) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from pyoco_server.domain.execution import codec
+from pyoco_server.domain.execution.events import type_name
 from simulation.batch import Total
 from simulation.core_only import CHECKS, NOT_ONCE
 from simulation.evidence import Log
@@ -105,7 +105,7 @@ def _log(log: Log) -> Iterator[str]:
 
 def _event(event: Any) -> str:
     about = [str(getattr(event, name)) for name in ("node_id", "attempt", "worker_id") if getattr(event, name, None)]
-    return " ".join((codec.type_name(event), *about))
+    return " ".join((type_name(event), *about))
 
 
 def _judgement(seed: int, violations: tuple[Violation, ...]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.ports import Delivery, QueueState, TagQueue

@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.ids import WorkerId

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from pyoco_server.adapters.jetstream import key_value
 from pyoco_server.adapters.jetstream.connect import Connection
@@ -227,7 +228,7 @@ async def test_a_value_that_exceeds_a_message_raises_a_named_error(
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     huge = execution_at(run_id, 1)
-    huge = replace(huge, request=replace(huge.request, input={"x": "y" * connection.max_payload}))
+    huge = structs.replace(huge, request=structs.replace(huge.request, input={"x": "y" * connection.max_payload}))
 
     with pytest.raises(SnapshotTooLarge):
         await ports.snapshots.advance(huge, create=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
 from chaos.evidence import Evidence, Listed, Shown
 from chaos.journal import Accepted, Journal, Seen
 from chaos.side_effects import SideEffect
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import (
     CancelExecution,

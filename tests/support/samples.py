@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.domain.execution.events import Actor, Commit, ExecutionCompleted, ExecutionCreated, ExecutionTagAdded

@@ -7,8 +7,9 @@ memory (`pyoco_server.testing`).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
+
+import msgspec
 
 Durability = Literal["fsynced", "replicated", "buffered"]
 
@@ -20,8 +21,7 @@ class Broker(Protocol):
     def connected(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamState:
+class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     """The extent of a bucket or log. While it is equal, the content is the same; `created` changes on recreation."""
 
     created: str
@@ -30,8 +30,7 @@ class StreamState:
     messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """The write is stored under this sequence: now, or (`found`) by an earlier attempt whose ack was lost.
 
     That attempt may belong to another process that uses the same commit id: its decision may differ from ours.
@@ -50,8 +49,7 @@ class Entry(NamedTuple):
     age_sec: float = 0.0  # by the broker's clock; set for the entries that `follow` finds already stored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionConflict:
+class RevisionConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing was written, because the key has another revision; `entry` is its present state."""
 
     entry: Entry | None
@@ -96,8 +94,7 @@ class KeyValue(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(msgspec.Struct, frozen=True):
     """Another writer was first, or the log is gone; nothing of this append is stored."""
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The message of a job (contract, appendix E)."""
 
     run_id: RunId
@@ -19,14 +19,13 @@ class Job:
     tag: str
     submitted_at: float
     tags: tuple[str, ...] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = msgspec.field(default_factory=dict)
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
     correlation_id: str | None = None  # appears in the worker's events and log lines too
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredJob:
+class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job in the queue, read without taking it."""
 
     sequence: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
@@ -62,8 +64,7 @@ class IdempotencyLease(Protocol):
         """Record that the request has caused the events of this commit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandContext:
+class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     """Who sends a command, which tenant's executions exist for it (None: all), and how to recognise a retry.
 
     A request with an idempotency key has one commit id for all its attempts. `resumed`: an earlier attempt may have

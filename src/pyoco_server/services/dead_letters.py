@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.events import ExecutionCreated, NodeCreated, StoredCommit

@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import ENDED, Answer, Record
@@ -141,7 +143,7 @@ async def begin(stores: Stores, asked: Asked, new_resource_id: Callable[[], str]
         return stored.record.answer
     lease = _Lease(stores, asked.record_key, stored)
     lease.start_renewing()
-    context = replace(
+    context = structs.replace(
         asked.context,
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.events import Commit, StoredCommit
@@ -12,8 +13,7 @@ from pyoco_server.errors import InternalError
 from pyoco_server.ports.broker import Conflict, LogMessage, Stored, SubjectLog
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitHeard:
+class CommitHeard(msgspec.Struct, frozen=True, kw_only=True):
     """A commit was stored; `may_end` says whether it may end the run. Without a sequence: some may have been missed."""
 
     sequence: int | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from pyoco_server.domain.execution.snapshot import encode_snapshot, from_snapshot
@@ -21,8 +21,7 @@ MAX_RETRIES = 20
 DEFAULT_MAX_BYTES = 262_144
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSnapshot:
+class LoadedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot as stored: the execution it shows, the revision to compare-and-set on, and the bytes."""
 
     execution: Execution

@@ -11,8 +11,9 @@ from chaos.evidence import Evidence, ExecutionResponse
 from chaos.invariants import violations
 from chaos.journal import CommandResponse, Journal
 from chaos.replay import rule_violations
+from msgspec import structs
 
-from pyoco_server.domain.execution.codec import event_id, type_name
+from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.execution.commands import (
     CancelExecution,
     Command,
@@ -27,7 +28,7 @@ from pyoco_server.domain.execution.commands import (
     StopNode,
     SucceedNode,
 )
-from pyoco_server.domain.execution.events import NodeSucceeded, NodeWaiting
+from pyoco_server.domain.execution.events import NodeSucceeded, NodeWaiting, type_name
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.state import Failure, Request, Work
 from pyoco_server.domain.ids import NodeId, WorkerId
@@ -54,7 +55,10 @@ def take(attempt: int, at: float) -> StartNode:
 
 def keyed(*commands: Command) -> Log:
     """The log of these commands, each with a key made from its position."""
-    return [replace(one, commit=replace(one.commit, idempotency_key=f"k{one.sequence}")) for one in play(*commands)]
+    return [
+        structs.replace(one, commit=structs.replace(one.commit, idempotency_key=f"k{one.sequence}"))
+        for one in play(*commands)
+    ]
 
 
 def broken(log: Log, journal: Journal, corrupt: Callable[[Evidence], Evidence] = lambda evidence: evidence) -> set[str]:
@@ -122,7 +126,7 @@ def test_a_rejected_command_that_is_in_the_log_is_found() -> None:
 
 def test_a_key_that_was_applied_twice_is_found() -> None:
     log = [*LOG]
-    log[3] = replace(log[3], commit=replace(log[3].commit, idempotency_key="k3"))
+    log[3] = structs.replace(log[3], commit=structs.replace(log[3].commit, idempotency_key="k3"))
 
     assert "commands not applied exactly once" in broken(log, journal_of(LOG))
 
@@ -217,7 +221,7 @@ def test_a_node_that_was_claimed_before_its_lease_expired_is_found() -> None:
     early = play(CREATE, START, take(1, at=3.0))
     taken = take(2, at=6.0)
     late = play(CREATE, START, take(1, at=3.0), taken)[-1]
-    event = replace(late.commit.events[0], at=4.0)
+    event = structs.replace(late.commit.events[0], at=4.0)
 
     found = list(rule_violations(RUN, [*early, stored(4, "StartNode", event)]))
 

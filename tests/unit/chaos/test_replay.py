@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from chaos.replay import rule_violations
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import AddTag, ConfirmCanceled, FailExecution
 from pyoco_server.domain.execution.events import ExecutionCanceled, ExecutionCompleted, ExecutionStarted

@@ -13,6 +13,7 @@ from chaos.invariants import violations
 from chaos.journal import Change, Happened, Journal
 from chaos.side_effects import SideEffect
 from chaos.wheel_changes import build_wheel
+from msgspec import structs
 
 from pyoco_server.domain.execution.state import WheelUsed
 from support.histories import CREATE, RUN, evidence_of, finish, journal_of, play, start
@@ -58,7 +59,7 @@ def idle(**changed: Any) -> Evidence:
 
 def saw(first: Mapping[str, str], last: Mapping[str, str] | None = None, *, complete: bool = True) -> Evidence:
     """A run whose start names the newest wheel, and which saw these."""
-    begun = replace(start(), wheels=(WheelUsed(name=NEW[0], sha256=NEW[1]),))
+    begun = structs.replace(start(), wheels=(WheelUsed(name=NEW[0], sha256=NEW[1]),))
     evidence = evidence_of(play(CREATE, begun, finish()))
     detail = json.dumps({"first": first, "last": first if last is None else last, "complete": complete})
     lines = [*evidence.side_effects[RUN], SideEffect(at=4.0, run_id=RUN, pid=1, what="saw", detail=detail)]

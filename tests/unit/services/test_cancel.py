@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled
 from pyoco_server.domain.execution.decide import RejectionReason

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import CreateExecution, StartExecution
 from pyoco_server.domain.execution.graph import Graph, GraphNode

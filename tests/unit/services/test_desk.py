@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import AddTag, ReportNodeProgress, StartNode, SucceedNode
 from pyoco_server.domain.execution.graph import Graph, GraphNode

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.errors import RunNotFound

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.execution.commands import AddTag, CancelExecution, Command, StartExecution, StartNode

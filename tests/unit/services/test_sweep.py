@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from pyoco_server.domain.execution.commands import CancelExecution
 from pyoco_server.domain.fleet.records import WorkerRecord
@@ -176,8 +177,8 @@ async def test_a_run_is_ended_although_its_letter_cannot_be_written(sweep: DeadJ
 async def test_jobs_of_finished_runs_of_a_tag_that_nobody_serves_are_removed(
     sweep: DeadJobSweeper, world: World
 ) -> None:
-    waits = await world.submit(replace(HELLO, tag="gpu"))
-    cancelled = await world.submit(replace(HELLO, tag="gpu"))
+    waits = await world.submit(structs.replace(HELLO, tag="gpu"))
+    cancelled = await world.submit(structs.replace(HELLO, tag="gpu"))
     await world.handle(cancelled, CancelExecution(at=world.now()))
     await world.catch_up()
     await world.maintenance.confirm_cancels()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from simulation import core_only
 from simulation.core_only import NOT_ONCE, OVERTAKEN, play_bare
 

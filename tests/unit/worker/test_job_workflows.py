@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.execution.state import Execution, Request

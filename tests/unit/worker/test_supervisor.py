@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import replace
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.fleet.records import WorkerState

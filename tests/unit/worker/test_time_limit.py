@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId

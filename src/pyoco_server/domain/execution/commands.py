@@ -6,22 +6,21 @@ set on commands from the API: they may not report on behalf of a worker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.ids import InstanceId, NodeId, WorkerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Command:
+class _Command(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     from_outside: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateExecution(_Command):
+class CreateExecution(_Command, frozen=True, kw_only=True):
     """Request an execution; with a graph, its nodes are known from the start.
 
     `node_ids` are the nodes of a flow that an engine will run. They are only shown before they start.
@@ -34,8 +33,7 @@ class CreateExecution(_Command):
     workflow_yaml: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartExecution(_Command):
+class StartExecution(_Command, frozen=True, kw_only=True):
     """Take the execution: first (attempt 1), or over from a lost holder (attempt + 1).
 
     `return_to` is the subject on which the job is returned to the queue when the holder is found dead.
@@ -49,16 +47,14 @@ class StartExecution(_Command):
     wheels: tuple[WheelUsed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelExecution(_Command):
+class CancelExecution(_Command, frozen=True, kw_only=True):
     """Request a cancel. Accepted at any time before the end."""
 
     reason: str | None = None
     requested_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmCanceled(_Command):
+class ConfirmCanceled(_Command, frozen=True, kw_only=True):
     """Confirm that all work on the execution has stopped, and how."""
 
     how: StopHow
@@ -67,16 +63,14 @@ class ConfirmCanceled(_Command):
     stopped_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteExecution(_Command):
+class CompleteExecution(_Command, frozen=True, kw_only=True):
     """End the execution with success. With `instance_id` it is the verdict of the worker that holds it."""
 
     attempt: int | None = None
     instance_id: InstanceId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailExecution(_Command):
+class FailExecution(_Command, frozen=True, kw_only=True):
     """End the execution without success. With `instance_id` it is the verdict of the worker that holds it.
 
     `timeout` is the receipt of a run that reached its time limit; `last_lines` is the end of its output.
@@ -89,39 +83,33 @@ class FailExecution(_Command):
     last_lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveExecution(_Command):
+class ArchiveExecution(_Command, frozen=True, kw_only=True):
     """Remove a finished execution from the default lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddTag(_Command):
+class AddTag(_Command, frozen=True, kw_only=True):
     """Add a label."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveTag(_Command):
+class RemoveTag(_Command, frozen=True, kw_only=True):
     """Remove a label."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclareNodes(_Command):
+class DeclareNodes(_Command, frozen=True, kw_only=True):
     """Name the nodes that will run, so that they can be shown before they start."""
 
     node_ids: tuple[NodeId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NodeCommand(_Command):
+class _NodeCommand(_Command, frozen=True, kw_only=True):
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartNode(_NodeCommand):
+class StartNode(_NodeCommand, frozen=True, kw_only=True):
     """Take the node; a higher attempt restarts it."""
 
     attempt: int | None = None
@@ -129,8 +117,7 @@ class StartNode(_NodeCommand):
     lease_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportNodeProgress(_NodeCommand):
+class ReportNodeProgress(_NodeCommand, frozen=True, kw_only=True):
     """Report progress (0 to 100) and renew the lease, by default for its original duration."""
 
     attempt: int | None = None
@@ -139,8 +126,7 @@ class ReportNodeProgress(_NodeCommand):
     lease_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutNodeWaiting(_NodeCommand):
+class PutNodeWaiting(_NodeCommand, frozen=True, kw_only=True):
     """Let the node wait until it is resumed with the key."""
 
     wait_key: str
@@ -149,8 +135,7 @@ class PutNodeWaiting(_NodeCommand):
     deadline_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeNode(_NodeCommand):
+class ResumeNode(_NodeCommand, frozen=True, kw_only=True):
     """Resume a waiting node with its key; `answer` is the reply to the prompt."""
 
     resume_key: str
@@ -158,31 +143,27 @@ class ResumeNode(_NodeCommand):
     answer: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SucceedNode(_NodeCommand):
+class SucceedNode(_NodeCommand, frozen=True, kw_only=True):
     """End the node with success."""
 
     attempt: int | None = None
     output: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailNode(_NodeCommand):
+class FailNode(_NodeCommand, frozen=True, kw_only=True):
     """End the node without success."""
 
     error: Failure
     attempt: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopNode(_NodeCommand):
+class StopNode(_NodeCommand, frozen=True, kw_only=True):
     """Report that the holder has stopped working on the node because of the cancel."""
 
     attempt: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireNode(_NodeCommand):
+class ExpireNode(_NodeCommand, frozen=True, kw_only=True):
     """Fail a node whose wait has timed out, or whose last permitted lease has expired."""
 
     attempt: int
@@ -191,8 +172,7 @@ class ExpireNode(_NodeCommand):
 AttemptStep = DeclareNodes | StartNode | ReportNodeProgress | SucceedNode | FailNode | CompleteExecution | FailExecution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordAttempt(_Command):
+class RecordAttempt(_Command, frozen=True, kw_only=True):
     """A worker's report since its last one, in order, as one decision: a short run costs one commit, not ten.
 
     Steps that arrive too late (a stronger event ended the node) change nothing. A worker that no longer holds the

@@ -12,7 +12,7 @@ node become ready in the same commit, so no step is lost or doubled between two 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import (
     AddTag,

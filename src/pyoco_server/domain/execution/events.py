@@ -5,21 +5,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, WorkerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
+    """The base of all events. A `tag` is the stored name of an event: it outlives the class and never changes."""
+
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionCreated(_Event):
+class ExecutionCreated(_Event, frozen=True, kw_only=True, tag="EXECUTION_CREATED"):
     """The execution was requested. Holds the whole request, and the only copy of the text of a flow.yaml."""
 
     request: Request
@@ -28,13 +29,11 @@ class ExecutionCreated(_Event):
     workflow_yaml: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionQueued(_Event):
+class ExecutionQueued(_Event, frozen=True, kw_only=True, tag="EXECUTION_QUEUED"):
     """An execution that workers run was started: its job belongs in the queue. RUNNING follows with a worker."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionStarted(_Event):
+class ExecutionStarted(_Event, frozen=True, kw_only=True, tag="EXECUTION_STARTED"):
     """A worker has taken the execution and runs it with these wheels; a higher attempt is a takeover.
 
     `return_to` is the subject on which its job can be returned to the queue.
@@ -47,16 +46,14 @@ class ExecutionStarted(_Event):
     wheels: tuple[WheelUsed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionCancelRequested(_Event):
+class ExecutionCancelRequested(_Event, frozen=True, kw_only=True, tag="EXECUTION_CANCEL_REQUESTED"):
     """A cancel was requested; from now on the only possible end is CANCELED."""
 
     reason: str | None = None
     requested_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionCanceled(_Event):
+class ExecutionCanceled(_Event, frozen=True, kw_only=True, tag="EXECUTION_CANCELED"):
     """The execution has stopped because of a cancel; unfinished nodes ended with it."""
 
     how: StopHow
@@ -64,13 +61,11 @@ class ExecutionCanceled(_Event):
     stopped_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionCompleted(_Event):
+class ExecutionCompleted(_Event, frozen=True, kw_only=True, tag="EXECUTION_COMPLETED"):
     """The execution succeeded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionFailed(_Event):
+class ExecutionFailed(_Event, frozen=True, kw_only=True, tag="EXECUTION_FAILED"):
     """The execution failed; `timeout` is set if it reached its time limit. `last_lines` is the end of its output."""
 
     error: Failure
@@ -78,42 +73,35 @@ class ExecutionFailed(_Event):
     last_lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionArchived(_Event):
+class ExecutionArchived(_Event, frozen=True, kw_only=True, tag="EXECUTION_ARCHIVED"):
     """The execution was removed from the default lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionTagAdded(_Event):
+class ExecutionTagAdded(_Event, frozen=True, kw_only=True, tag="EXECUTION_TAG_ADDED"):
     """A label was added."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionTagRemoved(_Event):
+class ExecutionTagRemoved(_Event, frozen=True, kw_only=True, tag="EXECUTION_TAG_REMOVED"):
     """A label was removed."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NodeEvent(_Event):
+class _NodeEvent(_Event, frozen=True, kw_only=True):
     node_id: NodeId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCreated(_NodeEvent):
+class NodeCreated(_NodeEvent, frozen=True, kw_only=True, tag="NODE_CREATED"):
     """The node exists; it is not ready yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReady(_NodeEvent):
+class NodeReady(_NodeEvent, frozen=True, kw_only=True, tag="NODE_READY"):
     """All predecessors of the node have succeeded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStarted(_NodeEvent):
+class NodeStarted(_NodeEvent, frozen=True, kw_only=True, tag="NODE_STARTED"):
     """A worker has taken the node; `attempt` counts from 1."""
 
     attempt: int
@@ -121,18 +109,16 @@ class NodeStarted(_NodeEvent):
     lease_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeProgressReported(_NodeEvent):
+class NodeProgressReported(_NodeEvent, frozen=True, kw_only=True, tag="NODE_PROGRESS_REPORTED"):
     """The holder reported progress, which also renews its lease."""
 
     attempt: int
-    progress: float | None = None
+    progress: int | float | None = None
     message: str | None = None
     lease_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWaiting(_NodeEvent):
+class NodeWaiting(_NodeEvent, frozen=True, kw_only=True, tag="NODE_WAITING"):
     """The node waits until it is resumed with the key."""
 
     attempt: int
@@ -141,8 +127,7 @@ class NodeWaiting(_NodeEvent):
     deadline_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeResumed(_NodeEvent):
+class NodeResumed(_NodeEvent, frozen=True, kw_only=True, tag="NODE_RESUMED"):
     """The node was resumed with the key; it runs again, with a full lease."""
 
     attempt: int
@@ -150,24 +135,21 @@ class NodeResumed(_NodeEvent):
     answer: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSucceeded(_NodeEvent):
+class NodeSucceeded(_NodeEvent, frozen=True, kw_only=True, tag="NODE_SUCCEEDED"):
     """The node succeeded."""
 
     attempt: int
     output: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFailed(_NodeEvent):
+class NodeFailed(_NodeEvent, frozen=True, kw_only=True, tag="NODE_FAILED"):
     """The node failed."""
 
     attempt: int
     error: Failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCanceled(_NodeEvent):
+class NodeCanceled(_NodeEvent, frozen=True, kw_only=True, tag="NODE_CANCELED"):
     """The node was canceled because the execution ended without it."""
 
     by_execution: bool = True
@@ -196,53 +178,35 @@ Event = (
 )
 Events = tuple[Event, ...]
 
-# Stored names outlive code: classes may be renamed, names here never change.
-EVENT_NAMES: dict[str, type[Event]] = {
-    "EXECUTION_CREATED": ExecutionCreated,
-    "EXECUTION_QUEUED": ExecutionQueued,
-    "EXECUTION_STARTED": ExecutionStarted,
-    "EXECUTION_CANCEL_REQUESTED": ExecutionCancelRequested,
-    "EXECUTION_CANCELED": ExecutionCanceled,
-    "EXECUTION_COMPLETED": ExecutionCompleted,
-    "EXECUTION_FAILED": ExecutionFailed,
-    "EXECUTION_ARCHIVED": ExecutionArchived,
-    "EXECUTION_TAG_ADDED": ExecutionTagAdded,
-    "EXECUTION_TAG_REMOVED": ExecutionTagRemoved,
-    "NODE_CREATED": NodeCreated,
-    "NODE_READY": NodeReady,
-    "NODE_STARTED": NodeStarted,
-    "NODE_PROGRESS_REPORTED": NodeProgressReported,
-    "NODE_WAITING": NodeWaiting,
-    "NODE_RESUMED": NodeResumed,
-    "NODE_SUCCEEDED": NodeSucceeded,
-    "NODE_FAILED": NodeFailed,
-    "NODE_CANCELED": NodeCanceled,
-}
+
+def type_name(event: Event | type[Event]) -> str:
+    """The name under which an event is stored."""
+    return str(event.__struct_config__.tag)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+EVENT_NAMES: dict[str, type[Event]] = {type_name(kind): kind for kind in get_args(Event)}
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of a command: a user, a worker or a gateway."""
 
     kind: str
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The events of one decision, stored as one message: readers never see half of a decision."""
 
     commit_id: CommitId
     occurred_at: float
     command: str
     actor: Actor
-    events: Events
     correlation_id: str | None = None
     idempotency_key: str | None = None
+    events: Events
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCommit:
+class StoredCommit(msgspec.Struct, frozen=True, kw_only=True):
     """A commit and its sequence in the event log."""
 
     sequence: int

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import assert_never, cast, get_args
 
+from msgspec.structs import replace
+
 from pyoco_server.domain.execution.events import (
     Event,
     ExecutionArchived,
@@ -40,7 +42,6 @@ from pyoco_server.domain.execution.state import (
     Node,
     NodeStatus,
     Status,
-    fast_replace,
     stronger,
 )
 
@@ -100,7 +101,7 @@ def fold(events: Iterable[Event], execution: Execution) -> Execution:
 def fold_commits(commits: Iterable[StoredCommit], execution: Execution) -> Execution:
     """The execution after these stored commits, at the version of the last one."""
     for stored in commits:
-        execution = fast_replace(fold(stored.commit.events, execution), version=stored.sequence)
+        execution = replace(fold(stored.commit.events, execution), version=stored.sequence)
     return execution
 
 
@@ -141,7 +142,7 @@ def _cancel_requested(execution: Execution, event: ExecutionCancelRequested) -> 
 def _canceled(execution: Execution, event: ExecutionCanceled) -> Execution:
     if execution.status is Status.CANCELED:
         return execution
-    receipt = fast_replace(
+    receipt = replace(
         execution.cancel or CancelReceipt(requested_at=event.at),
         how=event.how,
         delivered_at=event.delivered_at,
@@ -194,7 +195,7 @@ def _node_events(execution: Execution, events: Iterable[_NodeEvent]) -> Executio
         if after is not before:
             nodes[event.node_id] = after
             updated_at, is_changed = max(updated_at, event.at), True
-    return fast_replace(execution, nodes=nodes, updated_at=updated_at) if is_changed else execution
+    return replace(execution, nodes=nodes, updated_at=updated_at) if is_changed else execution
 
 
 def _evolve_node(node: Node, event: _NodeEvent) -> Node:
@@ -229,7 +230,7 @@ def _node_started(node: Node, event: NodeStarted) -> Node:
             lease_sec=None if event.lease_until is None else event.lease_until - event.at,
         )
     if event.attempt == node.attempt and node.started_at is None:
-        return fast_replace(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
+        return replace(_raised(node, NodeStatus.RUNNING), started_at=event.at, worker_id=event.worker_id)
     return node
 
 
@@ -240,7 +241,7 @@ def _evolve_attempt(
         case NodeProgressReported():
             if node.status.is_terminal:
                 return node
-            return fast_replace(
+            return replace(
                 _raised(node, NodeStatus.RUNNING),
                 progress=event.progress if event.progress is not None else node.progress,
                 message=event.message if event.message is not None else node.message,
@@ -249,7 +250,7 @@ def _evolve_attempt(
         case NodeWaiting():
             if node.status.rank >= NodeStatus.WAITING.rank:
                 return node
-            return fast_replace(
+            return replace(
                 node,
                 status=NodeStatus.WAITING,
                 wait_key=event.wait_key,
@@ -261,7 +262,7 @@ def _evolve_attempt(
         case NodeResumed():
             if node.status is not NodeStatus.WAITING:
                 return _raised(node, NodeStatus.RUNNING)
-            return fast_replace(
+            return replace(
                 node,
                 status=NodeStatus.RUNNING,
                 wait_key=None,
@@ -284,12 +285,12 @@ def _evolve_attempt(
 
 
 def _raised(node: Node, status: NodeStatus) -> Node:
-    return node if node.status.rank >= status.rank else fast_replace(node, status=status)
+    return node if node.status.rank >= status.rank else replace(node, status=status)
 
 
 def _end(node: Node, status: NodeStatus, at: float, **also: object) -> Node:
-    return fast_replace(node, status=status, ended_at=at, lease_until=None, lease_sec=None, **also)
+    return replace(node, status=status, ended_at=at, lease_until=None, lease_sec=None, **also)
 
 
 def _after(event: Event, execution: Execution, **changes: object) -> Execution:
-    return fast_replace(execution, updated_at=max(execution.updated_at, event.at), **changes)
+    return replace(execution, updated_at=max(execution.updated_at, event.at), **changes)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar, cast
+
+import msgspec
 
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
 
@@ -20,14 +21,13 @@ MAX_EDGES = 20_000
 MAX_NAMED = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphNode:
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A node of a graph. A wait node (with `wait_key`) is resumed from outside instead of being worked on.
 
     `timeout_sec` bounds a wait, `max_attempts` the attempts of a task; `params` are passed to the worker of the task.
     """
 
-    node_id: NodeId
+    node_id: NodeId = msgspec.field(name="id")
     wait_key: str | None = None
     prompt: Any = None
     timeout_sec: float | None = None
@@ -39,31 +39,33 @@ class GraphNode:
         return self.wait_key is not None
 
 
-class _Memo:
-    """A slot for derived values: a graph is immutable, and each of a thousand steps needs the same ones."""
+class Graph:
+    """Nodes and the edges between them; immutable. Several predecessors are a join, several successors a fork.
 
-    __slots__ = ("_derived",)
+    No struct: its stored form has edges as indexes of nodes, see `codec`.
+    """
 
-    _derived: dict[object, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph(_Memo):
-    """Nodes and the edges between them. Several predecessors are a join, several successors a fork."""
+    __slots__ = ("_derived", "edges", "nodes")
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[tuple[NodeId, NodeId], ...]
 
+    def __init__(self, *, nodes: tuple[GraphNode, ...], edges: tuple[tuple[NodeId, NodeId], ...]) -> None:
+        self.nodes = nodes
+        self.edges = edges
+        self._derived: dict[object, object] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and (self.nodes, self.edges) == (other.nodes, other.edges)
+
+    def __repr__(self) -> str:
+        return f"Graph(nodes={self.nodes!r}, edges={self.edges!r})"
+
     def once(self, derive: Callable[[Graph], T]) -> T:
         """The result of a pure function of this graph, computed on first use. Do not mutate it."""
-        try:
-            derived = self._derived
-        except AttributeError:
-            derived = {}
-            object.__setattr__(self, "_derived", derived)
-        if derive not in derived:
-            derived[derive] = derive(self)
-        return cast(T, derived[derive])
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        return cast(T, self._derived[derive])
 
     def node(self, node_id: NodeId) -> GraphNode | None:
         index = self.once(_adjacency).index.get(node_id)
@@ -91,8 +93,7 @@ class Graph(_Memo):
         return all(node.node_id == done or has_succeeded(node.node_id) for node in reversed(self.nodes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Adjacency:
+class _Adjacency(msgspec.Struct, frozen=True, kw_only=True):
     """The index of each node, its predecessors, and the indexes of its successors in the order of the nodes."""
 
     index: Mapping[NodeId, int]

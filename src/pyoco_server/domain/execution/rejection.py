@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from pyoco_server.domain.execution.events import Events
 from pyoco_server.domain.execution.state import MAX_LABELS, MAX_NAMES_BYTES, MAX_NODES, Execution
@@ -40,8 +41,7 @@ class RejectionReason(Enum):
     TOO_MANY_TAGS = f"an execution has at most {MAX_LABELS} tags"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     """The command is not allowed in the current state; `detail` describes that state."""
 
     why: RejectionReason

@@ -6,13 +6,15 @@ always complete, because decisions depend on it; the limits on nodes, edges and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import asdict
 
-from pyoco_server.domain.execution.codec import graph_from_wire, graph_to_wire, wheels_from_wire, wheels_to_wire
+from pyoco_server.domain.execution.codec import graph_from_wire, graph_to_wire
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import (
     CancelReceipt,
@@ -25,9 +27,10 @@ from pyoco_server.domain.execution.state import (
     Status,
     StopHow,
     TimeoutReceipt,
+    WheelUsed,
     Work,
 )
-from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
+from pyoco_server.domain.ids import NodeId, RunId
 
 Snapshot = dict[str, Any]
 
@@ -60,6 +63,17 @@ _RARE = {
 }
 _read_rare = attrgetter(*_RARE.values())
 _NO_RARE = (*(None,) * (len(_RARE) - 1), False)
+
+# Fields of the request with the same name in a snapshot, left out while they are None.
+_REQUEST = (
+    "tenant_id",
+    "api_key_id",
+    "timeout_sec",
+    "workflow_yaml_sha256",
+    "workflow_yaml_bytes",
+    "replay_of",
+    "graph_version",
+)
 
 # Marks the stored bytes of a snapshot whose records were dropped.
 TRUNCATED = b'"task_records_truncated":true'
@@ -146,7 +160,6 @@ def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
 def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
     """The execution of a snapshot; equal to the folded one except for dropped records."""
     state = snapshot["state"]
-    holder, cancel = state.get("holder"), snapshot.get("cancel")
     return Execution(
         execution_id=RunId(snapshot["run_id"]),
         version=snapshot["version"],
@@ -161,8 +174,8 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         ended_at=snapshot["end_time"],
         updated_at=snapshot["updated_at"],
         archived_at=snapshot.get("archived_at"),
-        holder=_holder(holder, state.get("return_to"), snapshot.get("wheels", ())) if holder else None,
-        cancel=_receipt(cancel) if cancel else None,
+        holder=_holder(snapshot) if "holder" in state else None,
+        cancel=msgspec.convert(snapshot["cancel"], CancelReceipt) if "cancel" in snapshot else None,
         error=Failure(**state["error"]) if "error" in state else None,
         timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
         last_lines=tuple(snapshot.get("last_lines", ())),
@@ -177,52 +190,24 @@ def public_view(snapshot: Mapping[str, Any], *, records: bool) -> Snapshot:
 
 
 def _put_optional(snapshot: Snapshot, execution: Execution) -> None:
-    request = execution.request
-    optional = {
-        "tenant_id": request.tenant_id,
-        "api_key_id": request.api_key_id,
-        "timeout_sec": request.timeout_sec,
-        "workflow_yaml_sha256": request.workflow_yaml_sha256,
-        "workflow_yaml_bytes": request.workflow_yaml_bytes,
-        "replay_of": request.replay_of,
-        "graph_version": request.graph_version,
-        "queued_at": execution.queued_at,
-        "archived_at": execution.archived_at,
-    }
+    optional = {name: getattr(execution.request, name) for name in _REQUEST}
+    optional |= {"queued_at": execution.queued_at, "archived_at": execution.archived_at}
     snapshot.update((key, value) for key, value in optional.items() if value is not None)
     # Small, and shown also without records: the progress of running nodes.
     progress = {n.node_id: n.progress for n in execution.nodes.values() if n.progress is not None and n.status.is_held}
     if progress:
         snapshot["progress"] = progress
-    _put_failure(snapshot, execution)
-    if execution.holder is not None and execution.holder.wheels:
-        snapshot["wheels"] = wheels_to_wire(execution.holder.wheels)
-    if execution.cancel is not None:
-        receipt = execution.cancel
-        snapshot["cancel_requested_at"] = receipt.requested_at
-        snapshot["cancel"] = {
-            "requested_at": receipt.requested_at,
-            "requested_by": receipt.requested_by,
-            "reason": receipt.reason,
-            "delivered_at": receipt.delivered_at,
-            "stopped_at": receipt.stopped_at,
-            "how": receipt.how.value if receipt.how else None,
-        }
-
-
-def _put_failure(snapshot: Snapshot, execution: Execution) -> None:
     if execution.error is not None:
         snapshot["error_code"] = execution.error.code
     if execution.last_lines:
         snapshot["last_lines"] = execution.last_lines
     if execution.timeout is not None:
-        receipt = execution.timeout
-        snapshot["timeout"] = {
-            "limit_sec": receipt.limit_sec,
-            "reached_at": receipt.reached_at,
-            "stopped_at": receipt.stopped_at,
-            "how": receipt.how.value,
-        }
+        snapshot["timeout"] = msgspec.to_builtins(asdict(execution.timeout))
+    if execution.holder is not None and execution.holder.wheels:
+        snapshot["wheels"] = msgspec.to_builtins(execution.holder.wheels)
+    if execution.cancel is not None:
+        snapshot["cancel_requested_at"] = execution.cancel.requested_at
+        snapshot["cancel"] = msgspec.to_builtins(execution.cancel)
 
 
 def _record(node: Node) -> Snapshot:
@@ -258,8 +243,7 @@ def _state(execution: Execution) -> Snapshot:
     if execution.graph is not None:
         state["graph"] = execution.graph.once(graph_to_wire)
     if execution.error is not None:
-        error = execution.error
-        state["error"] = {"code": error.code, "message": error.message, "traceback": error.traceback}
+        state["error"] = asdict(execution.error)
     return state
 
 
@@ -313,32 +297,21 @@ def _request(snapshot: Mapping[str, Any]) -> Request:
         flow_name=snapshot["flow_name"],
         tag=snapshot["tag"],
         input=snapshot["params"],
-        tenant_id=snapshot.get("tenant_id"),
-        api_key_id=snapshot.get("api_key_id"),
-        timeout_sec=snapshot.get("timeout_sec"),
-        workflow_yaml_sha256=snapshot.get("workflow_yaml_sha256"),
-        workflow_yaml_bytes=snapshot.get("workflow_yaml_bytes"),
-        replay_of=snapshot.get("replay_of"),
         work=Work(snapshot["state"].get("work", Work.QUEUED.value)),
-        graph_version=snapshot.get("graph_version"),
+        **{name: snapshot.get(name) for name in _REQUEST},
     )
 
 
-def _holder(parts: list[Any], return_to: str | None, wheels: Sequence[Mapping[str, str]]) -> Holder:
-    attempt, worker_id, instance_id = parts
+def _holder(snapshot: Mapping[str, Any]) -> Holder:
+    attempt, worker_id, instance_id = snapshot["state"]["holder"]
     return Holder(
         attempt=attempt,
-        worker_id=WorkerId(worker_id) if worker_id is not None else None,
-        instance_id=InstanceId(instance_id) if instance_id is not None else None,
-        return_to=return_to,
-        wheels=wheels_from_wire(wheels),
+        worker_id=worker_id,
+        instance_id=instance_id,
+        return_to=snapshot["state"].get("return_to"),
+        wheels=msgspec.convert(snapshot.get("wheels", ()), tuple[WheelUsed, ...]),
     )
 
 
 def _timeout(plain: Mapping[str, Any]) -> TimeoutReceipt:
     return TimeoutReceipt(**{**plain, "how": StopHow(plain["how"])})
-
-
-def _receipt(plain: Mapping[str, Any]) -> CancelReceipt:
-    how = plain["how"]
-    return CancelReceipt(**{**plain, "how": StopHow(how) if how is not None else None})

@@ -10,13 +10,15 @@ this id in the log has succeeded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import Command
 from pyoco_server.domain.execution.decide import Rejection, RejectionReason, decide_and_fold
 from pyoco_server.domain.execution.events import Commit, Events, StoredCommit
 from pyoco_server.domain.execution.evolve import fold_commits
-from pyoco_server.domain.execution.state import Execution, empty_execution, fast_replace
+from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.errors import AppendConflict, CommandRejected, RunNotFound
 from pyoco_server.ports import Conflict, Stored
@@ -26,8 +28,7 @@ from pyoco_server.services.context import CommandContext, Stores
 MAX_CONFLICTS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a command: the present execution, our events (none: nothing had to change), or a refusal.
 
     `commit_id` and `sequence` are those of our events' commit; a continued request finds it behind later commits.
@@ -96,7 +97,7 @@ async def _continue(stores: Stores, execution: Execution, command: Command, cont
     _check_tenant(execution, context)
     if context.commit_id is not None and (found := _found(commits, context.commit_id)):
         return _continued_result(execution, found)
-    return fast_replace(await _commit(stores, execution, command, context), looked=True)
+    return replace(await _commit(stores, execution, command, context), looked=True)
 
 
 async def _commit(stores: Stores, execution: Execution, command: Command, context: CommandContext) -> CommandResult:
@@ -108,7 +109,7 @@ async def _commit(stores: Stores, execution: Execution, command: Command, contex
             ours = _new_commit(stores, command, verdict, commit_id, context)
             appended = await stores.events.append(execution.execution_id, ours, after=execution.version)
             if isinstance(appended, Stored) and (context.commit_id is None or not appended.found):
-                now = fast_replace(after, version=appended.version)
+                now = replace(after, version=appended.version)
                 return CommandResult(
                     execution=now, events=verdict, commit_id=commit_id, sequence=appended.version, looked=looked
                 )

@@ -7,8 +7,10 @@ A flow that workers announce is run by those workers, once the execution is star
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import (

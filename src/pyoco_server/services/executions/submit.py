@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.domain.execution.decide import RejectionReason

@@ -14,6 +14,8 @@ import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from msgspec import structs
+
 from pyoco_server.domain.execution.commands import (
     AttemptStep,
     CompleteExecution,
@@ -81,7 +83,7 @@ class Attempt:
         self.job = job
         self.delivery = delivery
         # Everything written about this run carries the correlation id of its submit.
-        self._origin = replace(context.origin, correlation_id=job.correlation_id)
+        self._origin = structs.replace(context.origin, correlation_id=job.correlation_id)
         max_snapshot_bytes = context.config.max_run_snapshot_bytes
         self.session = RunSession(context.stores, self._origin, job.run_id, max_snapshot_bytes)
         self._context = context
@@ -206,7 +208,7 @@ class Attempt:
         workflow = None
         if job.workflow_yaml is not None:
             workflow = await asyncio.to_thread(parse_workflow, job, self._context.config)
-            request = replace(request, input={**workflow.flow.defaults, **job.params})
+            request = structs.replace(request, input={**workflow.flow.defaults, **job.params})
         # A submit time in the future would keep the run on top of every list until then.
         submitted_at = min(job.submitted_at, self._now())
         command = create_command(submitted_at, request, job.tags or (job.tag,), workflow)

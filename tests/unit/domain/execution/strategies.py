@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import (
     AttemptStep,
@@ -171,7 +172,7 @@ _ASKED = _PLAIN | {
     "progress": st.sampled_from([None, 0, 12.5, 100, 101, -1, float("nan")]),
 }
 _steps: st.SearchStrategy[AttemptStep] = st.one_of(
-    *(st.builds(kind, **{item.name: _ASKED[item.name] for item in fields(kind)}) for kind in get_args(AttemptStep))
+    *(st.builds(kind, **{name: _ASKED[name] for name in kind.__struct_fields__}) for kind in get_args(AttemptStep))
 )
 _REPORTED = _ASKED | {
     "attempt": attempts,
@@ -182,12 +183,12 @@ _REPORTED = _ASKED | {
 
 def _commands_of(kind: type[Command]) -> st.SearchStrategy[Command]:
     contents = _REPORTED if kind is RecordAttempt else _ASKED
-    return st.builds(kind, **{item.name: contents[item.name] for item in fields(kind)})
+    return st.builds(kind, **{name: contents[name] for name in kind.__struct_fields__})
 
 
 def _events_of(contents: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Event]:
     kinds = EVENT_NAMES.values()
-    return st.one_of(*(st.builds(kind, **{item.name: contents[item.name] for item in fields(kind)}) for kind in kinds))
+    return st.one_of(*(st.builds(kind, **{name: contents[name] for name in kind.__struct_fields__}) for kind in kinds))
 
 
 COMMAND_KINDS: tuple[type[Command], ...] = get_args(Command)

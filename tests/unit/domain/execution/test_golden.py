@@ -6,16 +6,15 @@ changed shape is a new schemaVersion with an upcaster, and the file of the old o
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+import msgspec
 import orjson
 import pytest
 
 from pyoco_server.domain.execution.codec import decode, encode
 from pyoco_server.domain.execution.events import EVENT_NAMES, Commit
 from pyoco_server.domain.execution.evolve import fold
-from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from unit.domain.execution.strategies import RUN_ID
 
@@ -35,10 +34,10 @@ def _created() -> Execution:
 
 def _unset(value: object, path: str) -> list[str]:
     """The fields below `value` that still have their default, so that a golden file would not show their names."""
-    if not is_dataclass(value) or isinstance(value, Graph):
+    if not isinstance(value, msgspec.Struct):
         return []
     missing = []
-    for item in fields(value):
+    for item in msgspec.structs.fields(value):
         content = getattr(value, item.name)
         missing += [f"{path}.{item.name}"] if content == item.default else []
         missing += _unset(content, f"{path}.{item.name}")

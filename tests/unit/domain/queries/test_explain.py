@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pyoco_server.domain.execution.state import (
     CancelReceipt,
@@ -48,9 +49,9 @@ PENDING = Execution(
     updated_at=900.0,
 )
 HOLDER = Holder(attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
-STARTED = replace(PENDING, started_at=950.0, holder=HOLDER)
+STARTED = structs.replace(PENDING, started_at=950.0, holder=HOLDER)
 ASKED = CancelReceipt(requested_at=990.0, requested_by="ann", reason="wrong data")
-CANCELLING = replace(STARTED, cancel=ASKED)
+CANCELLING = structs.replace(STARTED, cancel=ASKED)
 RUN = new_run_id()
 
 
@@ -74,18 +75,18 @@ def evidence(*fleet: WorkerStatus, **changed: Any) -> Evidence:
 
 
 def stopped(how: StopHow) -> Execution:
-    receipt = replace(ASKED, how=how, stopped_at=995.0)
-    return replace(STARTED, status=Status.CANCELED, ended_at=995.0, cancel=receipt)
+    receipt = structs.replace(ASKED, how=how, stopped_at=995.0)
+    return structs.replace(STARTED, status=Status.CANCELED, ended_at=995.0, cancel=receipt)
 
 
 def failed(code: str, *nodes: Node, attempt: int = 1) -> Execution:
-    return replace(
+    return structs.replace(
         STARTED,
         status=Status.FAILED,
         ended_at=990.0,
         error=Failure(code=code, message="ZeroDivisionError: division by zero"),
         nodes={node.node_id: node for node in nodes},
-        holder=replace(HOLDER, attempt=attempt),
+        holder=structs.replace(HOLDER, attempt=attempt),
     )
 
 
@@ -98,13 +99,13 @@ LATE = TimeoutReceipt(limit_sec=30.0, reached_at=980.0, stopped_at=990.0, how=St
 LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
 GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
 LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
-OF_A_FILE = replace(PENDING, request=replace(PENDING.request, workflow_yaml_sha256="00"))
-JUST = replace(PENDING, created_at=999.0)
-JUST_ASKED = replace(STARTED, cancel=replace(ASKED, requested_at=999.0))
-AGAIN = replace(STARTED, holder=replace(HOLDER, attempt=3))
+OF_A_FILE = structs.replace(PENDING, request=structs.replace(PENDING.request, workflow_yaml_sha256="00"))
+JUST = structs.replace(PENDING, created_at=999.0)
+JUST_ASKED = structs.replace(STARTED, cancel=structs.replace(ASKED, requested_at=999.0))
+AGAIN = structs.replace(STARTED, holder=structs.replace(HOLDER, attempt=3))
 FULL = QueueState(waiting=5, in_work=200, redelivered=0, most_in_work=200)
 
-UNSTARTED = replace(PENDING, request=replace(PENDING.request, work=Work.ON_START))
+UNSTARTED = structs.replace(PENDING, request=structs.replace(PENDING.request, work=Work.ON_START))
 NODES = {
     "ready": Node(node_id=NodeId("ready"), status=NodeStatus.READY),
     "waiting": Node(node_id=NodeId("waiting"), status=NodeStatus.WAITING, wait_key="k"),
@@ -115,13 +116,13 @@ NODES = {
 
 def taken(*names: str) -> Execution:
     """An execution whose nodes are taken one by one, with these nodes."""
-    request = replace(PENDING.request, work=Work.NODES, tag="")
-    return replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
+    request = structs.replace(PENDING.request, work=Work.NODES, tag="")
+    return structs.replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
 
 
 def over_http(execution: Execution) -> Execution:
     """The same, with nodes that are taken one by one."""
-    return replace(execution, request=replace(execution.request, work=Work.NODES, tag=""), holder=None)
+    return structs.replace(execution, request=structs.replace(execution.request, work=Work.NODES, tag=""), holder=None)
 
 
 CASES: list[tuple[Execution, Evidence, list[str]]] = [
@@ -145,9 +146,9 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
     (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
     (taken(), evidence(), ["waits_for_its_end"]),
-    (replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
+    (structs.replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
     (STARTED, evidence(seen(busy=1)), ["running"]),
-    (replace(STARTED, holder=None), evidence(), ["running"]),
+    (structs.replace(STARTED, holder=None), evidence(), ["running"]),
     (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
     (AGAIN, evidence(seen(busy=1)), ["running", "tried_again"]),
     (STARTED, evidence(LOST, seen("w2")), ["worker_silent"]),
@@ -161,9 +162,9 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
     (over_http(failed("REJECTED", BROKEN)), evidence(), ["node_failed"]),
     (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
-    (replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
+    (structs.replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
     *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),
-    (replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
+    (structs.replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
 ]
 
 
@@ -176,7 +177,7 @@ def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_th
     at_work = seen(busy=1)
     slow = replace(at_work, record=replace(at_work.record, last_seen_at=NOW - 3601.0))
 
-    (reason,) = explain(replace(STARTED, started_at=NOW - 3650.0), evidence(slow, heartbeat_at=NOW - 3602.0))
+    (reason,) = explain(structs.replace(STARTED, started_at=NOW - 3650.0), evidence(slow, heartbeat_at=NOW - 3602.0))
 
     assert (reason.code, reason.facts["running_sec"], reason.facts["heartbeat_sec"]) == ("running", 50.0, 2.0)
 
@@ -215,7 +216,7 @@ def test_the_words_name_what_matters() -> None:
     [("GPU", "gpu", "gpu"), ("gpu_large", "gpu-large", "gpu-large"), ("defalt", "default", "default")],
 )
 def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> None:
-    misspelled = replace(PENDING, request=replace(PENDING.request, tag=tag))
+    misspelled = structs.replace(PENDING, request=structs.replace(PENDING.request, tag=tag))
 
     _, slip = explain(misspelled, evidence(seen("w1", served)))
 

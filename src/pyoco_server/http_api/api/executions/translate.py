@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.events import type_name
 from pyoco_server.domain.execution.state import Execution, Failure, Node
 from pyoco_server.domain.queries.steps import WaitingNode
 from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, RequestTooLarge, RunNotFound
@@ -157,7 +158,7 @@ def event_out(item: EventEntry) -> dict[str, Any]:
     payload = codec.payload_of(item.event)
     return {
         "eventId": codec.event_id(commit.commit_id, item.place.number),
-        "type": codec.type_name(item.event),
+        "type": type_name(item.event),
         "occurredAt": moment(item.event.at),
         "version": item.place.sequence,
         "payload": {name: value for name, value in payload.items() if name != "at"},
