@@ -21,10 +21,10 @@ from chaos.fleet import Fleet
 from chaos.plan import SIDE_EFFECTS_FILE, TAGS, WHEELS_TAG
 from chaos.processes import poll_until
 from chaos.side_effects import by_run, read_side_effects
+from pyoco_server.adapters.jetstream.broker import is_marker
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.key_value import is_marker
 from pyoco_server.adapters.jetstream.reads import StoredMessage, StreamReader
-from pyoco_server.adapters.jetstream.subjects import bucket_key, bucket_stream, last_token, work_subject
+from pyoco_server.adapters.jetstream.subjects import bucket_key, bucket_stream, last_token
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.events import StoredCommit
@@ -102,7 +102,7 @@ async def _unfinished(fleet: Fleet, http: httpx.AsyncClient) -> bool:
 
 async def _jobs(connection: Connection, config: NatsBackendConfig) -> list[Plain]:
     reader = StreamReader(connection, config.work_stream, direct=True)
-    return [orjson.loads(message.data) for message in await reader.after(work_subject(config, ">"), 0)]
+    return [orjson.loads(message.data) for message in await reader.after(f"{config.work_subject_prefix}.>", 0)]
 
 
 async def _shown(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]) -> dict[str, list[Shown]]:

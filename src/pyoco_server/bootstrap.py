@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
+from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
-from pyoco_server.adapters.jetstream.key_value import JetStreamKeyValue
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
-from pyoco_server.adapters.jetstream.subject_log import JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt.keys import TokenKeys

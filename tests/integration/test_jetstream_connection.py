@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.errors import BrokerUnavailable, RequestTooLarge
 from support.broker import Broker
 from support.nats import running_nats

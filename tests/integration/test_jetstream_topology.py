@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
-from pyoco_server.adapters.jetstream import key_value
+from pyoco_server.adapters.jetstream import broker
+from pyoco_server.adapters.jetstream.client import Message
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import StreamReplaced
-from pyoco_server.adapters.jetstream.messages import Message, headers
 from pyoco_server.adapters.jetstream.topology import NS, ensure_resources, streams
 from pyoco_server.bootstrap import stores_on
 from pyoco_server.config import NatsBackendConfig
@@ -172,7 +172,7 @@ async def test_without_direct_gets_the_leader_is_asked(connection: Connection, c
 async def test_the_marker_of_a_removed_run_vanishes_by_itself(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_value, "MARKER_TTL_SEC", 1)
+    monkeypatch.setattr(broker, "MARKER_TTL_SEC", 1)
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
     await ports.snapshots.advance(execution_at(run_id, 1), create=True)
@@ -347,7 +347,7 @@ async def test_a_foreign_producers_job_has_no_created_sequence(
     queue = await ports.queue.open("default")
 
     await connection.request("pyoco.work.default", b"{}")
-    await connection.request("pyoco.work.default", b"{}", headers=headers(("Pyoco-Created", "nonsense")))
+    await connection.store("pyoco.work.default", b"{}", [("Pyoco-Created", "nonsense")])
 
     found = [*await queue.receive(2)]
     while len(found) < 2:

@@ -11,15 +11,15 @@ from pyoco_server.domain.fleet.worker_status import QueueState
 from pyoco_server.domain.ids import RunId
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """The message of a job (contract, appendix E)."""
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The message of a job, in the shape that the contract fixes (appendix E), for workers of any version."""
 
     run_id: RunId
     flow_name: str
     tag: str
+    tags: tuple[str, ...]
+    params: Mapping[str, Any]
     submitted_at: float
-    tags: tuple[str, ...] = ()
-    params: Mapping[str, Any] = msgspec.field(default_factory=dict)
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
     correlation_id: str | None = None  # appears in the worker's events and log lines too

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from pyoco_server.domain.ids import is_tag
 from pyoco_server.ports import Job, QueueState, StoredJob
-from pyoco_server.stores.job_codec import encode_job
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +76,7 @@ class MemoryJobQueue:
         if message_id in self._published:
             return
         self._published.add(message_id)
-        await self.put(encode_job(job), tag=job.tag, created_sequence=created_sequence)
+        await self.put(msgspec.json.encode(job), tag=job.tag, created_sequence=created_sequence)
 
     async def put(self, payload: bytes, *, tag: str, created_sequence: int | None = None) -> None:
         """Enqueue any bytes, as a foreign producer may do."""

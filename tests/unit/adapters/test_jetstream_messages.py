@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.errors import ProtocolError
 
-from pyoco_server.adapters.jetstream.client import LeanClient
-from pyoco_server.adapters.jetstream.messages import Message, delivery_info, headers
+from pyoco_server.adapters.jetstream.client import LeanClient, Message
+from pyoco_server.adapters.jetstream.pull import delivery_info
 
-BLOCK = headers(("Nats-Msg-Id", "r.1"), ("Pyoco-Created", 7))
+BLOCK = b"NATS/1.0\r\nNats-Msg-Id: r.1\r\nPyoco-Created: 7\r\n\r\n"
 WIRE = (
     b"MSG news 1 5\r\nhello\r\n"
     b"PING\r\n"

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
+from pyoco_server.adapters.jetstream.client import Message, Replies
 from pyoco_server.adapters.jetstream.failures import NoAnswer
-from pyoco_server.adapters.jetstream.messages import Message
-from pyoco_server.adapters.jetstream.replies import Replies
 
 
 async def test_a_reply_that_does_not_come_puts_the_server_in_doubt_until_it_says_anything_at_all() -> None:

@@ -136,7 +136,7 @@ async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> 
     state = await world.told(run_id)
     async with working(world, slots=2) as at_work:
         runner = await at_work.executor.begun()
-        job = Job(run_id=run_id, flow_name="hello", tag="default", submitted_at=1.0)
+        job = Job(run_id=run_id, flow_name="hello", tag="default", tags=(), params={}, submitted_at=1.0)
         await world.truth.queue.publish(job, created_sequence=state.version, nth=2)
         await world.faults.done("tag.receive", times=2)
         runner.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,6 @@ from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.execution.state import Execution, Request
 from pyoco_server.domain.ids import RunId
 from pyoco_server.services.executions.submit import job_of
-from pyoco_server.stores.job_codec import encode_job
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.worker.attempt.job_parser import parse_job
 from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire
@@ -152,8 +152,8 @@ async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_
 def test_a_job_has_the_field_only_when_there_is_a_text() -> None:
     job = job_for(new_run_id())
 
-    assert "workflow_yaml" not in orjson.loads(encode_job(job))
-    assert parse_job(encode_job(job)).workflow_yaml is None
+    assert "workflow_yaml" not in orjson.loads(msgspec.json.encode(job))
+    assert parse_job(msgspec.json.encode(job)).workflow_yaml is None
 
 
 async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
@@ -161,7 +161,7 @@ async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
 
     job = job_of(execution, TWO_TASKS)
 
-    assert parse_job(encode_job(job)) == job
+    assert parse_job(msgspec.json.encode(job)) == job
 
 
 def test_a_job_survives_the_wire() -> None:
@@ -174,5 +174,5 @@ def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_non
     created = Execution(execution_id=new_run_id(), created_at=1.0, request=Request(flow_name="f", tag="default"))
     limited = replace(created, request=replace(created.request, timeout_sec=90.5))
 
-    assert "timeout_sec" not in orjson.loads(encode_job(job_of(created)))
-    assert parse_job(encode_job(job_of(limited))).timeout_sec == 90.5
+    assert "timeout_sec" not in orjson.loads(msgspec.json.encode(job_of(created)))
+    assert parse_job(msgspec.json.encode(job_of(limited))).timeout_sec == 90.5

@@ -9,16 +9,14 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 from nats.errors import Error as NatsError
 
-from pyoco_server.adapters.jetstream.client import LeanClient, Listener
-from pyoco_server.adapters.jetstream.failures import ConnectionLost, parse_reply
-from pyoco_server.adapters.jetstream.messages import Message
-from pyoco_server.adapters.jetstream.replies import Replies
+from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, LeanClient, Listener, Message, Replies
+from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 
@@ -172,7 +170,38 @@ class Connection:
     ) -> dict[str, Any]:
         """Call JetStream's API; its errors are raised as `RequestRejected`. User requests pass `REQUEST_SEC`."""
         payload = b"" if body is None else orjson.dumps(body)
-        return parse_reply(await self.request(subject, payload, timeout_sec=timeout_sec or API_SEC))
+        return _parsed(await self.request(subject, payload, timeout_sec=timeout_sec or API_SEC))
+
+    async def read(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Call an API that changes nothing, with the timeout of a request."""
+        return _parsed(await self.request_again(subject, orjson.dumps(body)))
+
+    async def store(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Sequence[tuple[str, object]] = (),
+        *,
+        again: bool = False,
+        timeout_sec: float = REQUEST_SEC,
+    ) -> int | None:
+        """Publish to a stream; returns the message's sequence, or None when the last one is not the expected one.
+
+        With `again`, a message that changes nothing when it is repeated is sent once more after a lost connection.
+        """
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        block = b"NATS/1.0\r\n%b\r\n" % lines.encode() if headers else b""
+        try:
+            if again:
+                reply = await self.request_again(subject, payload, headers=block)
+            else:
+                reply = await self.request(subject, payload, headers=block, timeout_sec=timeout_sec)
+            sequence: int = _parsed(reply)["seq"]
+        except RequestRejected as rejected:
+            if rejected.err_code in WRONG_LAST_SEQUENCE:
+                return None
+            raise
+        return sequence
 
     async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
         """Send without a reply; raises when it cannot be sent now."""
@@ -269,6 +298,20 @@ class Connection:
 
 def _is_reason(error: Exception | None) -> bool:
     return "authorization" in str(error).lower()
+
+
+def _parsed(message: Message) -> dict[str, Any]:
+    """The JSON of a JetStream reply, or the error in it."""
+    if message.status == NO_RESPONDERS:
+        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
+    try:
+        reply: dict[str, Any] = orjson.loads(message.data)
+    except orjson.JSONDecodeError as error:
+        raise BrokerUnavailable("nats answered something that is not JSON") from error
+    error_part = reply.get("error")
+    if error_part is not None:
+        raise RequestRejected(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))
+    return reply
 
 
 def _command(subject: str, reply: bytes, headers: bytes, payload: bytes) -> bytes:

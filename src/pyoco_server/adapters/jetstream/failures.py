@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
-
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.errors import BrokerUnavailable, Unanswered
 
 # nats-server: server/errors.json
@@ -44,23 +39,3 @@ class ReadInterrupted(BrokerUnavailable):
 
 class StreamReplaced(BrokerUnavailable):
     """The followed stream was recreated: positions in it are void."""
-
-
-def parse_reply(message: Message) -> dict[str, Any]:
-    """The JSON of a JetStream reply, or the error in it."""
-    if message.status == NO_RESPONDERS:
-        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
-    try:
-        reply: dict[str, Any] = orjson.loads(message.data)
-    except orjson.JSONDecodeError as error:
-        raise BrokerUnavailable("nats answered something that is not JSON") from error
-    error_part = reply.get("error")
-    if error_part is not None:
-        raise RequestRejected(error_part.get("err_code", error_part.get("code", 0)), error_part.get("description", ""))
-    return reply
-
-
-def stored_sequence(message: Message) -> int:
-    """The sequence under which a published message was stored."""
-    sequence: int = parse_reply(message)["seq"]
-    return sequence

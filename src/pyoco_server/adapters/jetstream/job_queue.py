@@ -7,20 +7,19 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
+from pyoco_server.adapters.jetstream.client import Message
 from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
-from pyoco_server.adapters.jetstream.messages import Message, delivery_info, headers, reply_for
-from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.adapters.jetstream.failures import RequestRejected
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull, delivery_info, reply_for
 from pyoco_server.adapters.jetstream.reads import NS, StoredMessage, StreamReader
-from pyoco_server.adapters.jetstream.subjects import work_subject
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import is_tag
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.ports import Job, QueueState, StoredJob
-from pyoco_server.stores.job_codec import encode_job
 
 logger = logging.getLogger(__name__)
 
@@ -33,21 +32,19 @@ class JetStreamJobQueue:
     def __init__(self, connection: Connection, config: NatsBackendConfig) -> None:
         self._connection = connection
         self._config = config
+        self._prefix = f"{config.work_subject_prefix}."
 
     async def publish(self, job: Job, *, created_sequence: int, nth: int = 1) -> None:
         # The broker drops a repeated id for two minutes: a retry after a lost ack stores no second job.
-        header_block = headers((subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence))
-        payload = encode_job(job)
-        stored_sequence(
-            await self._connection.request_again(work_subject(self._config, job.tag), payload, headers=header_block)
-        )
+        headers = [(subjects.MSG_ID, f"{job.run_id}.{nth}"), (subjects.CREATED, created_sequence)]
+        await self._connection.store(self._prefix + job.tag, msgspec.json.encode(job), headers, again=True)
 
     async def open(self, tag: str) -> JetStreamTagQueue:
         consumer = await _ensure_consumer(self._connection, self._config, tag)
         return JetStreamTagQueue(self._connection, self._config, tag, consumer)
 
     async def depth(self, tag: str) -> int:
-        subject = work_subject(self._config, tag)
+        subject = self._prefix + tag
         info = await self._connection.api(
             subjects.stream_info(self._config.work_stream), {"subjects_filter": subject}, timeout_sec=REQUEST_SEC
         )
@@ -88,10 +85,9 @@ class JetStreamJobQueue:
                 await self.give_back(reply_for(job.sequence, like))
 
     async def tags(self) -> Sequence[str]:
-        every = work_subject(self._config, ">")
-        info = await self._connection.api(subjects.stream_info(self._config.work_stream), {"subjects_filter": every})
-        prefix = work_subject(self._config, "")
-        found = (subject.removeprefix(prefix) for subject in info["state"].get("subjects") or {})
+        body = {"subjects_filter": f"{self._prefix}>"}
+        info = await self._connection.api(subjects.stream_info(self._config.work_stream), body)
+        found = (subject.removeprefix(self._prefix) for subject in info["state"].get("subjects") or {})
         # A foreign producer may use a tag that no worker can have; such a tag has no consumer.
         return [tag for tag in found if is_tag(tag)]
 
@@ -101,7 +97,7 @@ class JetStreamJobQueue:
         found: list[StoredJob] = []
         # From the leader: a lagging replica would show jobs that are gone.
         reader = StreamReader(self._connection, self._config.work_stream, direct=False)
-        while len(found) < limit and (message := await reader.next(work_subject(self._config, tag), after)) is not None:
+        while len(found) < limit and (message := await reader.next(self._prefix + tag, after)) is not None:
             if upto is not None and message.sequence > upto:
                 break
             found.append(_stored(message, tag))
@@ -255,7 +251,7 @@ async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, ta
     wanted = {
         "name": name,
         "durable_name": name,
-        "filter_subject": work_subject(config, tag),
+        "filter_subject": f"{config.work_subject_prefix}.{tag}",
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": int(config.consumer_ack_wait_sec * NS),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, stored_sequence
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC
 from pyoco_server.adapters.jetstream.reads import read_range, unix_time
 from pyoco_server.errors import BrokerUnavailable
@@ -135,7 +135,7 @@ class Pieces:
         return unix_time(info["ts"]) - unix_time(last["message"]["time"])
 
     async def _send(self, nuid: str, piece: bytes) -> None:
-        stored_sequence(await self._connection.request(self._piece(nuid), piece, timeout_sec=API_SEC))
+        await self._connection.store(self._piece(nuid), piece, timeout_sec=API_SEC)
 
     async def _uploads(self, subject: str) -> dict[str, int]:
         info = await self._connection.api(subjects.stream_info(self._stream), {"subjects_filter": subject})

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 import orjson
 
 from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream.client import Message
 from pyoco_server.adapters.jetstream.connect import Connection, Subscription
-from pyoco_server.adapters.jetstream.messages import Message
 
 HEARTBEAT_SEC = 0.5
 SILENCE_SEC = 2.5 * HEARTBEAT_SEC
@@ -160,3 +161,34 @@ class Pull:
     def _go_stale(self) -> None:
         self.stale = True
         self._arrived.set()
+
+
+class DeliveryInfo(NamedTuple):
+    """The facts in the reply subject of a delivered message."""
+
+    consumer: bytes
+    num_delivered: int
+    sequence: int
+    consumer_sequence: int  # has no gaps unless messages were lost
+    pending: int
+
+
+def stored_at(reply: bytes) -> float:
+    """When the broker stored a delivered message, in unix seconds of the broker's clock."""
+    return int(reply.rsplit(b".", 2)[1]) / 1e9
+
+
+def reply_for(sequence: int, like: str) -> str:
+    """The reply subject of another message of the same consumer, by its sequence in the stream."""
+    parts = like.split(".")
+    parts[5 if len(parts) == 9 else 7] = str(sequence)
+    return ".".join(parts)
+
+
+def delivery_info(reply: bytes) -> DeliveryInfo:
+    """$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<sequence>.<consumer sequence>.<time>.<pending>"""
+    parts = reply.split(b".")
+    first = 2 if len(parts) == 9 else 4
+    return DeliveryInfo(
+        parts[first + 1], int(parts[first + 2]), int(parts[first + 3]), int(parts[first + 4]), int(parts[first + 6])
+    )

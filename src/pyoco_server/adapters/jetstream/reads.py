@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
+from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.connect import API_SEC, REQUEST_SEC, Connection
-from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, StreamReplaced, parse_reply
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message, delivery_info
-from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull
+from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, StreamReplaced
+from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull, delivery_info
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.ports import StreamState
 
@@ -120,9 +120,8 @@ class StreamReader:
         return _direct(message)
 
     async def _get_from_leader(self, body: dict[str, Any]) -> StoredMessage | None:
-        message = await self._connection.request_again(subjects.message_get(self._stream), orjson.dumps(body))
         try:
-            found = parse_reply(message)["message"]
+            found = (await self._connection.read(subjects.message_get(self._stream), body))["message"]
         except RequestRejected as rejected:
             if rejected.err_code == failures.NO_MESSAGE:
                 return None
@@ -175,6 +174,71 @@ def unix_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+class _Reader:
+    """A short-lived consumer of a stream. Its pull is stale at first, and after a gap in the consumer's count."""
+
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._consumer = ""
+        self._place = 0
+        self.pending = 0
+        self.pull = Pull(connection, stream, "")
+
+    async def begin(self, *, after: int | None, filter_subject: str = "", headers_only: bool = False) -> None:
+        """Start behind a sequence, or (None) at the last message of each subject; a previous start is void."""
+        await self._leave()
+        self.pull.take()
+        wanted: dict[str, Any] = {
+            "name": f"pyoco-reader-{secrets.token_hex(8)}",
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": INACTIVE_SEC * NS,
+            "headers_only": headers_only,
+        }
+        if filter_subject:
+            wanted["filter_subject"] = filter_subject
+        if after is None:
+            wanted["deliver_policy"] = "last_per_subject"
+        else:
+            wanted |= {"deliver_policy": "by_start_sequence", "opt_start_seq": after + 1}
+        body = {"stream_name": self._stream, "config": wanted, "action": "create"}
+        info = await self._connection.api(subjects.consumer_create(self._stream, wanted["name"]), body)
+        self._consumer, self._place, self.pending = wanted["name"], 0, info["num_pending"]
+        await self.pull.renew(subjects.consumer_next(self._stream, self._consumer))
+
+    def take(self, most: int | None = None) -> list[Followed]:
+        """The received messages up to the first gap."""
+        batch = []
+        consumer = self._consumer.encode()
+        for message in self.pull.take(most):
+            at = delivery_info(message.reply)
+            if at.consumer != consumer:
+                continue  # from the previous consumer; the new one delivers it again
+            if at.consumer_sequence != self._place + 1:
+                self.pull.stale = True
+                break
+            self._place, self.pending = at.consumer_sequence, at.pending
+            batch.append(Followed(at.sequence, message))
+        return batch
+
+    async def close(self) -> None:
+        self.pull.close()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Remove the consumer now instead of after its inactivity; best effort."""
+        consumer, self._consumer = self._consumer, ""
+        if not consumer or not self._connection.connected:
+            return
+        try:
+            await self._connection.request(subjects.consumer_delete(self._stream, consumer))
+        except BrokerUnavailable as error:
+            logger.debug("reader left behind", extra={"stream": self._stream, "error": error.detail})
+
+
 async def read_range(
     connection: Connection,
     stream: str,
@@ -190,31 +254,20 @@ async def read_range(
 
     An empty batch says that nothing arrived for a while. A gap or silence raises `ReadInterrupted`.
     """
-    consumer, pending = await _create_reader(connection, stream, after=after, filter_subject=filter_subject)
-    pull = Pull(connection, stream, consumer)
-    place = 0
+    reader = _Reader(connection, stream)
     try:
-        await pull.renew()
-        while pending:
-            await pull.wait(min(pending, credit), low=low)
-            if pull.stale:
+        await reader.begin(after=after, filter_subject=filter_subject)
+        while reader.pending:
+            await reader.pull.wait(min(reader.pending, credit), low=low)
+            if reader.pull.stale:
                 raise ReadInterrupted(f"reading {stream} was interrupted")
-            batch: list[Followed] = []
-            for message in pull.take():
-                at = delivery_info(message.reply)
-                if at.consumer_sequence != place + 1:
-                    pull.stale = True
-                    break
-                place, pending = at.consumer_sequence, at.pending
-                if upto is not None and at.sequence >= upto:
-                    pending = 0
-                    if at.sequence > upto:
-                        break
-                batch.append(Followed(at.sequence, message))
+            batch = reader.take()
+            if upto is not None and batch and batch[-1].sequence >= upto:
+                yield [item for item in batch if item.sequence <= upto]
+                return
             yield batch
     finally:
-        pull.close()
-        await _delete_reader(connection, stream, consumer)
+        await reader.close()
 
 
 async def read_present(
@@ -245,123 +298,46 @@ async def read_present(
             await asyncio.sleep(PAUSE_SEC)
 
 
-class Follower:
-    """Reads a stream behind `after` in order and without gaps, then live, across reconnects and broker restarts.
+async def follow(
+    connection: Connection, stream: str, *, after: int, headers_only: bool = False
+) -> AsyncGenerator[list[Followed], None]:
+    """Batches of a stream behind `after` in order and without gaps, then live, across reconnects and broker restarts.
 
-    The reader sets the pace: while it is busy or lets changes gather, nothing is in flight; then all pending messages
-    come in one burst. Single messages would wake two processes each.
+    At most `BATCH` messages at a time; an empty batch says that nothing is pending at a (new) start. The caller sets
+    the pace: while it is busy or lets changes gather, nothing is in flight; then all pending messages come in one
+    burst. Single messages would wake two processes each.
 
-    It keeps only the last sequence it has returned. After silence, a reconnect or a gap in the consumer's count it
-    creates a new consumer behind that sequence. When the stream was recreated or is shorter than what was read, it
-    raises `StreamReplaced`: its positions are void there, and a partial list would look complete.
+    After silence, a reconnect or a gap it creates a new consumer behind the last sequence. When the stream was
+    recreated or is shorter than what was read, it raises `StreamReplaced`: its positions are void there, and a partial
+    list would look complete.
     """
-
-    def __init__(self, connection: Connection, stream: str, *, after: int, headers_only: bool = False) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._last = after
-        self._headers_only = headers_only
-        self._created: str | None = None
-        self._consumer = ""
-        self._place = 0
-
-    async def batches(self) -> AsyncGenerator[list[Followed], None]:
-        """At most `BATCH` messages at a time; an empty batch says that nothing is pending at a (new) start."""
-        pull = Pull(self._connection, self._stream, "")
-        try:
-            while True:
-                try:
-                    if pull.stale and await self._begin(pull) == 0:
-                        yield []
-                    if pull.idle:
-                        await pull.burst(BURST)
-                    if pull.empty and not pull.stale:
-                        await pull.wait(1)
-                except StreamReplaced:
-                    raise
-                except BrokerUnavailable as error:
-                    logger.debug("follower waits", extra={"stream": self._stream, "error": error.detail})
-                    pull.stale = True
-                    await asyncio.sleep(PAUSE_SEC)
-                    continue
-                batch = self._in_order(pull)
-                if batch:
-                    yield batch
-        finally:
-            pull.close()
-            await self._leave()
-
-    async def _begin(self, pull: Pull) -> int:
-        """Start to read behind the last sequence; how many messages are pending there."""
-        info = await self._connection.api(subjects.stream_info(self._stream))
-        created, last = info["created"], info["state"]["last_seq"]
-        if self._created not in (None, created) or last < self._last:
-            raise StreamReplaced(f"the stream {self._stream} is not the one that was read", stream=self._stream)
-        self._created = created
-        await self._leave()
-        pull.take()
-        self._consumer, pending = await _create_reader(
-            self._connection, self._stream, after=self._last, headers_only=self._headers_only
-        )
-        self._place = 0
-        await pull.renew(subjects.consumer_next(self._stream, self._consumer))
-        return pending
-
-    def _in_order(self, pull: Pull) -> list[Followed]:
-        batch = []
-        consumer = self._consumer.encode()
-        for message in pull.take(BATCH):
-            at = delivery_info(message.reply)
-            if at.consumer != consumer:
-                continue  # from the previous consumer; the new one delivers it again
-            if at.consumer_sequence != self._place + 1:
-                pull.stale = True
-                break
-            self._place = at.consumer_sequence
-            self._last = at.sequence
-            batch.append(Followed(at.sequence, message))
-        return batch
-
-    async def _leave(self) -> None:
-        if self._consumer:
-            await _delete_reader(self._connection, self._stream, self._consumer)
-            self._consumer = ""
-
-
-async def _create_reader(
-    connection: Connection,
-    stream: str,
-    *,
-    after: int | None = None,
-    filter_subject: str = "",
-    headers_only: bool = False,
-) -> tuple[str, int]:
-    """A short-lived consumer behind a sequence (None: the last message of each subject); name and pending messages."""
-    wanted: dict[str, Any] = {
-        "name": f"pyoco-reader-{secrets.token_hex(8)}",
-        "ack_policy": "none",
-        "replay_policy": "instant",
-        "mem_storage": True,
-        "num_replicas": 1,
-        "inactive_threshold": INACTIVE_SEC * NS,
-        "headers_only": headers_only,
-    }
-    if filter_subject:
-        wanted["filter_subject"] = filter_subject
-    if after is None:
-        wanted["deliver_policy"] = "last_per_subject"
-    else:
-        wanted |= {"deliver_policy": "by_start_sequence", "opt_start_seq": after + 1}
-    body = {"stream_name": stream, "config": wanted, "action": "create"}
-    info = await connection.api(subjects.consumer_create(stream, wanted["name"]), body)
-    return wanted["name"], info["num_pending"]
-
-
-async def _delete_reader(connection: Connection, stream: str, name: str) -> None:
-    """Remove the consumer now instead of after its inactivity; best effort."""
-    if not connection.connected:
-        return
+    reader, first_created = _Reader(connection, stream), None
+    pull = reader.pull
     try:
-        await connection.request(subjects.consumer_delete(stream, name))
-    except BrokerUnavailable as error:
-        logger.debug("reader left behind", extra={"stream": stream, "error": error.detail})
+        while True:
+            try:
+                if pull.stale:
+                    info = await connection.api(subjects.stream_info(stream))
+                    created, last = info["created"], info["state"]["last_seq"]
+                    if first_created not in (None, created) or last < after:
+                        raise StreamReplaced(f"the stream {stream} is not the one that was read", stream=stream)  # noqa: TRY301
+                    first_created = created
+                    await reader.begin(after=after, headers_only=headers_only)
+                    if reader.pending == 0:
+                        yield []
+                if pull.idle:
+                    await pull.burst(BURST)
+                if pull.empty and not pull.stale:
+                    await pull.wait(1)
+            except StreamReplaced:
+                raise
+            except BrokerUnavailable as error:
+                logger.debug("follower waits", extra={"stream": stream, "error": error.detail})
+                pull.stale = True
+                await asyncio.sleep(PAUSE_SEC)
+                continue
+            if batch := reader.take(BATCH):
+                after = batch[-1].sequence
+                yield batch
+    finally:
+        await reader.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.failures import NoAnswer
-from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.adapters.jetstream.subjects import signal_subject
 from pyoco_server.domain.ids import InstanceId, RunId
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import InstanceId
 
 # Headers that the broker understands.
@@ -81,11 +80,6 @@ def worker_consumer(tag: str) -> str:
 def signal_subject(instance_id: InstanceId) -> str:
     """Where one worker instance listens for signals."""
     return f"pyoco.tell.{instance_id}"
-
-
-def work_subject(config: NatsBackendConfig, tag: str) -> str:
-    """The subject of a tag's jobs; the tag may be a wildcard."""
-    return f"{config.work_subject_prefix}.{tag}"
 
 
 def last_token(subject: str) -> str:

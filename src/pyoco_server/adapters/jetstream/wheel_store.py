@@ -27,12 +27,11 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.adapters.jetstream import failures, subjects
+from pyoco_server.adapters.jetstream import subjects
+from pyoco_server.adapters.jetstream.broker import MARKER_TTL_SEC
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import RequestRejected, stored_sequence
-from pyoco_server.adapters.jetstream.key_value import MARKER_TTL_SEC
-from pyoco_server.adapters.jetstream.messages import headers, stored_at
 from pyoco_server.adapters.jetstream.pieces import PIECE_BYTES, Pieces, PiecesMissing, Written
+from pyoco_server.adapters.jetstream.pull import stored_at
 from pyoco_server.adapters.jetstream.reads import Followed, read_present, stream_state
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.config import NatsBackendConfig
@@ -192,15 +191,8 @@ class JetStreamWheelStore:
 
     async def _store(self, name: str, value: bytes, pairs: list[tuple[str, object]]) -> bool:
         """Replace the metadata of a name, if the condition in the headers holds."""
-        block = headers((subjects.ROLLUP, "sub"), *pairs)
         subject = subjects.object_meta(self._bucket, name)
-        try:
-            stored_sequence(await self._connection.request_again(subject, value, headers=block))
-        except RequestRejected as rejected:
-            if rejected.err_code in failures.WRONG_LAST_SEQUENCE:
-                return False
-            raise
-        return True
+        return await self._connection.store(subject, value, [(subjects.ROLLUP, "sub"), *pairs], again=True) is not None
 
     async def _forget(self, nuid: str) -> None:
         """Remove the pieces of an unreferenced upload; best effort, a later sweep removes the rest."""
