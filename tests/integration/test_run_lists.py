@@ -13,7 +13,7 @@ import pytest_asyncio
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Request
-from pyoco_server.services.executions.submit import submit as submit_request
+from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.projections import lists
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, seen, serving, submit
@@ -89,7 +89,7 @@ async def test_runs_of_a_yaml_are_found_by_its_digest(client: httpx.AsyncClient,
     await submit(client)
     async with open_stores(settings, name="test") as stores:
         asked = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
-        run_id = (await submit_request(stores, asked, (), USER)).execution_id
+        run_id = (await SubmitService(stores=stores).submit(asked, (), USER)).execution_id
     await listed(client, [run_id], flow="main")
 
     page = await ask(client, workflow_yaml_sha256=YAML.upper())

@@ -19,7 +19,7 @@ from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.service import cancel
-from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.broker import Broker
@@ -65,7 +65,7 @@ async def at_work(broker: Broker, **changed: Any) -> AsyncIterator[None]:
 
 async def begin(stores: Stores, flow_name: str, **params: Any) -> RunId:
     request = Request(flow_name=flow_name, tag="default", input=params)
-    return (await submit(stores, request, ("default",), USER)).execution_id
+    return (await SubmitService(stores=stores).submit(request, ("default",), USER)).execution_id
 
 
 async def until(stores: Stores, run_id: RunId, *statuses: str) -> dict[str, Any]:

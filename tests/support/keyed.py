@@ -9,7 +9,7 @@ from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.context import Stores
-from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
 from pyoco_server.stores import StoredRecord
 from support.faults import Action
@@ -37,7 +37,9 @@ class Submits:
 
     async def __call__(self, turn: IdempotentAttempt) -> Answer:
         self.turns.append(turn)
-        execution = await submit(self.stores, HELLO, ("default",), turn.context, run_id=RunId(turn.resource_id))
+        execution = await SubmitService(stores=self.stores).submit(
+            HELLO, ("default",), turn.context, run_id=RunId(turn.resource_id)
+        )
         return Answer(status=200, body=execution.execution_id.encode())
 
 

@@ -19,7 +19,7 @@ from pyoco_server.domain.queries.query import IndexPosition
 from pyoco_server.ports import Clock, RunIndex, SnapshotSeen
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
-from pyoco_server.services.executions.submit import Workflow, submit
+from pyoco_server.services.executions.submit import SubmitService, Workflow
 from pyoco_server.services.maintenance.cancels import confirm_cancels, expire_nodes
 from pyoco_server.services.maintenance.lost_workers import StrayRequeuer
 from pyoco_server.services.maintenance.retention import forget_workers, remove_old_runs
@@ -131,7 +131,7 @@ class World:
         return Maintenance(self.stores, self.index, self.feed, self.config)
 
     async def submit(self, request: Request = HELLO, workflow: Workflow | None = None) -> RunId:
-        return (await submit(self.stores, request, ("default",), USER, workflow)).execution_id
+        return (await SubmitService(stores=self.stores).submit(request, ("default",), USER, workflow)).execution_id
 
     async def handle(self, run_id: RunId, command: Command) -> CommandResult:
         return await handle(self.truth, run_id, command, USER)

@@ -17,11 +17,8 @@ _COUNTER_LIMIT = 1 << _COUNTER_BITS
 class SystemClock:
     """Clock."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
 
 class SystemIds:

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from pyoco_server.domain.execution.codec import event_id
@@ -79,47 +80,40 @@ async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str)
     return stored.record.answer or Unfinished(stored.record.resource_id)
 
 
-class IdempotentAttempt:
+class IdempotentAttempt(msgspec.Struct):
     """One attempt of a request: the context of its commands, and the id of the resource it makes.
 
-    It ends with `finish` or `abandon`; until then its lease is renewed. Without a key there is no lease.
+    A continued request keeps the resource id of the first attempt. It ends with `finish` or `abandon`; until then its
+    lease is renewed. Without a key there is no lease.
     """
 
-    __slots__ = ("_lease", "_resource_id", "context")
-
-    def __init__(self, context: CommandContext, resource_id: str, lease: _Lease | None = None) -> None:
-        self.context = context
-        self._resource_id = resource_id
-        self._lease = lease
-
-    @property
-    def resource_id(self) -> str:
-        """The id for the new resource; a continued request keeps that of the first attempt."""
-        return self._resource_id
+    context: CommandContext
+    resource_id: str
+    lease: _Lease | None = None
 
     async def choose(self, resource_id: str) -> str:
         """Store another resource id before it is used; returns the one that counts.
 
         The choice of a concurrent attempt that was stored first counts instead.
         """
-        self._resource_id = resource_id if self._lease is None else await self._lease.choose(resource_id)
-        return self._resource_id
+        self.resource_id = resource_id if self.lease is None else await self.lease.choose(resource_id)
+        return self.resource_id
 
     async def finish(self, answer: Answer) -> Answered:
         """Store a success or a refusal, or return the answer of a concurrent attempt that was stored first."""
-        if self._lease is None:
+        if self.lease is None:
             return Answered(answer=answer, replayed=False)
         if answer.status >= 400 and answer.status not in REFUSED:
             await self.abandon()
             return Answered(answer=answer, replayed=False)
-        await self._lease.stop_renewing()
-        return await self._lease.keep(answer)
+        await self.lease.stop_renewing()
+        return await self.lease.keep(answer)
 
     async def abandon(self) -> None:
         """End the lease without an answer: the next attempt continues at once, because a part may be done."""
-        if self._lease is not None:
-            await self._lease.stop_renewing()
-            await self._lease.let_go()
+        if self.lease is not None:
+            await self.lease.stop_renewing()
+            await self.lease.let_go()
 
 
 Work = Callable[[IdempotentAttempt], Awaitable[Answer]]

@@ -14,7 +14,7 @@ from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
 from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
 from pyoco_server.services.executions.service import NewExecution
-from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.indexer import Failing
 from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
@@ -115,7 +115,7 @@ async def test_a_gateway_that_has_not_read_as_far_as_a_cursor_says_so(
         cursor = encode(Walk(mark=1, before=(1.0, "")), EVERYTHING, services.lists.indexer.stream)
         monkeypatch.setattr(world.index, "apply", lambda changes, position: None)
         monkeypatch.setattr(services.lists.indexer, "_move_to", lambda sequence: None)
-        await submit(world.truth, HELLO, ("default",), USER)
+        await SubmitService(stores=world.truth).submit(HELLO, ("default",), USER)
 
         with pytest.raises(BrokerUnavailable, match="as far as the cursor"):
             await services.lists.page(EVERYTHING, cursor)
@@ -170,9 +170,13 @@ async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> 
 
 
 async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
-    ours = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
+    ours = (
+        await SubmitService(stores=world.stores).submit(replace(HELLO, tenant_id="ours"), ("default",), USER)
+    ).execution_id
     theirs = await world.submit()
-    unknown = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
+    unknown = (
+        await SubmitService(stores=world.stores).submit(replace(HELLO, tenant_id="ours"), ("default",), USER)
+    ).execution_id
     await world.catch_up()
     world.index.apply([SnapshotSeen(sequence=10_000, run_id=unknown, plain=None)], POSITION)
 
@@ -193,7 +197,7 @@ async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
 
     async with following(world) as services:
         for _ in range(LOADED_AT_A_TIME):
-            await submit(world.stores, HELLO, (), USER)
+            await SubmitService(stores=world.stores).submit(HELLO, (), USER)
         await services.lists.fresh()
         world.stores.snapshots.load = counted  # type: ignore[method-assign]
 

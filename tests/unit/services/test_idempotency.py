@@ -11,7 +11,7 @@ from pyoco_server.domain.idempotency.record import ENDED, Answer
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, IdempotencyConflict, RequestTooLarge, Unanswered
 from pyoco_server.services import idempotency
-from pyoco_server.services.executions.submit import submit
+from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.idempotency import LEASE_SEC, Answered, IdempotentAttempt, once
 from support.clocks import ManualClock
 from support.keyed import RECORD_KEY, Submits, ask, asked, killed, record
@@ -489,6 +489,6 @@ async def test_without_a_key_a_choice_is_only_for_the_turn(world: World) -> None
 async def test_without_a_key_a_run_gets_the_id_that_was_chosen_for_it(world: World) -> None:
     run_id = world.stores.ids.run_id()
 
-    execution = await submit(world.stores, HELLO, ("default",), asked().context, run_id=run_id)
+    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), asked().context, run_id=run_id)
 
     assert execution.execution_id == run_id

@@ -10,7 +10,7 @@ from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.execution.state import Status, StopHow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, RequestTooLarge
-from pyoco_server.services.executions.submit import job_of, queue_again, submit
+from pyoco_server.services.executions.submit import SubmitService, job_of, queue_again
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.world import HELLO, USER, World
 
@@ -29,12 +29,12 @@ async def only_run(world: World) -> RunId:
 
 async def refused(world: World) -> PyocoError:
     with pytest.raises(PyocoError) as error:
-        await submit(world.stores, HELLO, ("default",), USER)
+        await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
     return error.value
 
 
 async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(world: World) -> None:
-    execution = await submit(world.stores, HELLO, ("nightly", "夜間"), USER)
+    execution = await SubmitService(stores=world.stores).submit(HELLO, ("nightly", "夜間"), USER)
 
     run_id = execution.execution_id
     assert execution == await world.told(run_id)
@@ -53,7 +53,7 @@ async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(wo
 
 
 async def test_a_job_that_is_queued_again_says_what_the_first_one_said(world: World) -> None:
-    execution = await submit(world.stores, HELLO, ("default",), USER)
+    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
     await world.handle(execution.execution_id, AddTag(at=world.now(), tag="x", from_outside=True))
 
     await queue_again(world.stores, await world.told(execution.execution_id), nth=2)
@@ -64,7 +64,7 @@ async def test_a_job_that_is_queued_again_says_what_the_first_one_said(world: Wo
 
 
 async def test_a_job_without_a_log_has_nothing_to_be_recognised_by(world: World) -> None:
-    execution = await submit(world.stores, HELLO, ("default",), USER)
+    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
     await world.truth.events.purge(execution.execution_id)
 
     await queue_again(world.stores, execution, nth=2)
@@ -165,7 +165,7 @@ async def test_a_run_that_a_worker_has_begun_was_accepted_whatever_became_of_the
         raise BrokerUnavailable
 
     world.faults.after("queue.publish", a_worker_begins)
-    execution = await submit(world.stores, HELLO, ("default",), USER)
+    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
 
     assert await world.status(execution.execution_id) == "RUNNING"
 
@@ -183,6 +183,6 @@ async def test_a_fault_of_ours_undoes_the_run_and_is_not_called_an_absent_broker
     world.faults.fail("queue.publish", ZeroDivisionError())
 
     with pytest.raises(ZeroDivisionError):
-        await submit(world.stores, HELLO, ("default",), USER)
+        await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
 
     assert (await world.told(await only_run(world))).status is Status.CANCELED

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
 
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.errors import ScopeMissing
@@ -15,8 +17,7 @@ _ADMIN = frozenset({Scope.ADMIN})
 _TENANT = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A caller with scopes; submitted runs belong to `tenant_id`."""
 
     name: str | None = None
@@ -29,7 +30,7 @@ class Caller:
         if not is_tenant_id(self.tenant_id) and not self.scopes >= _ADMIN:
             raise ValueError(f"a caller needs a tenant: {TENANT_WORDS}")
 
-    @property
+    @cached_property
     def tenant_filter(self) -> str | None:
         """The only tenant whose runs this caller sees; None means all."""
         return None if self.scopes >= _ADMIN else self.tenant_id

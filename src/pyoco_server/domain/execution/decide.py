@@ -106,7 +106,7 @@ def decide(execution: Execution, command: Command) -> Verdict:
 
 
 def _create(execution: Execution, command: CreateExecution) -> Verdict:
-    if execution.exists:
+    if execution.created_at is not None:
         return ()
     if len(set(command.labels)) > MAX_LABELS:
         return reject(RejectionReason.TOO_MANY_TAGS)

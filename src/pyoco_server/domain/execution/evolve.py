@@ -106,7 +106,7 @@ def fold_commits(commits: Iterable[StoredCommit], execution: Execution) -> Execu
 
 
 def _created(execution: Execution, event: ExecutionCreated) -> Execution:
-    if execution.exists:
+    if execution.created_at is not None:
         return execution
     labels = event.labels + tuple(label for label in execution.labels if label not in event.labels)
     return _after(event, execution, request=event.request, labels=labels, graph=event.graph, created_at=event.at)

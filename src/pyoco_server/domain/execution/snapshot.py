@@ -95,7 +95,7 @@ def run_status(execution: Execution) -> str:
 
 def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> Snapshot:
     """The complete snapshot. Without `heartbeat_at` the last commit counts as the heartbeat."""
-    request = execution.request
+    request, holder = execution.request, execution.holder
     snapshot: Snapshot = {
         "run_id": execution.execution_id,
         "flow_name": request.flow_name,
@@ -111,8 +111,8 @@ def to_snapshot(execution: Execution, *, heartbeat_at: float | None = None) -> S
         "end_time": execution.ended_at,
         "updated_at": execution.updated_at,
         "heartbeat_at": execution.updated_at if heartbeat_at is None else max(heartbeat_at, execution.updated_at),
-        "worker_id": execution.holder.worker_id if execution.holder else None,
-        "attempt": execution.attempt,
+        "worker_id": holder.worker_id if holder else None,
+        "attempt": holder.attempt if holder else 0,
         "error": execution.error.message if execution.error else None,
         "version": execution.version,
     }

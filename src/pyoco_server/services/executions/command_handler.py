@@ -125,7 +125,7 @@ async def _commit(stores: Stores, execution: Execution, command: Command, contex
 
 
 def _check_tenant(execution: Execution, context: CommandContext) -> None:
-    if execution.exists and context.tenant_filter not in (None, execution.request.tenant_id):
+    if context.tenant_filter not in (None, execution.request.tenant_id) and execution.exists:
         raise RunNotFound(run_id=execution.execution_id)
 
 

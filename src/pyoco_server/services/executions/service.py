@@ -7,7 +7,7 @@ A flow that workers announce is run by those workers, once the execution is star
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,13 +35,7 @@ from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.services.context import GATEWAY, CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.executions.submit import (
-    Workflow,
-    create_command,
-    may_queue_again,
-    queue_again,
-    submit_command,
-)
+from pyoco_server.services.executions.submit import SubmitService, may_queue_again, queue_again
 
 FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
 
@@ -61,40 +55,14 @@ class NewExecution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionService:
-    """The execution use cases of one gateway.
+class ExecutionService(SubmitService):
+    """The execution use cases of one gateway."""
 
-    `queued` holds the runs that this gateway has submitted completely, until maintenance has seen their first commit:
-    their jobs need no check.
-    """
-
-    stores: Stores
     cache: ExecutionCache
     config: NatsBackendConfig
     find_flow: FindFlow
-    queued: set[RunId] = field(default_factory=set)
 
     # --- runs ---------------------------------------------------------------------------------------------------------
-
-    async def submit(
-        self,
-        request: Request,
-        labels: tuple[str, ...],
-        context: CommandContext,
-        workflow: Workflow | None = None,
-        *,
-        run_id: RunId | None = None,
-    ) -> Execution:
-        """Create a run and queue it; once this returns, killing any process cannot lose the run."""
-        return await self.submit_command(create_command(self._now(), request, labels, workflow), context, run_id=run_id)
-
-    async def submit_command(
-        self, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
-    ) -> Execution:
-        """The same for a command."""
-        execution = await submit_command(self.stores, create, context, run_id=run_id)
-        self.queued.add(execution.execution_id)
-        return execution
 
     async def cancel(self, run_id: RunId, reason: str | None, context: CommandContext) -> CommandResult:
         """Request a cancel. The result shows the request; the end may already be stored when it arrives."""

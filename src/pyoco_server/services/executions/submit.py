@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyoco_server.domain.execution.commands import ConfirmCanceled, CreateExecution
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.events import Commit, ExecutionCreated, StoredCommit
-from pyoco_server.domain.execution.state import Execution, Request, StopHow, empty_execution
+from pyoco_server.domain.execution.state import Execution, Request, StopHow
 from pyoco_server.domain.flow_yaml.document import FlowFile
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, Unanswered
@@ -43,50 +43,61 @@ class Workflow:
         return replace(request, workflow_yaml_sha256=sha256(data).hexdigest(), workflow_yaml_bytes=len(data))
 
 
-async def submit(
-    stores: Stores,
-    request: Request,
-    labels: tuple[str, ...],
-    context: CommandContext,
-    workflow: Workflow | None = None,
-    *,
-    run_id: RunId | None = None,
-) -> Execution:
-    """Create a run and queue it; once this returns, killing any process cannot lose the run."""
-    create = create_command(stores.clock.now(), request, labels, workflow)
-    return await submit_command(stores, create, context, run_id=run_id)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitService:
+    """Submits runs; once a method returns, killing any process cannot lose the run.
 
+    `queued` holds the runs that this process has submitted completely, until maintenance has seen their first commit:
+    their jobs need no check.
+    """
 
-async def submit_command(
-    stores: Stores, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
-) -> Execution:
-    """The same for a command; `run_id` is the id of a request that is continued."""
-    run_id = run_id or stores.ids.run_id()
-    try:
-        result = await commit(stores, empty_execution(run_id), create, context)
-    except Unanswered as error:
-        if context.commit_id is not None:
-            raise
-        raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
-    created = result.accepted()
-    # The two writes are independent. A worker that receives the job before the snapshot exists reads the events.
-    outcomes = await asyncio.gather(
-        stores.snapshots.advance(created, create=True), _queue(stores, result, create, context), return_exceptions=True
-    )
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    if not failures:
+    stores: Stores
+    queued: set[RunId] = field(default_factory=set)
+
+    async def submit(
+        self,
+        request: Request,
+        labels: tuple[str, ...],
+        context: CommandContext,
+        workflow: Workflow | None = None,
+        *,
+        run_id: RunId | None = None,
+    ) -> Execution:
+        """Create a run and queue it; `run_id` is the id of a request that is continued."""
+        create = create_command(self.stores.clock.now(), request, labels, workflow)
+        return await self.submit_command(create, context, run_id=run_id)
+
+    async def submit_command(
+        self, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
+    ) -> Execution:
+        """The same for a command."""
+        stores = self.stores
+        run_id = run_id or stores.ids.run_id()
+        try:
+            result = await commit(stores, Execution(execution_id=run_id), create, context)
+        except Unanswered as error:
+            if context.commit_id is not None:
+                raise
+            raise OrphanRunPossible(f"nats did not answer; run {run_id} may have been stored all the same") from error
+        created = result.accepted()
+        # The two writes are independent. A worker that receives the job before the snapshot exists reads the events.
+        outcomes = await asyncio.gather(
+            stores.snapshots.advance(created, create=True),
+            self._queue(result, create, context),
+            return_exceptions=True,
+        )
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures and (context.commit_id is not None or await _undo(stores, run_id)):
+            raise next((failure for failure in failures if not isinstance(failure, BrokerUnavailable)), failures[0])
+        self.queued.add(run_id)
         return created
-    if context.commit_id is None and not await _undo(stores, run_id):
-        return created
-    raise next((failure for failure in failures if not isinstance(failure, BrokerUnavailable)), failures[0])
 
-
-async def _queue(stores: Stores, result: CommandResult, create: CreateExecution, context: CommandContext) -> None:
-    """Publish the job; a continued request publishes it only while the broker still drops duplicates."""
-    created = result.execution
-    if context.commit_id is None or may_queue_again(created, stores.clock.now()):
-        job = job_of(created, create.workflow_yaml, context.correlation_id)
-        await stores.queue.publish(job, created_sequence=result.version)
+    async def _queue(self, result: CommandResult, create: CreateExecution, context: CommandContext) -> None:
+        """Publish the job; a continued request publishes it only while the broker still drops duplicates."""
+        created = result.execution
+        if context.commit_id is None or may_queue_again(created, self.stores.clock.now()):
+            job = job_of(created, create.workflow_yaml, context.correlation_id)
+            await self.stores.queue.publish(job, created_sequence=result.version)
 
 
 async def queue_again(stores: Stores, execution: Execution, *, nth: int = 1) -> None:
