@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, record_key
 from pyoco_server.domain.idempotency.record import ENDED

@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from pyoco_server.domain.idempotency.record import ENDED, Answer
 from pyoco_server.domain.ids import RunId
@@ -26,7 +27,7 @@ def world() -> World:
 
 
 async def done(turn: IdempotentAttempt) -> Answer:
-    return replace(OK, body=turn.resource_id.encode())
+    return structs.replace(OK, body=turn.resource_id.encode())
 
 
 class Gate:
@@ -237,7 +238,7 @@ async def test_a_lease_that_is_renewed_is_waited_for_anew(world: World) -> None:
     for _ in range(3):
         world.clock.pass_time(LEASE_SEC - 1)
         stored = await record(world)
-        renewed = replace(stored.record, lease_until=world.now() + LEASE_SEC)
+        renewed = structs.replace(stored.record, lease_until=world.now() + LEASE_SEC)
         assert await world.truth.idempotency.replace(RECORD_KEY, renewed, revision=stored.revision)
         for _ in range(2):
             await world.faults.tried("idempotency.get")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from pyoco_server.domain.auth.api_keys import KeyId
 from pyoco_server.domain.auth.caller import ANYONE, Caller
 from pyoco_server.domain.auth.scopes import Scope
@@ -16,7 +18,7 @@ from support.stores import Ports
 
 SECRET = "s" * 43
 CALLER = Caller(name="ann", tenant_id="team-a", api_key_id="0" * 16, scopes=frozenset({Scope.RUNS_READ}))
-OTHERS = replace(IDEMPOTENCY_RECORD, holder="h-2")
+OTHERS = structs.replace(IDEMPOTENCY_RECORD, holder="h-2")
 EVENT = WheelEvent(
     event_id="e0",
     occurred_at=1_000_000.0,
@@ -78,7 +80,7 @@ async def test_an_idempotency_record_is_created_once_and_its_creation_can_be_rep
 async def test_an_idempotency_record_is_replaced_by_its_revision(ports: Ports) -> None:
     created = await ports.idempotency.create(IDEMPOTENCY_KEY, IDEMPOTENCY_RECORD)
     assert created is not None
-    answered = replace(IDEMPOTENCY_RECORD, answer=Answer(status=200, body=b"{}", media_type="application/json"))
+    answered = structs.replace(IDEMPOTENCY_RECORD, answer=Answer(status=200, body=b"{}", media_type="application/json"))
 
     replaced = await ports.idempotency.replace(IDEMPOTENCY_KEY, answered, revision=created.revision)
 

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NewType
 
+import msgspec
+from msgspec.structs import asdict
+
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import known_scopes, scope_names
 
@@ -41,23 +44,11 @@ def key_of(text: str) -> TicketKey:
 
 
 def to_plain(ticket: Ticket) -> dict[str, Any]:
-    caller = ticket.caller
-    return {
-        "subject": ticket.subject,
-        "expires_at": ticket.expires_at,
-        "name": caller.name,
-        "tenant_id": caller.tenant_id,
-        "api_key_id": caller.api_key_id,
-        "scopes": scope_names(caller.scopes),
-    }
+    caller = asdict(ticket.caller) | {"scopes": scope_names(ticket.caller.scopes)}
+    return {"subject": ticket.subject, "expires_at": ticket.expires_at, **caller}
 
 
 def from_plain(plain: Mapping[str, Any]) -> Ticket:
     """The stored ticket; unknown scopes of later versions are ignored."""
-    caller = Caller(
-        name=plain["name"],
-        tenant_id=plain["tenant_id"],
-        api_key_id=plain["api_key_id"],
-        scopes=known_scopes(plain["scopes"]),
-    )
+    caller = msgspec.convert({**plain, "scopes": scope_names(known_scopes(plain["scopes"]))}, Caller)
     return Ticket(subject=plain["subject"], caller=caller, expires_at=plain["expires_at"])

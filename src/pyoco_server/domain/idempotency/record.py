@@ -8,11 +8,10 @@ The last row exists when the request is finished. A body that is UTF-8 is stored
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.domain.ids import CommitId
 
@@ -21,8 +20,7 @@ SCHEMA_VERSION = 1
 ENDED = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The response, to be repeated unchanged; `event_ids` are the events of the request."""
 
     status: int
@@ -32,8 +30,7 @@ class Answer:
     event_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One request and its current holder, which has a lease; each attempt to continue is a new holder.
 
     `commit_id` and `resource_id` stay the same for all holders, so the work is done once.
@@ -49,77 +46,56 @@ class Record:
     answer: Answer | None = None
 
 
+class _StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    status: int
+    media_type: str | None
+    response_payload: str | None = None
+    response_payload_base64: bytes | None = None
+    headers: tuple[tuple[str, str], ...]
+    emitted_event_ids: tuple[str, ...]
+
+
 def to_plain(record: Record) -> dict[str, Any]:
     """The record as JSON values."""
-    plain: dict[str, Any] = {
-        "schemaVersion": SCHEMA_VERSION,
-        "idempotencyKey": record.idempotency_key,
-        "endpoint": record.endpoint,
-        "requestHash": record.request_hash,
-        "holder": record.holder,
-        "leaseUntil": record.lease_until,
-        "commitId": record.commit_id,
-        "resourceId": record.resource_id,
-    }
-    return plain if record.answer is None else plain | _answer_to_plain(record.answer)
+    plain: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION} | msgspec.to_builtins(replace(record, answer=None))
+    return plain if record.answer is None else plain | msgspec.to_builtins(_stored(record.answer))
 
 
 def from_plain(plain: Any) -> Record | None:
     """The inverse of `to_plain`; None for anything else."""
     try:
-        return _record(plain) if plain["schemaVersion"] == SCHEMA_VERSION else None
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        if plain["schemaVersion"] != SCHEMA_VERSION:
+            return None
+        record = msgspec.convert(plain, Record)
+        return replace(record, answer=_answer(msgspec.convert(plain, _StoredAnswer))) if "status" in plain else record
+    except (LookupError, TypeError, ValueError):
         return None
 
 
-def _record(plain: Mapping[str, Any]) -> Record:
-    return Record(
-        idempotency_key=_text(plain["idempotencyKey"]),
-        endpoint=_text(plain["endpoint"]),
-        request_hash=_text(plain["requestHash"]),
-        holder=_text(plain["holder"]),
-        lease_until=float(plain["leaseUntil"]),
-        commit_id=CommitId(_text(plain["commitId"])),
-        resource_id=_text(plain["resourceId"]),
-        answer=_answer(plain) if "status" in plain else None,
-    )
-
-
-def _answer_to_plain(answer: Answer) -> dict[str, Any]:
+def _stored(answer: Answer) -> _StoredAnswer:
+    text, data = None, None
     try:
-        body = {"responsePayload": answer.body.decode()}
+        text = answer.body.decode()
     except UnicodeDecodeError:
-        body = {"responsePayloadBase64": base64.b64encode(answer.body).decode()}
-    return {
-        "status": answer.status,
-        "mediaType": answer.media_type,
-        **body,
-        "headers": [list(pair) for pair in answer.headers],
-        "emittedEventIds": list(answer.event_ids),
-    }
-
-
-def _answer(plain: Mapping[str, Any]) -> Answer:
-    media_type = plain["mediaType"]
-    return Answer(
-        status=int(plain["status"]),
-        body=_body(plain),
-        media_type=None if media_type is None else _text(media_type),
-        headers=tuple((_text(name), _text(value)) for name, value in plain["headers"]),
-        event_ids=tuple(_text(event_id) for event_id in plain["emittedEventIds"]),
+        data = answer.body
+    return _StoredAnswer(
+        status=answer.status,
+        media_type=answer.media_type,
+        response_payload=text,
+        response_payload_base64=data,
+        headers=answer.headers,
+        emitted_event_ids=answer.event_ids,
     )
 
 
-def _body(plain: Mapping[str, Any]) -> bytes:
-    if "responsePayload" in plain:
-        return _text(plain["responsePayload"]).encode()
-    try:
-        return base64.b64decode(_text(plain["responsePayloadBase64"]), validate=True)
-    except binascii.Error as error:
-        raise ValueError("not base64") from error
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
+def _answer(stored: _StoredAnswer) -> Answer:
+    body = stored.response_payload_base64 if stored.response_payload is None else stored.response_payload.encode()
+    if body is None:
+        raise ValueError("an answer needs a body")
+    return Answer(
+        status=stored.status,
+        body=body,
+        media_type=stored.media_type,
+        headers=stored.headers,
+        event_ids=stored.emitted_event_ids,
+    )
