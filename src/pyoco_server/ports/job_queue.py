@@ -38,21 +38,12 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
 class Delivery(Protocol):
     """One delivered job. Call exactly one of ack, nak, term, or none when another worker has it now."""
 
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def tag(self) -> str: ...
-    @property
-    def subject(self) -> str: ...
-    @property
-    def num_delivered(self) -> int: ...
-    @property
-    def created_sequence(self) -> int | None:
-        """The sequence of EXECUTION_CREATED; None for a job of a foreign producer."""
-
-    @property
-    def return_to(self) -> str:
-        """The address for `JobQueue.give_back`, should this worker be lost."""
+    payload: bytes
+    tag: str
+    subject: str
+    num_delivered: int
+    created_sequence: int | None  # of EXECUTION_CREATED; None for a job of a foreign producer
+    return_to: str  # the address for `JobQueue.give_back`, should this worker be lost
 
     async def ack(self) -> None: ...
     async def nak(self, delay_sec: float) -> None: ...

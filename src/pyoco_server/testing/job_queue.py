@@ -159,28 +159,13 @@ class MemoryDelivery:
         self._job = job
         self._ack_wait_sec = ack_wait_sec
         job.num_delivered += 1
+        self.payload = job.payload
+        self.tag = job.tag
+        self.subject = job.subject
         self.num_delivered = job.num_delivered
+        self.created_sequence = job.created_sequence
+        self.return_to = f"{job.tag}:{job.sequence}"
         queue.offer_in(ack_wait_sec, job)
-
-    @property
-    def payload(self) -> bytes:
-        return self._job.payload
-
-    @property
-    def tag(self) -> str:
-        return self._job.tag
-
-    @property
-    def subject(self) -> str:
-        return self._job.subject
-
-    @property
-    def created_sequence(self) -> int | None:
-        return self._job.created_sequence
-
-    @property
-    def return_to(self) -> str:
-        return f"{self._job.tag}:{self._job.sequence}"
 
     async def ack(self) -> None:
         self._queue.forget(self._job)

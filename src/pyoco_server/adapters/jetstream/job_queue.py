@@ -142,45 +142,26 @@ def _created(text: str | None) -> int | None:
 class JetStreamDelivery:
     """Delivery. Acks are plain publishes: they are sent now or raise `BrokerUnavailable`."""
 
-    __slots__ = ("_connection", "_message", "_reply", "tag")
-
     def __init__(self, connection: Connection, message: Message, tag: str) -> None:
         self._connection = connection
-        self._message = message
-        self._reply = message.reply.decode()
+        self.payload = message.data
         self.tag = tag
-
-    @property
-    def payload(self) -> bytes:
-        return self._message.data
-
-    @property
-    def subject(self) -> str:
-        return self._message.subject.decode()
-
-    @property
-    def num_delivered(self) -> int:
-        return delivery_info(self._message.reply).num_delivered
-
-    @property
-    def created_sequence(self) -> int | None:
-        return _created(self._message.header(subjects.CREATED))
-
-    @property
-    def return_to(self) -> str:
-        return self._reply
+        self.subject = message.subject.decode()
+        self.num_delivered = delivery_info(message.reply).num_delivered
+        self.created_sequence = _created(message.header(subjects.CREATED))
+        self.return_to = message.reply.decode()
 
     async def ack(self) -> None:
-        await self._connection.publish_later(self._reply, b"+ACK")
+        await self._connection.publish_later(self.return_to, b"+ACK")
 
     async def nak(self, delay_sec: float) -> None:
-        await self._connection.publish(self._reply, b"-NAK " + orjson.dumps({"delay": int(delay_sec * NS)}))
+        await self._connection.publish(self.return_to, b"-NAK " + orjson.dumps({"delay": int(delay_sec * NS)}))
 
     async def term(self) -> None:
-        await self._connection.publish(self._reply, b"+TERM")
+        await self._connection.publish(self.return_to, b"+TERM")
 
     async def in_progress(self) -> None:
-        await self._connection.publish(self._reply, b"+WPI")
+        await self._connection.publish(self.return_to, b"+WPI")
 
 
 class JetStreamTagQueue:

@@ -155,6 +155,17 @@ class NodeCanceled(_NodeEvent, frozen=True, kw_only=True, tag="NODE_CANCELED"):
     by_execution: bool = True
 
 
+NodeEvent = (
+    NodeCreated
+    | NodeReady
+    | NodeStarted
+    | NodeProgressReported
+    | NodeWaiting
+    | NodeResumed
+    | NodeSucceeded
+    | NodeFailed
+    | NodeCanceled
+)
 Event = (
     ExecutionCreated
     | ExecutionQueued
@@ -166,15 +177,7 @@ Event = (
     | ExecutionArchived
     | ExecutionTagAdded
     | ExecutionTagRemoved
-    | NodeCreated
-    | NodeReady
-    | NodeStarted
-    | NodeProgressReported
-    | NodeWaiting
-    | NodeResumed
-    | NodeSucceeded
-    | NodeFailed
-    | NodeCanceled
+    | NodeEvent
 )
 Events = tuple[Event, ...]
 

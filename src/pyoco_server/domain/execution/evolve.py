@@ -26,6 +26,7 @@ from pyoco_server.domain.execution.events import (
     ExecutionTagRemoved,
     NodeCanceled,
     NodeCreated,
+    NodeEvent,
     NodeFailed,
     NodeProgressReported,
     NodeReady,
@@ -45,18 +46,7 @@ from pyoco_server.domain.execution.state import (
     stronger,
 )
 
-_NodeEvent = (
-    NodeCreated
-    | NodeReady
-    | NodeStarted
-    | NodeProgressReported
-    | NodeWaiting
-    | NodeResumed
-    | NodeSucceeded
-    | NodeFailed
-    | NodeCanceled
-)
-_NODE_EVENTS = frozenset(get_args(_NodeEvent))
+_NODE_EVENTS = frozenset(get_args(NodeEvent))
 
 
 def evolve(execution: Execution, event: Event) -> Execution:
@@ -91,7 +81,7 @@ def fold(events: Iterable[Event], execution: Execution) -> Execution:
     """The execution after all these events; the caller sets its version."""
     for is_node_event, group in groupby(events, key=_is_node_event):
         if is_node_event:
-            execution = _node_events(execution, cast(Iterable[_NodeEvent], group))
+            execution = _node_events(execution, cast(Iterable[NodeEvent], group))
         else:
             for event in group:
                 execution = evolve(execution, event)
@@ -182,7 +172,7 @@ def _is_node_event(event: Event) -> bool:
     return type(event) in _NODE_EVENTS
 
 
-def _node_events(execution: Execution, events: Iterable[_NodeEvent]) -> Execution:
+def _node_events(execution: Execution, events: Iterable[NodeEvent]) -> Execution:
     """Apply consecutive node events together: copying a thousand nodes per event would be expensive."""
     if execution.status.is_terminal:
         return execution
@@ -198,7 +188,7 @@ def _node_events(execution: Execution, events: Iterable[_NodeEvent]) -> Executio
     return replace(execution, nodes=nodes, updated_at=updated_at) if is_changed else execution
 
 
-def _evolve_node(node: Node, event: _NodeEvent) -> Node:
+def _evolve_node(node: Node, event: NodeEvent) -> Node:
     match event:
         case NodeCreated():
             return node
