@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from pyoco_server.stores.dead_letters import MAX_TEXT_CHARS, DeadLetter, decode_dead_letter, encode_dead_letter
 
-LETTER = DeadLetter(timestamp=1.5, reason="max_deliver", run_id="r", tag="gpu", tags=("a", "b"), num_delivered=5)
+LETTER = DeadLetter(
+    timestamp=1.5,
+    reason="max_deliver",
+    error="no flow_name",
+    run_id="r",
+    flow_name="main",
+    tag="gpu",
+    tags=("a", "b"),
+    worker_id="w",
+    num_delivered=5,
+    subject="pyoco.work.gpu",
+)
+BARE = DeadLetter(timestamp=2.5, reason="invalid_job")
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
@@ -24,6 +36,7 @@ def changed(**said: Any) -> bytes:
 
 def test_a_letter_comes_back_as_it_was_written() -> None:
     assert decode_dead_letter(changed(unknown=1)) == LETTER
+    assert decode_dead_letter(encode_dead_letter(BARE)) == BARE
 
 
 @pytest.mark.parametrize(

@@ -15,27 +15,6 @@ async def test_dead_letters_are_listed_newest_first(ports: Ports) -> None:
     assert await ports.dead_letters.recent(2) == [letters[4], letters[3]]
 
 
-async def test_a_dead_letter_is_read_as_it_was_written(ports: Ports) -> None:
-    full = DeadLetter(
-        timestamp=1.5,
-        reason="invalid_job",
-        error="no flow_name",
-        run_id="r",
-        flow_name="main",
-        tag="gpu",
-        tags=("a", "b"),
-        worker_id="w",
-        num_delivered=3,
-        subject="pyoco.work.gpu",
-    )
-    bare = DeadLetter(timestamp=2.5, reason="invalid_job")
-
-    await ports.dead_letters.publish(full)
-    await ports.dead_letters.publish(bare)
-
-    assert await ports.dead_letters.recent() == [bare, full]
-
-
 async def every_letter(ports: Ports, tag: str | None = None) -> list[StoredDeadLetter]:
     """All batches, from the newest dead letter to the oldest."""
     found: list[StoredDeadLetter] = []

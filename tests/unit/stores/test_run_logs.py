@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 from pyoco_server.ports import Conflict, Stored
@@ -111,29 +109,3 @@ async def test_a_chunk_may_be_empty(ports: Ports) -> None:
     last = await append(ports.logs, run_id, "two", attempt=2)
 
     assert (last.chunk.first_line, last.chunk.first_byte) == (2, 4)
-
-
-async def test_a_listener_hears_of_chunks_of_its_run_until_it_stops(ports: Ports) -> None:
-    run_id, heard = new_run_id(), asyncio.Event()
-    stop = await ports.logs.listen(run_id, heard.set)
-
-    await append(ports.logs, run_id, "one")
-    async with asyncio.timeout(5):
-        await heard.wait()
-    stop()
-    heard.clear()
-    await append(ports.logs, run_id, "two")
-    await append(ports.logs, new_run_id(), "of another run")
-
-    assert not heard.is_set()
-
-
-async def test_a_purged_log_is_empty_and_its_neighbour_is_not(ports: Ports) -> None:
-    run_id, other_id = new_run_id(), new_run_id()
-    await append(ports.logs, run_id, "one")
-    await append(ports.logs, other_id, "one")
-
-    await ports.logs.purge(run_id)
-
-    assert await ports.logs.last(run_id) is None
-    assert await ports.logs.last(other_id) is not None

@@ -21,28 +21,13 @@ async def test_a_new_snapshot_is_loaded_as_it_was_stored(ports: Ports) -> None:
     assert ports.snapshots.last_revision == loaded.revision
 
 
-async def test_there_is_no_snapshot_of_an_unknown_run(ports: Ports) -> None:
-    assert await ports.snapshots.load(new_run_id()) is None
-
-
-async def test_a_missing_key_is_not_created_by_an_advance(ports: Ports) -> None:
+async def test_a_missing_snapshot_is_created_by_a_new_run_only(ports: Ports) -> None:
     run_id = new_run_id()
 
     assert await ports.snapshots.advance(execution_at(run_id, 3)) is None
+    assert await ports.snapshots.touch(run_id, 50.0) is None
 
     assert await ports.snapshots.load(run_id) is None
-
-
-async def test_a_newer_version_replaces_an_older_one(ports: Ports) -> None:
-    run_id = new_run_id()
-    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
-
-    await ports.snapshots.advance(execution_at(run_id, 2), known=known)
-    await ports.snapshots.advance(execution_at(run_id, 4))
-
-    loaded = await ports.snapshots.load(run_id)
-    assert loaded is not None
-    assert loaded.execution.version == 4
 
 
 async def test_an_older_version_never_replaces_a_newer_one(ports: Ports) -> None:
@@ -108,20 +93,15 @@ async def test_a_touch_never_turns_the_heartbeat_back(ports: Ports) -> None:
     assert loaded.plain["heartbeat_at"] == 50.0
 
 
-async def test_a_touch_of_a_missing_key_creates_nothing(ports: Ports) -> None:
-    run_id = new_run_id()
-
-    assert await ports.snapshots.touch(run_id, 50.0) is None
-
-    assert await ports.snapshots.load(run_id) is None
-
-
 async def test_a_removed_snapshot_is_gone_and_stays_gone(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
+    assert known is not None
 
-    assert await ports.snapshots.remove(run_id)
+    assert await ports.snapshots.remove(run_id, known.revision)
+    assert await ports.snapshots.remove(run_id, known.revision)
 
+    assert not await ports.snapshots.claim(known)
     assert await ports.snapshots.load(run_id) is None
     assert await ports.snapshots.advance(execution_at(run_id, 2), known=known) is None
     assert await ports.snapshots.advance(execution_at(run_id, 2)) is None
@@ -140,15 +120,6 @@ async def test_a_snapshot_that_changed_meanwhile_is_not_removed(ports: Ports) ->
     assert await ports.snapshots.load(run_id) is not None
 
 
-async def test_removing_twice_is_no_error(ports: Ports) -> None:
-    run_id = new_run_id()
-    seen = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
-    assert seen is not None
-
-    assert await ports.snapshots.remove(run_id, seen.revision)
-    assert await ports.snapshots.remove(run_id, seen.revision)
-
-
 async def test_of_all_claims_of_one_revision_one_succeeds(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
@@ -161,13 +132,3 @@ async def test_of_all_claims_of_one_revision_one_succeeds(ports: Ports) -> None:
     assert sorted(claims) == [False, False, False, False, True]
     assert loaded.revision > known.revision
     assert (loaded.execution, loaded.heartbeat_at) == (known.execution, known.heartbeat_at)
-
-
-async def test_a_removed_snapshot_cannot_be_claimed(ports: Ports) -> None:
-    run_id = new_run_id()
-    known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
-    assert known is not None
-    await ports.snapshots.remove(run_id)
-
-    assert not await ports.snapshots.claim(known)
-    assert await ports.snapshots.load(run_id) is None

@@ -33,15 +33,6 @@ async def test_of_two_successors_one_wins(ports: Ports) -> None:
     assert not await ports.registry.succeed(None, worker("new", instance_id="second"))
 
 
-async def test_the_last_heartbeat_counts(ports: Ports) -> None:
-    for last_seen_at in (1.0, 2.0, 3.0):
-        await ports.registry.put(worker(last_seen_at=last_seen_at))
-
-    stored = await ports.registry.get(WorkerId("w1"))
-    assert stored is not None
-    assert stored.last_seen_at == 3.0
-
-
 async def test_all_workers_are_listed_once(ports: Ports) -> None:
     assert await ports.registry.all() == []
     for name in ("w1", "host.example-2", "w3"):
@@ -118,11 +109,6 @@ async def test_a_follower_gets_the_stored_records_and_an_empty_batch(ports: Port
         "host.example-2": worker("host.example-2"),
     }
     assert all(seen.age_sec is not None and 0.0 <= seen.age_sec < 60.0 for seen in present)
-
-
-async def test_a_follower_of_an_empty_registry_gets_an_empty_batch(ports: Ports) -> None:
-    async with following(ports) as batches:
-        assert await whole(batches) == []
 
 
 async def test_a_follower_gets_every_change_in_order(ports: Ports) -> None:
