@@ -1,14 +1,13 @@
-"""A gateway's copy of the API keys, which it never believes for long.
+"""A gateway's cache of the API keys, valid for at most a second.
 
-    every quarter of a second: does the store look as it did? ──no──▶ read all of it anew
-                                        │ yes
-                                        ▼
-    fresh for one second, counted from the moment of asking ──then──▶ nobody is let in until the next look
+    every 250 ms: has the bucket changed? ──yes──▶ read all keys
+                          │ no
+                          ▼
+    fresh for one second after the refresh began ──then──▶ requests wait for the next refresh
 
-A key that is fine in a fresh copy is let in by it alone: no broker is asked for it. Nobody is refused on its word: a
-refusal waits for a look that began after the question, so that a key works from the moment it was made, and whether a
-key id exists cannot be told from the time that a refusal takes. Looks never overlap and keep a distance, however many
-wait for one. Where no look succeeds, nothing is known: neither that a key is good nor that it is bad.
+A key that is active in a fresh cache is admitted without a request to the broker. A rejection waits for a refresh that
+began after the request: a key works as soon as it was created, and the time of a rejection does not reveal whether a
+key id exists. Refreshes never overlap and keep a distance. While none succeeds, keys are neither admitted nor rejected.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, check, key_
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.errors import BrokerUnavailable, InvalidApiKey
 from pyoco_server.ports import Clock, StreamState
+from pyoco_server.services.loops import wait_event
 from pyoco_server.stores import KeyStore
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_SEC = 0.25
-# However many refusals are waiting, the broker is not asked more often than this.
+# The shortest time between two refreshes, however many rejections wait for one.
 GAP_SEC = 0.02
-# The longest that a revoked key can be good for on a gateway that has lost its broker.
+# How long a revoked key is admitted at most on a gateway that has lost its broker.
 TRUST_SEC = 1.0
-# How long a caller waits for a look: a reconnect takes less, and an answer is owed within two seconds.
+# How long a request waits for a refresh: a reconnect takes less, and a response is due within two seconds.
 PATIENCE_SEC = 1.0
 
 
 class ApiKeyCache:
-    """The copy. `run` is its whole life; `caller_of` may be asked at any time, on the same event loop."""
+    """`run` refreshes the cache; the other methods may be called at any time, on the same event loop."""
 
     def __init__(self, store: KeyStore, clock: Clock, pepper: Pepper, *, patience_sec: float = PATIENCE_SEC) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class ApiKeyCache:
         self._pepper = pepper
         self._patience_sec = patience_sec
         self._records: Mapping[KeyId, ApiKey] = {}
-        # Keys that were shown and are good, at most one for each record: the next time they cost a look-up.
+        # Verified keys, at most one for each record: the next request with one is a dictionary lookup.
         self._good: dict[str, ApiKey] = {}
         self._position: StreamState | None = None
         self._fresh_until = float("-inf")
@@ -55,7 +55,7 @@ class ApiKeyCache:
         self._failing = False
 
     async def caller_of(self, text: str) -> Caller:
-        """Whose key this is; `InvalidApiKey` when nobody's, `NatsUnavailable` when that cannot be known now."""
+        """The caller of this key, or `InvalidApiKey`; `BrokerUnavailable` when it cannot be checked now."""
         is_fresh = self._clock.monotonic() < self._fresh_until
         if is_fresh and (record := self._good.get(text)) is not None and record.is_active(self._clock.now()):
             return record.caller
@@ -66,27 +66,23 @@ class ApiKeyCache:
             try:
                 return self._check(text, key_id)
             except InvalidApiKey as refused:
-                logger.debug("a key is looked for again", extra={"key_id": key_id, "reason": refused.facts["reason"]})
+                logger.debug("API key checked again", extra={"key_id": key_id, "reason": refused.facts["reason"]})
         await self._next_look()
         return self._check(text, key_id)
 
     async def check_active(self, key_id: str) -> None:
-        """Return if that key is good, for somebody who came with it before; else as `caller_of`."""
+        """Check the key of a caller that was admitted before; raises as `caller_of`."""
         if self._clock.monotonic() >= self._fresh_until or not self._is_active(key_id):
             await self._next_look()
             if not self._is_active(key_id):
                 raise InvalidApiKey("the API key behind this was revoked or has expired", key_id=key_id, reason="ended")
 
     async def news(self, timeout_sec: float) -> None:
-        """Wait until the keys have changed, or for so long."""
-        try:
-            async with asyncio.timeout(timeout_sec):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+        """Wait until the keys have changed, at most for this time."""
+        await wait_event(self._changed, timeout_sec)
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Refresh until cancelled."""
         while True:
             self._wanted.clear()
             try:
@@ -96,12 +92,12 @@ class ApiKeyCache:
                     logger.warning("API keys cannot be checked", extra={"reason": error.detail})
                 self._failing = True
             except Exception:
-                # One of the outer loops: nobody is let in on a copy that cannot be read, but the gateway lives on.
+                # An outermost loop: unreadable keys admit no request, but the gateway continues.
                 if not self._failing:
                     logger.exception("API keys cannot be read")
                 self._failing = True
             await asyncio.sleep(GAP_SEC)
-            await self._until_wanted()
+            await wait_event(self._wanted, LOOK_EVERY_SEC)
 
     def _is_active(self, key_id: str) -> bool:
         record = self._records.get(KeyId(key_id))
@@ -119,7 +115,7 @@ class ApiKeyCache:
         number, asked_at = self._begun, self._clock.monotonic()
         position = await self._store.position()
         if position != self._position:
-            # What is read is at least as new as the position; were it newer, the next look reads it once more.
+            # The keys are at least as new as the position; if they are newer, the next refresh reads them again.
             self._records = {record.key_id: record for record in await self._store.all()}
             self._good.clear()
             self._position = position
@@ -135,7 +131,7 @@ class ApiKeyCache:
         self._moved = asyncio.Event()
 
     async def _next_look(self) -> None:
-        """Wait for a look that begins after now."""
+        """Wait for a refresh that begins after now."""
         begun = self._begun
         self._wanted.set()
         try:
@@ -144,10 +140,3 @@ class ApiKeyCache:
                     await self._moved.wait()
         except TimeoutError as error:
             raise BrokerUnavailable("the API key cannot be checked while nats is away") from error
-
-    async def _until_wanted(self) -> None:
-        try:
-            async with asyncio.timeout(LOOK_EVERY_SEC):
-                await self._wanted.wait()
-        except TimeoutError:
-            return

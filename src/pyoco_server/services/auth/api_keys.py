@@ -1,4 +1,4 @@
-"""What an administrator does with API keys: hand out, look over, revoke. A key is returned once and never kept."""
+"""Issue, list and revoke API keys. A key is returned once and never stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.stores import KeyStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedApiKey:
-    """A new key: its record, and the one copy of it that there is."""
+    """A new key: its record, and the only copy of the key itself."""
 
     record: ApiKey
     api_key: str = field(repr=False)
@@ -23,7 +23,7 @@ class IssuedApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKeys:
-    """The keys, in the hands of an administrator."""
+    """The administration of API keys."""
 
     store: KeyStore
     clock: Clock
@@ -33,7 +33,7 @@ class ApiKeys:
     async def hand_out(
         self, tenant_id: str, scopes: frozenset[Scope], *, name: str | None = None, expires_at: float | None = None
     ) -> IssuedApiKey:
-        """Make a key; whoever loses it needs another one."""
+        """Create a key; a lost key cannot be recovered."""
         now = self.clock.now()
         if not is_tenant_id(tenant_id):
             raise InvalidUsage(f"a tenant has {TENANT_WORDS} (for example: --tenant team-a)")
@@ -56,14 +56,14 @@ class ApiKeys:
         return IssuedApiKey(record=record, api_key=api_key)
 
     async def revoke(self, key_id: KeyId) -> ApiKey:
-        """End a key; every gateway refuses it within a second."""
+        """Revoke a key; every gateway rejects it within a second."""
         record = await self.store.revoke(key_id, self.clock.now())
         if record is None:
             raise InvalidUsage(f"there is no API key {key_id}; see: pyoco-server-admin api-key list --all")
         return record
 
     async def look_over(self, *, tenant_id: str | None = None, ended_too: bool = False) -> Sequence[ApiKey]:
-        """The keys there are, oldest first; those that have ended only when asked for."""
+        """The keys, oldest first; expired and revoked ones with `ended_too` only."""
         now = self.clock.now()
         chosen = (
             record

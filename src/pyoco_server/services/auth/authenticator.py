@@ -1,4 +1,4 @@
-"""Who is let in: credentials → a caller, by the ways that are switched on. It knows nothing of HTTP, nor of scopes."""
+"""Authentication: credentials → a caller, by the enabled methods. Knows neither HTTP nor scopes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 
 logger = logging.getLogger(__name__)
 
-Look = Callable[[], Awaitable[object]]
-
-# How often somebody who is in is looked at again, for what comes by itself: an end that was set, a key that rotated.
+# How often the credentials of an open stream are checked again, for expiry and rotated keys.
 AGAIN_SEC = 5.0
-# How long somebody may stay who came with the ticket of a token; as long as most tokens are good for.
+# How long a stream that was opened with the ticket of a token may last: as long as most tokens are valid.
 STAY_SEC = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a caller has shown, of the ways that are switched on."""
+    """The credentials of a request, of the enabled methods."""
 
     api_key: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
@@ -38,15 +36,15 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """The keys there are, and whoever reads tokens; at least one of both."""
+    """Authenticates by API keys, by tokens, or by both."""
 
     keyring: ApiKeyCache | None = None
     read_token: Callable[[str], Caller] | None = None
 
     async def admit(self, shown: Credentials) -> Caller:
-        """Who that is, or the error that says why nobody."""
+        """The caller with these credentials, or the error with the reason."""
         if shown.api_key is not None and shown.token is not None:
-            # Whichever we chose, somebody would one day act under a name that is not the one they meant.
+            # Either choice could run a request under a name that its sender does not expect.
             raise InvalidToken("send an API key or a bearer token, not both", reason="two credentials")
         if shown.token is not None and self.read_token is not None:
             return self.read_token(shown.token)
@@ -55,40 +53,40 @@ class Authenticator:
         raise CredentialsMissing(reason="no credentials")
 
     async def check_again(self, caller: Caller) -> None:
-        """Refuse somebody whose key is not good any more, for one who does not show it again."""
+        """Reject a caller whose key is no longer active, without seeing the key again."""
         if caller.api_key_id is not None and self.keyring is not None:
             await self.keyring.check_active(caller.api_key_id)
 
     async def until_out(self, shown: Credentials, *, again_sec: float = AGAIN_SEC) -> PyocoError:
-        """Wait until credentials that were good are not good any more; returns why.
+        """Wait until valid credentials become invalid; returns the reason.
 
-        For answers that go on for hours. While nothing can be known, whoever is in stays in.
+        For long responses. During outages existing streams stay authorised.
         """
         keyring = self.keyring if shown.api_key is not None else None
         return await _until_refused(lambda: self.admit(shown), keyring, again_sec)
 
     async def until_caller_out(self, caller: Caller, *, stay_sec: float = STAY_SEC) -> PyocoError:
-        """The same for somebody who came with a ticket: until the key with which they got it is not good any more.
+        """The same for a caller with a ticket: until the key that requested the ticket is no longer active.
 
-        Of a token nothing is known any more but whom it spoke for, so they may stay for so long.
+        The ticket of a token cannot be checked again, so its stream lasts for `stay_sec`.
         """
         if caller.api_key_id is not None and self.keyring is not None:
             return await _until_refused(lambda: self.check_again(caller), self.keyring, AGAIN_SEC)
         await asyncio.sleep(stay_sec)
-        return InvalidTicket("who came with the ticket of a token may stay for a while only", reason="stayed long")
+        return InvalidTicket("the time of a stream with the ticket of a token is over", reason="stayed long")
 
 
 async def _until_refused(
     look: Callable[[], Awaitable[object]], keyring: ApiKeyCache | None, again_sec: float
 ) -> PyocoError:
     while True:
-        # First, and not after the wait: they were let in a while ago, and no news of that while comes again.
+        # Before the wait: a change since the request was admitted is not announced again.
         try:
             await look()
         except (InvalidApiKey, InvalidToken) as refusal:
             return refusal
         except BrokerUnavailable as away:
-            logger.debug("whoever is in stays in", extra={"reason": away.detail})
+            logger.debug("credentials not checked", extra={"reason": away.detail})
         if keyring is not None:
             await keyring.news(again_sec)
         else:

@@ -1,4 +1,4 @@
-"""Hands out tickets and takes them back, each once; what a ticket is for is none of its business."""
+"""Issues and redeems single-use tickets; does not know their resources."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pyoco_server.errors import InvalidTicket
 from pyoco_server.ports import Clock, Ids
 from pyoco_server.stores import TicketStore
 
-# Long enough to open a connection with it at once, too short for anything else.
+# Long enough to open a connection at once.
 TICKET_SEC = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedTicket:
-    """A new ticket, the only time that it is seen."""
+    """A new ticket; only its digest is stored."""
 
     ticket: str = field(repr=False)
     expires_at: float
@@ -24,22 +24,22 @@ class IssuedTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketService:
-    """The tickets of all gateways."""
+    """Tickets, shared by all gateways."""
 
     store: TicketStore
     clock: Clock
     ids: Ids
 
     async def hand_out(self, caller: Caller, subject: str) -> IssuedTicket:
-        """A ticket that lets whoever has it in as this caller, once, to this one thing."""
+        """A ticket that authenticates its bearer as this caller, once, for this resource."""
         text, expires_at = self.ids.key_secret(), self.clock.now() + TICKET_SEC
         await self.store.add(key_of(text), Ticket(subject=subject, caller=caller, expires_at=expires_at))
         return IssuedTicket(ticket=text, expires_at=expires_at)
 
     async def redeem(self, text: str, subject: str) -> Caller:
-        """Who comes with this ticket; `InvalidTicket` when it is none, or is for something else, or had its time.
+        """The caller of this ticket; `InvalidTicket` when it is unknown, for another resource, or expired.
 
-        Shown once is used, whatever comes of it: one that is tried at another door is not tried again.
+        Each attempt uses the ticket up, also a failed one.
         """
         ticket = await self.store.take(key_of(text)) if looks_like_one(text) else None
         if ticket is None:
