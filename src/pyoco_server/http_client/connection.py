@@ -53,10 +53,6 @@ class Connection:
     policy: RetryPolicy
     timing: Timing = field(repr=False)
 
-    @property
-    def is_loopback(self) -> bool:
-        return on_this_machine(self.base_url)
-
 
 def on_this_machine(address: str) -> bool:
     """Whether the address is a loopback address, which no proxy can reach."""
