@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.events import Actor
@@ -25,8 +25,11 @@ from pyoco_server.worker.attempt.attempt import HELD_ELSEWHERE, RELEASED, Attemp
 from pyoco_server.worker.attempt.context import StartThrottle, WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, carry_out, reject
 from pyoco_server.worker.attempt.job_parser import parse_job
-from pyoco_server.worker.runner_pool.executor import EnvironmentSync, Executor
+from pyoco_server.worker.runner_pool.executor import Executor
 from pyoco_server.worker.supervisor.registration import WorkerRegistration
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Supervisor:
         worker_id: WorkerId,
         tags: Sequence[str],
         slots: int,
-        sync: EnvironmentSync | None = None,
+        sync: WheelSync | None = None,
     ) -> None:
         self.tags = tuple(dict.fromkeys(tags))
         self.slots = slots
