@@ -14,7 +14,6 @@ from pyoco_server.http_client import (
     CommandRejected,
     GraphNotFound,
     GraphVersionConflict,
-    IdempotencyConflict,
     InvalidRequest,
     RunNotFound,
 )
@@ -132,39 +131,6 @@ def test_an_open_graph_has_the_nodes_that_are_started_and_ends_when_told(twin: T
     archived = twin.take("iter_executions", graph_id=name, archived=True)
     assert [item["executionId"] for item in archived] == [execution_id]
     assert twin.ask("list_executions", graph_id=name)["items"] == []
-
-
-def test_what_fails_says_why(twin: Twin, graph_id: str) -> None:
-    by_node, by_hand = started(twin, graph_id), started(twin, f"open-{uuid4()}")
-    twin.ask("start_node", by_node, "build")
-
-    twin.ask("fail_node", by_node, "build", "ERR_DISK", "no room", attempt=1)
-    twin.ask("fail_execution", by_hand, "ERR_OTHER", "gave up")
-
-    assert twin.ask("get_execution", by_node)["status"] == "FAILED"
-    assert twin.ask("get_execution", by_hand)["error"] == {"code": "ERR_OTHER", "message": "gave up"}
-
-
-def test_a_flow_that_workers_announce_is_executed_by_them(twin: Twin) -> None:
-    execution_id = started(twin, "sum", input={"count": 4}, tag="default")
-
-    events = twin.take("follow_events", execution_id)
-
-    assert events[-1]["type"] == "EXECUTION_COMPLETED"
-    execution = twin.ask("get_execution", execution_id, include="records")
-    assert {node["nodeId"]: node.get("output") for node in execution["nodes"]}["total"] == 10
-
-
-def test_what_is_repeated_with_its_key_is_one_thing(twin: Twin, graph_id: str) -> None:
-    key = str(uuid4())
-
-    first = twin.ask("execute", graph_id, {"n": 1}, idempotency_key=key)
-    again = twin.ask("execute", graph_id, {"n": 1}, idempotency_key=key)
-
-    assert first["executionId"] == again["executionId"]
-    with pytest.raises(IdempotencyConflict) as caught:
-        twin.ask("execute", graph_id, {"n": 2}, idempotency_key=key)
-    assert caught.value.code == "IDEMPOTENCY_CONFLICT"
 
 
 def test_refusals_have_a_kind_a_code_and_a_guard(twin: Twin, graph_id: str) -> None:

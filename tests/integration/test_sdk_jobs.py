@@ -15,7 +15,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_client import (
     AsyncPyocoHttpClient,
-    CommandRejected,
     IdempotencyConflict,
     InvalidRequest,
     JobLogEntry,
@@ -151,16 +150,6 @@ async def test_labels_are_added_and_removed_also_on_a_finished_job(person: Perso
     assert await person.ask("job_tags", job_id) == []
 
 
-async def test_too_many_labels_are_rejected_with_their_guard(person: Person) -> None:
-    job = await person.ask("submit_job", {}, tags=[f"t{number}" for number in range(64)])
-
-    with pytest.raises(CommandRejected) as caught:
-        await person.ask("add_job_tag", job["id"], "one more")
-
-    assert (caught.value.guard, caught.value.status_code) == ("TOO_MANY_TAGS", 409)
-    assert caught.value.hint
-
-
 async def test_a_job_is_deleted_in_any_state(person: Person, stores: Stores) -> None:
     queued = (await person.ask("submit_job", {}))["id"]
     over, _ = await begun(person, stores)
@@ -230,15 +219,6 @@ async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, s
     assert last == {"bytes_written": 0, "size_bytes": 21, "complete": True}
 
 
-async def test_a_log_with_nothing_in_it_makes_an_empty_file(person: Person, stores: Stores, tmp_path: Path) -> None:
-    job_id, _ = await begun(person, stores)
-
-    received = await person.ask("download_job_log", job_id, tmp_path / "job.log")
-
-    assert received == {"bytes_written": 0, "size_bytes": 0, "complete": False}
-    assert (tmp_path / "job.log").read_bytes() == b""
-
-
 async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
     person: Person, stores: Stores, tmp_path: Path
 ) -> None:
@@ -281,16 +261,6 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.status == "failed"
     assert lines.job is not None
     assert lines.job["error"] == "no more paper"
-
-
-async def test_the_log_of_a_finished_job_is_complete_at_once(person: Person, stores: Stores) -> None:
-    job_id, _ = await begun(person, stores, *numbered(1, 3))
-    await Hand(stores).complete(job_id)
-
-    page = await person.ask("job_logs", job_id, limit=2)
-    items = await person.take("follow_job_logs", job_id, since_token=page["nextToken"])
-
-    assert messages(items) == ["3"]
 
 
 async def test_following_continues_at_its_place(gateway: Gateway, stores: Stores) -> None:
