@@ -46,12 +46,10 @@ def result(request: Request[T], response: httpx.Response) -> T:
 
 
 def not_a_stream(response: httpx.Response) -> UnexpectedAnswer:
-    """The answer is a success but has no event stream."""
     return _unexpected(f"{_origin(response)} where a stream of events was expected", response)
 
 
 def broken_stream(response: httpx.Response, why: str) -> UnexpectedAnswer:
-    """The body is not what a gateway sends."""
     return _unexpected(f"{_origin(response)}, but {why}", response)
 
 
@@ -144,7 +142,6 @@ def _string(body: dict[str, Any], name: str) -> str | None:
 
 
 def _foreign_detail(response: httpx.Response) -> str:
-    """A readable sentence for an error that did not come from a gateway."""
     text = _plain(_text(response))
     return f"{_origin(response)}: {text}" if text else _origin(response)
 

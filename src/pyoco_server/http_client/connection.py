@@ -44,8 +44,6 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to reach one gateway."""
-
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
     basic_auth: tuple[str, str] | None = field(repr=False)

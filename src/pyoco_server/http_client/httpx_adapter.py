@@ -17,7 +17,6 @@ ANSWER_SEC = 10.0
 
 
 def client_options(connection: Connection, *, over_network: bool) -> dict[str, Any]:
-    """Options of `httpx.Client` and `httpx.AsyncClient`."""
     options: dict[str, Any] = {
         "base_url": connection.base_url,
         "headers": dict(connection.headers),

@@ -52,7 +52,6 @@ def read_object(body: str) -> Any:
 
 
 def read_optional_object(body: str) -> Any:
-    """None for an empty answer."""
     return read_object(body) if body else None
 
 
@@ -64,8 +63,6 @@ def read_array(body: str) -> Any:
 
 
 def read_page(items_name: str = "items") -> Callable[[str], Any]:
-    """Reads an object that has a list of this name."""
-
     def read(body: str) -> Any:
         value = read_object(body)
         if not isinstance(value.get(items_name), list):

@@ -74,8 +74,6 @@ HELD_ELSEWHERE = Outcome(kind=OutcomeKind.HELD_ELSEWHERE)
 
 
 class Attempt:
-    """The processing of one delivery by this worker."""
-
     def __init__(self, context: WorkerContext, delivery: Delivery, job: Job) -> None:
         self.job = job
         self.delivery = delivery

@@ -38,7 +38,6 @@ _SIGNS = re.compile("[\x1e\x1f\n\r]")
 
 
 def task_name(name: str) -> bytes:
-    """A task's name as encoded in a head."""
     return _SIGNS.sub("\ufffd", name).encode("utf-8", "backslashreplace")
 
 

@@ -36,7 +36,6 @@ class RunnerGroup:
 
     @property
     def runners(self) -> KeysView[ProcessRunner]:
-        """The runners that are alive."""
         return self._alive.keys()
 
     @property
@@ -57,9 +56,7 @@ class RunnerGroup:
         finally:
             theirs.close()
             os.close(log_writer)
-        runner = ProcessRunner(
-            pid=pid, client=client, log_descriptor=log_reader, on_output=self._on_output, wheels=self.lease.wheels
-        )
+        runner = ProcessRunner(pid, client, log_reader, self._on_output, self.lease.environment.wheels)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: runner, sock=ours)
         except BaseException:

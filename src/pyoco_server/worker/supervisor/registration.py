@@ -13,8 +13,6 @@ from pyoco_server.services.context import Stores
 
 
 class WorkerRegistration:
-    """One worker's entry in the registry."""
-
     def __init__(
         self,
         stores: Stores,

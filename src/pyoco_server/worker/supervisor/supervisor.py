@@ -141,7 +141,6 @@ class Supervisor:
                 await queue.close()
 
     def _credit(self) -> int:
-        """The number of jobs that one tag may pull."""
         return max(1, (self._limit() - len(self._held)) // len(self.tags))
 
     def _limit(self) -> int:
@@ -318,7 +317,6 @@ class Supervisor:
             self._has_capacity.clear()
 
     def _record_fields(self) -> dict[str, Any]:
-        """What the worker's record shows of the present."""
         return {
             "current_run_ids": tuple(run_id for run_id, attempt in self._attempts.items() if attempt.is_running),
             "wheel_sync": None if self._sync is None else self._sync.wheel_sync,

@@ -54,8 +54,6 @@ class FolderBusy(OSError):
 
 
 class SyncFolder:
-    """The sync folder, its lock and its manifest."""
-
     def __init__(self, folder: Path) -> None:
         self.path = folder
         self.environments = folder / "envs"
@@ -152,8 +150,6 @@ class WheelFiles:
 
 
 class WheelInstaller:
-    """Installs into and cleans up the sync folder, for one worker."""
-
     def __init__(self, store: WheelStore, folder: Path, timeout_sec: float) -> None:
         self._store = store
         self._timeout_sec = timeout_sec
@@ -165,8 +161,7 @@ class WheelInstaller:
         """Prepares an environment with the needed wheels; the caller must use or release its lease."""
         async with self._folder.locked(self._timeout_sec):
             prepared = await self._install(need, in_use)
-            environment = prepared.lease.environment
-            return prepared if environment is None else replace(prepared, lease=self._environments.acquire(environment))
+            return replace(prepared, lease=self._environments.acquire(prepared.lease.environment))
 
     async def _install(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
         """Installs as many packages as possible, each in the latest version possible."""
@@ -196,7 +191,6 @@ class WheelInstaller:
     # --- the folder ---------------------------------------------------------------------------------------------------
 
     def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        """What workers with these tags used last."""
         return self._folder.manifest().sets.get(tags)
 
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:

@@ -140,7 +140,6 @@ def clock(date: str | None, now: float) -> Finding:
 
 
 def broker(health: Mapping[str, Any]) -> Finding:
-    """Whether the gateway is connected to NATS."""
     if health.get("nats") == "connected":
         return _ok("nats", "the gateway is connected to NATS", "Gateway は NATS に接続しています")
     detail = localized("the gateway is not connected to NATS", "Gateway が NATS に接続できません")
