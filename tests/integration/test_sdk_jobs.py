@@ -150,18 +150,6 @@ async def test_labels_are_added_and_removed_also_on_a_finished_job(person: Perso
     assert await person.ask("job_tags", job_id) == []
 
 
-async def test_a_job_is_deleted_in_any_state(person: Person, stores: Stores) -> None:
-    queued = (await person.ask("submit_job", {}))["id"]
-    over, _ = await begun(person, stores)
-    await Hand(stores).complete(over)
-
-    for job_id in (queued, over, over, str(new_run_id())):
-        assert await person.ask("delete_job", job_id) is None
-
-    assert (await person.ask("get_job", queued))["status"] == "canceled"
-    await listed(person, [queued])
-
-
 async def test_missing_jobs_and_invalid_queries_are_errors(person: Person) -> None:
     nobody = str(new_run_id())
 
@@ -189,16 +177,6 @@ async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(person
     assert messages(tail["entries"]) == ["5", "trouble"]
     assert messages(chosen["entries"]) == ["trouble"]
     assert (rest["complete"], rest["entries"][-1]["timestamp"]) == (False, "2023-11-14T22:13:20.250Z")
-
-
-async def test_a_waiting_read_returns_the_next_line(person: Person, stores: Stores) -> None:
-    job_id, writer = await begun(person, stores, "1")
-    seen = await person.ask("job_logs", job_id)
-
-    waiting = asyncio.create_task(person.ask("job_logs", job_id, since_token=seen["nextToken"], wait_sec=15))
-    await writer.write("2")
-
-    assert messages((await waiting)["entries"]) == ["2"]
 
 
 async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, stores: Stores, tmp_path: Path) -> None:
