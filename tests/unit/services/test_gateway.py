@@ -8,7 +8,6 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.domain.queries.rows import Removed
@@ -160,14 +159,14 @@ async def test_the_fleet_is_not_shown_before_it_is_known(world: World, monkeypat
     monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
 
     with pytest.raises(BrokerUnavailable, match="being built"):
-        await services_of(world).fleet.list_workers(WorkerQuery())
+        await services_of(world).fleet.all_workers()
 
 
 async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> None:
     world.faults.away = True
 
     with pytest.raises(BrokerUnavailable):
-        await services_of(world).fleet.list_workers(WorkerQuery())
+        await services_of(world).fleet.all_workers()
 
 
 async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
