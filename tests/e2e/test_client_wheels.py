@@ -41,7 +41,7 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(shell: Shell) -> None:
     path = shell.folder / wheel_name("other", "2.0")
     path.write_bytes(wheel("other", "2.0"))
     shell("wheel-upload", "--wheel-file", str(path))
-    path.write_bytes(b"no zip any more")
+    path.write_bytes(wheel("other", "2.0", {"more.py": b""}))
 
     again = shell("wheel-upload", "--wheel-file", str(path))
     missing = shell("wheel-delete", "--wheel-name", wheel_name("missing"))

@@ -42,7 +42,7 @@ async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
 
         answer = await client.get(f"/runs/{run_id}/explain")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0063")
 
 
 async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(config: NatsBackendConfig, stores: Stores) -> None:

@@ -83,7 +83,8 @@ async def _workflow_bytes(form: Parts, limit: int) -> bytes:
 
 def _parse_workflow(data: bytes, config: NatsBackendConfig) -> Workflow:
     allowed = patterns_of(config.callable_allow)
-    return Workflow(data.decode(), read_flow_file(data, max_bytes=config.workflow_yaml_max_bytes, allowed=allowed))
+    flow = read_flow_file(data, max_bytes=config.workflow_yaml_max_bytes, allowed=allowed)
+    return Workflow(data.decode(), flow)  # decodable: read_flow_file rejects other bytes
 
 
 def _submit_request(
