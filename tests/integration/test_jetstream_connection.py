@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,6 @@ from support.broker import Broker
 from support.nats import running_nats
 from support.stores import settings
 from support.tcp_proxy import TcpProxy
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest_asyncio.fixture
