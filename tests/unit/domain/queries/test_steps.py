@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.snapshot import encode_snapshot
 from pyoco_server.domain.execution.state import Execution, Node, NodeStatus
