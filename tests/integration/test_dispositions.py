@@ -52,7 +52,7 @@ async def letter_comes(client: httpx.AsyncClient, **query: Any) -> dict[str, Any
 
 async def emptied(stores: Stores, tag: str = "default") -> None:
     async with asyncio.timeout(PATIENCE_SEC):
-        while await stores.queue.depth(tag):  # noqa: ASYNC110 - the broker tells nobody
+        while await stores.queue.stored(tag):  # noqa: ASYNC110 - the broker sends no event
             await asyncio.sleep(0.02)
 
 

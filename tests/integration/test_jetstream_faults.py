@@ -90,7 +90,7 @@ async def test_a_snapshot_and_a_job_survive_a_lost_ack_without_doubling(broker: 
         loaded = await ports.snapshots.load(run_id)
         assert loaded is not None
         assert loaded.execution.version == 1
-        assert await ports.queue.depth("default") == 1
+        assert len(await ports.queue.stored("default")) == 1
 
 
 async def test_a_removal_whose_ack_was_lost_counts_as_done(broker: Broker) -> None:

@@ -327,7 +327,7 @@ async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream(
     await asyncio.wait([waiting], timeout=1.0)
 
     assert not waiting.done()
-    assert await ports.queue.depth("default") == 1
+    assert len(await ports.queue.stored("default")) == 1
     waiting.cancel()
     await asyncio.wait([waiting])
     await queue.close()

@@ -77,9 +77,6 @@ class JobQueue(Protocol):
     async def open(self, tag: str) -> TagQueue:
         """Start to pull a tag; creates its durable consumer when it is missing, and changes no existing one."""
 
-    async def depth(self, tag: str) -> int:
-        """How many jobs of the tag are stored: waiting or delivered."""
-
     async def state(self, tag: str) -> QueueState:
         """The state of the tag's queue, also before the first worker pulls it."""
 

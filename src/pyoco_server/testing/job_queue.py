@@ -89,9 +89,6 @@ class MemoryJobQueue:
     async def open(self, tag: str) -> MemoryTagQueue:
         return MemoryTagQueue(self._tag(tag), self._ack_wait_sec)
 
-    async def depth(self, tag: str) -> int:
-        return len(self._tag(tag).stored)
-
     async def state(self, tag: str) -> QueueState:
         jobs = list(self._tag(tag).stored.values())
         delivered = [job.num_delivered for job in jobs]

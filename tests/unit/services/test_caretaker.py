@@ -48,7 +48,7 @@ async def repaired(world: World, after_sec: float = 1.5) -> None:
 
 
 async def queued(world: World, tag: str = "default") -> int:
-    return await world.truth.queue.depth(tag)
+    return len(await world.truth.queue.stored(tag))
 
 
 async def emptied(world: World) -> TagQueue:

@@ -89,14 +89,14 @@ async def test_a_graph_is_for_no_tag(world: World) -> None:
 
 async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) -> None:
     execution = await created(world, NewExecution(graph_id="etl", input={"n": 1}, tag="cpu"))
-    assert await world.truth.queue.depth("cpu") == 0
+    assert len(await world.truth.queue.stored("cpu")) == 0
 
     executions = executions_of(world)
     for _ in range(2):
         await executions.start(execution.execution_id, USER)
     await executions.cache.flush(progress=True)
 
-    assert await world.truth.queue.depth("cpu") == 1
+    assert len(await world.truth.queue.stored("cpu")) == 1
     assert await world.status(execution.execution_id) == "PENDING"
 
 
@@ -111,7 +111,7 @@ async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_th
     world.clock.pass_time(2.0)
     await world.maintenance.repair()
 
-    assert await world.truth.queue.depth("cpu") == 1
+    assert len(await world.truth.queue.stored("cpu")) == 1
 
 
 async def test_nobody_queues_what_nobody_has_started(world: World) -> None:

@@ -49,7 +49,7 @@ async def assert_one_run(world: World, answered: Answered) -> RunId:
     (seen,) = [batch async for batch in world.feed.commits(after=0)]
     assert [one.run_id for one in seen] == [run_id]
     assert await world.status(run_id) == "PENDING"
-    assert await world.truth.queue.depth("default") == 1
+    assert len(await world.truth.queue.stored("default")) == 1
     return run_id
 
 

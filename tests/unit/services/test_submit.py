@@ -79,7 +79,7 @@ async def test_a_run_that_the_log_does_not_take_leaves_nothing_behind(world: Wor
 
     assert isinstance(error, BrokerUnavailable)
     assert (await world.feed.commit_stream())[1] == 0
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
 
 
 async def test_a_run_whose_first_event_was_stored_without_an_answer_is_told_of_by_its_id(world: World) -> None:
@@ -116,7 +116,7 @@ async def test_a_run_that_was_undone_does_not_come_back_by_the_care_of_a_gateway
     await world.maintenance.repair()
 
     assert await world.status(run_id) == "CANCELLED"
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
 
 
 async def test_retention_removes_the_events_of_a_run_that_was_undone(world: World) -> None:

@@ -62,7 +62,7 @@ async def letters(world: World) -> list[DeadLetter]:
 
 
 async def depth(world: World, tag: str = "default") -> int:
-    return await world.truth.queue.depth(tag)
+    return len(await world.truth.queue.stored(tag))
 
 
 # --- given up ---------------------------------------------------------------------------------------------------------

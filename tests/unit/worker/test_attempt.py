@@ -102,7 +102,7 @@ async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked
     assert shown.plain["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
     assert shown.plain["task_records"]["load"]["output"] == {"rows": 2}
     assert shown.plain["worker_id"] == "w-1"
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
     assert await letters(world) == []
 
 

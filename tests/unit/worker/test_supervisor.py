@@ -95,7 +95,7 @@ async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
         for run_id in ours:
             await world.until(run_id, "COMPLETED")
 
-    assert await world.truth.queue.depth("other") == 1
+    assert len(await world.truth.queue.stored("other")) == 1
 
 
 async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
@@ -256,7 +256,7 @@ async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes
         assert at_work.executor.runs == 1
 
     assert await world.status(run_id) == "COMPLETED"
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
 
 
 async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
@@ -294,7 +294,7 @@ async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: W
         await world.until(run_id, "COMPLETED")
 
     assert not runner.killed.is_set()
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
 
 
 async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere_at_once() -> None:
@@ -363,7 +363,7 @@ async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World
         await world.until(run_id, "COMPLETED")
 
     assert "delivery.nak" not in world.faults.calls
-    assert await world.truth.queue.depth("default") == 0
+    assert len(await world.truth.queue.stored("default")) == 0
 
 
 async def test_a_worker_can_stop_before_it_is_ready(world: World) -> None:

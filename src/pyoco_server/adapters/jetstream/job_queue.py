@@ -43,14 +43,6 @@ class JetStreamJobQueue:
         consumer = await _ensure_consumer(self._connection, self._config, tag)
         return JetStreamTagQueue(self._connection, self._config, tag, consumer)
 
-    async def depth(self, tag: str) -> int:
-        subject = self._prefix + tag
-        info = await self._connection.api(
-            subjects.stream_info(self._config.work_stream), {"subjects_filter": subject}, timeout_sec=REQUEST_SEC
-        )
-        counts: dict[str, int] = info["state"].get("subjects") or {}
-        return counts.get(subject, 0)
-
     async def state(self, tag: str) -> QueueState:
         consumer = subjects.worker_consumer(tag)
         try:
@@ -60,7 +52,10 @@ class JetStreamJobQueue:
         except RequestRejected as rejected:
             if rejected.err_code != failures.CONSUMER_NOT_FOUND:
                 raise
-            return QueueState(waiting=await self.depth(tag), in_work=0, redelivered=0)
+            subject = self._prefix + tag
+            stream = subjects.stream_info(self._config.work_stream)
+            info = await self._connection.api(stream, {"subjects_filter": subject}, timeout_sec=REQUEST_SEC)
+            return QueueState(waiting=(info["state"].get("subjects") or {}).get(subject, 0), in_work=0, redelivered=0)
         return QueueState(
             waiting=info["num_pending"],
             in_work=info["num_ack_pending"],
