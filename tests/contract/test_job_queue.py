@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import orjson
+import pytest
 from msgspec.structs import replace
 
 from pyoco_server.domain.ids import RunId
@@ -57,24 +58,14 @@ async def test_a_job_brings_the_text_of_its_flow_whole(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_an_acked_job_is_gone(ports: Ports) -> None:
+@pytest.mark.parametrize("is_acked", [True, False], ids=["acked", "terminated"])
+async def test_a_job_that_is_done_is_gone(ports: Ports, is_acked: bool) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     (delivery,) = await receive(queue, 1)
     assert len(await ports.queue.stored("default")) == 1
 
-    await delivery.ack()
-
-    await depth_becomes(ports, 0)
-    await queue.close()
-
-
-async def test_a_terminated_job_is_gone(ports: Ports) -> None:
-    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
-    queue = await ports.queue.open("default")
-    (delivery,) = await receive(queue, 1)
-
-    await delivery.term()
+    await (delivery.ack() if is_acked else delivery.term())
 
     await depth_becomes(ports, 0)
     await queue.close()
@@ -266,21 +257,6 @@ async def test_any_process_can_give_back_a_delivered_job(ports: Ports) -> None:
 
     (second,) = await receive(queue, 1)
     assert (run_ids([second]), second.num_delivered) == ([run_id], 2)
-    await queue.close()
-
-
-async def test_a_job_is_given_back_however_often_it_was_delivered_since(ports: Ports) -> None:
-    await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
-    queue = await ports.queue.open("default")
-    (first,) = await receive(queue, 1)
-    await ports.queue.give_back(first.return_to)
-    (second,) = await receive(queue, 1)
-    await second.in_progress()
-
-    await ports.queue.give_back(first.return_to)
-
-    (third,) = await receive(queue, 1)
-    assert third.num_delivered == 3
     await queue.close()
 
 

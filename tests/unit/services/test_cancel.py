@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import ConfirmCanceled
-from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import StopHow
@@ -14,7 +13,6 @@ from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
-from support.samples import new_run_id
 from support.world import HELLO, OURS, THEIRS, USER, World
 
 
@@ -64,33 +62,6 @@ async def test_asking_twice_is_asking_once_but_the_holder_is_told_again(world: W
     assert second.events == ()
     assert second.accepted().cancel == first.accepted().cancel
     assert heard == [run_id, run_id]
-
-
-async def test_a_cancelled_run_is_cancelled_again_without_an_event(world: World) -> None:
-    run_id = await world.submit()
-    await ask(world, run_id)
-
-    again = await ask(world, run_id)
-
-    assert (again.events, again.refused) == ((), None)
-    assert run_status(again.execution) == "CANCELLED"
-
-
-async def test_a_finished_run_stays_as_it_ended(world: World) -> None:
-    run_id = await world.submit()
-    await world.start(run_id)
-    await world.complete(run_id)
-
-    handled = await ask(world, run_id)
-
-    assert handled.refused is not None
-    assert handled.refused.why is RejectionReason.FINISHED
-    assert await world.status(run_id) == "COMPLETED"
-
-
-async def test_a_run_that_does_not_exist_cannot_be_cancelled(world: World) -> None:
-    with pytest.raises(RunNotFound):
-        (await ask(world, new_run_id())).accepted()
 
 
 async def test_a_cancel_whose_confirmation_failed_is_confirmed_when_it_is_asked_for_again(world: World) -> None:

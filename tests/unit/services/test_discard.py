@@ -6,10 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from pyoco_server.domain.ids import CommitId, RunId
-from pyoco_server.errors import RunNotFound
 from pyoco_server.services.context import CommandContext
 from support.executions_in_memory import begun, executions_of
-from support.samples import new_run_id
 from support.world import USER, World
 
 KEYED = replace(USER, idempotency_key="k-1", commit_id=CommitId("ours"))
@@ -73,11 +71,6 @@ async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: Worl
     await executions_of(world).discard(run_id, USER)
 
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("COMPLETED", True)
-
-
-async def test_what_is_not_there_is_said_not_to_be(world: World) -> None:
-    with pytest.raises(RunNotFound):
-        (await executions_of(world).discard(new_run_id(), USER)).accepted()
 
 
 @pytest.mark.parametrize("state", ["waiting", "finished"])

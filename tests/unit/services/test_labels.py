@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from pyoco_server.domain.execution.commands import ReportNodeProgress, StartNode
-from pyoco_server.domain.execution.state import MAX_LABELS
 from pyoco_server.domain.ids import WorkerId
-from pyoco_server.errors import CommandRejected, RunNotFound
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from support.executions_in_memory import A, begun, executions_of
-from support.samples import new_run_id
 from support.world import USER, World
 
 
@@ -39,37 +34,6 @@ async def test_adding_and_removing_twice_is_doing_it_once(world: World) -> None:
     assert (await world.told(run_id)).labels == ("default",)
     assert len(log) == 3
     assert added < (await world.told(run_id)).version
-
-
-async def test_a_finished_run_can_be_labelled_too(world: World) -> None:
-    run_id = await world.submit()
-    await world.start(run_id)
-    await world.complete(run_id)
-
-    (await executions_of(world).add_label(run_id, "seen", USER)).accepted()
-    (await executions_of(world).remove_label(run_id, "default", USER)).accepted()
-
-    assert (await world.told(run_id)).labels == ("seen",)
-    assert await world.status(run_id) == "COMPLETED"
-
-
-async def test_there_is_a_limit_and_one_that_is_there_is_not_counted_again(world: World) -> None:
-    run_id = await world.submit()
-    for number in range(MAX_LABELS - 1):
-        (await executions_of(world).add_label(run_id, f"label {number}", USER)).accepted()
-
-    refused = await executions_of(world).add_label(run_id, "one more", USER)
-
-    with pytest.raises(CommandRejected, match="at most 64 tags"):
-        refused.accepted()
-    (await executions_of(world).add_label(run_id, "default", USER)).accepted()
-
-
-async def test_what_is_not_there_gets_no_label(world: World) -> None:
-    executions = executions_of(world)
-    for change in (executions.add_label, executions.remove_label):
-        with pytest.raises(RunNotFound):
-            (await change(new_run_id(), "x", USER)).accepted()
 
 
 async def test_neither_a_label_nor_what_a_cache_writes_meanwhile_is_lost(world: World) -> None:

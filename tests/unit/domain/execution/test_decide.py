@@ -32,6 +32,7 @@ from pyoco_server.domain.execution.commands import (
 from pyoco_server.domain.execution.decide import Rejection, RejectionReason, decide
 from pyoco_server.domain.execution.events import (
     EVENT_NAMES,
+    Events,
     ExecutionCanceled,
     ExecutionCompleted,
     ExecutionFailed,
@@ -47,7 +48,6 @@ from pyoco_server.domain.execution.state import (
     Execution,
     Failure,
     Request,
-    Status,
     StopHow,
     empty_execution,
 )
@@ -156,14 +156,6 @@ def test_what_does_not_exist_takes_no_command_but_its_creation(name: str) -> Non
     assert _outcome(empty_execution(RUN_ID), COMMANDS[name]) == expected
 
 
-def test_completion_reported_after_a_cancel_request_ends_canceled() -> None:
-    execution = after(CREATE, START, CANCEL)
-
-    events = decide(execution, CompleteExecution(at=9.0, attempt=1, instance_id=OURS))
-
-    assert events == (ExecutionCanceled(at=9.0, how=StopHow.COOPERATIVE, stopped_at=9.0),)
-
-
 def test_a_verdict_inside_a_report_after_a_cancel_request_ends_canceled_without_naming_its_holder_again() -> None:
     execution = after(CREATE, START, START_NODE, CANCEL)
     steps = (SucceedNode(at=8.0, node_id=NODE), CompleteExecution(at=9.0))
@@ -226,10 +218,9 @@ def test_a_holder_that_was_overtaken_is_fenced(command: Command) -> None:
 def test_an_overtaken_holder_may_not_confirm_a_cancel_either() -> None:
     taken_over = after(CREATE, START, StartExecution(at=4.0, attempt=2, instance_id=THEIRS), CANCEL)
 
-    verdict = decide(taken_over, ConfirmCanceled(at=5.0, how=StopHow.COOPERATIVE, attempt=1))
+    confirm = ConfirmCanceled(at=5.0, how=StopHow.COOPERATIVE, attempt=1)
 
-    assert isinstance(verdict, Rejection)
-    assert verdict.why is RejectionReason.FENCED
+    assert _outcome(taken_over, confirm) == RejectionReason.FENCED.name
 
 
 def test_a_fenced_instance_with_the_right_number_is_told_that_it_is_not_the_holder() -> None:
@@ -244,16 +235,22 @@ def test_a_redelivered_job_takes_over_with_a_higher_attempt() -> None:
     assert events == (ExecutionStarted(at=9.0, attempt=4, instance_id=THEIRS),)
 
 
-def test_a_start_without_an_attempt_is_the_first_one_or_nothing_new() -> None:
+def test_a_start_without_an_attempt_is_the_first_one_or_nothing_new_and_attempts_count_from_one() -> None:
+    assert _outcome(after(CREATE), StartExecution(at=2.0, attempt=0)) == RejectionReason.INVALID_VALUE.name
     assert decide(after(CREATE), StartExecution(at=2.0)) == (ExecutionStarted(at=2.0, attempt=1),)
     assert decide(after(CREATE, START), StartExecution(at=2.0)) == ()
 
 
-def test_attempts_count_from_one() -> None:
-    verdict = decide(after(CREATE), StartExecution(at=2.0, attempt=0))
-
-    assert isinstance(verdict, Rejection)
-    assert verdict.why is RejectionReason.INVALID_VALUE
+@pytest.mark.parametrize(
+    ("command", "events"),
+    [
+        (COMPLETE, (NodeCanceled(at=5.0, node_id=NODE), ExecutionCompleted(at=5.0))),
+        (FAIL, (NodeFailed(at=5.0, node_id=NODE, attempt=1, error=ERROR), ExecutionFailed(at=5.0, error=ERROR))),
+    ],
+    ids=["completed", "failed"],
+)
+def test_the_end_of_an_open_execution_ends_its_running_nodes(command: Command, events: Events) -> None:
+    assert decide(after(CREATE, START, START_NODE), command) == events
 
 
 @pytest.mark.parametrize("how", [StopHow.BEFORE_START, StopHow.SUBMIT_FAILED])
@@ -268,26 +265,6 @@ def test_a_failed_submit_is_canceled_without_anybody_having_asked() -> None:
     events = decide(after(CREATE), ConfirmCanceled(at=5.0, how=StopHow.SUBMIT_FAILED))
 
     assert events == (ExecutionCanceled(at=5.0, how=StopHow.SUBMIT_FAILED),)
-
-
-def test_a_cancel_before_the_start_is_confirmed_without_a_worker() -> None:
-    execution = after(CREATE, CANCEL, ConfirmCanceled(at=5.0, how=StopHow.BEFORE_START))
-
-    assert execution.status is Status.CANCELED
-    assert execution.cancel is not None
-    assert (execution.cancel.requested_at, execution.cancel.how) == (4.0, StopHow.BEFORE_START)
-
-
-def test_completion_ends_what_a_lost_attempt_left_running() -> None:
-    events = decide(after(CREATE, START, START_NODE), COMPLETE)
-
-    assert events == (NodeCanceled(at=5.0, node_id=NODE), ExecutionCompleted(at=5.0))
-
-
-def test_failure_of_an_open_execution_fails_the_node_that_was_running() -> None:
-    events = decide(after(CREATE, START, START_NODE), FAIL)
-
-    assert events == (NodeFailed(at=5.0, node_id=NODE, attempt=1, error=ERROR), ExecutionFailed(at=5.0, error=ERROR))
 
 
 def test_labels_are_limited_and_doubled_ones_count_once() -> None:
