@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.events import Actor

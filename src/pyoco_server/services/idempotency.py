@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -42,8 +41,7 @@ MAX_RACES = 20
 REFUSED = (404, 409)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A request with a key: the place of its record, and what identifies the same request."""
 
     record_key: RecordKey
@@ -53,16 +51,14 @@ class Asked:
     context: CommandContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to the caller; `replayed`: it is the stored answer of an earlier attempt."""
 
     answer: Answer
     replayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(msgspec.Struct, frozen=True):
     """A request that was begun with this resource and has no answer yet: a retry continues it."""
 
     resource_id: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
+import msgspec
 import orjson
 
 from pyoco_server.ports.broker import SubjectLog
@@ -16,8 +16,7 @@ _TEXTS = ("reason", "error", "run_id", "flow_name", "tag", "worker_id", "subject
 MAX_TEXT_CHARS = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A failed job, for diagnosis (contract: DlqMessage)."""
 
     timestamp: float
@@ -32,16 +31,14 @@ class DeadLetter:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDeadLetter:
+class StoredDeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter and its sequence."""
 
     seq: int
     letter: DeadLetter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterBatch:
+class DeadLetterBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters of a bounded range, newest first; older ones lie before `before` (None: there are none)."""
 
     letters: tuple[StoredDeadLetter, ...]
@@ -93,8 +90,7 @@ class DeadLetters:
 
 def encode_dead_letter(letter: DeadLetter) -> bytes:
     """Unknown fields are left out, except `error`, which the contract requires."""
-    known = {name: value for name, value in asdict(letter).items() if value is not None}
-    return orjson.dumps({"error": None} | known)
+    return orjson.dumps({"error": None} | msgspec.to_builtins(letter))
 
 
 def decode_dead_letter(data: bytes) -> DeadLetter | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from pyoco_server.domain.ids import RunId
@@ -16,8 +16,7 @@ from pyoco_server.ports.broker import Entry, KeyValue, SubjectLog
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSeen:
+class LogSeen(msgspec.Struct, frozen=True, kw_only=True):
     """One commit of any run: its run and its sequence, not its content."""
 
     sequence: int

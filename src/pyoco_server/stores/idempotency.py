@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import orjson
 
 from pyoco_server.domain.idempotency.keys import RecordKey
@@ -12,8 +11,7 @@ from pyoco_server.errors import InternalError
 from pyoco_server.ports.broker import KeyValue, RevisionConflict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRecord:
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stored record and the revision to compare-and-set on."""
 
     record: Record

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs import codec
@@ -17,8 +18,7 @@ from pyoco_server.ports.broker import Conflict, LogMessage, Stored, SubjectLog
 MAX_READS_IN_FLIGHT = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredChunk:
+class StoredChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk of a run's log and its sequence."""
 
     sequence: int

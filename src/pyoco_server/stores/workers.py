@@ -6,8 +6,9 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 import orjson
 
 from pyoco_server.domain.fleet.records import WorkerRecord, from_plain, to_plain
@@ -21,8 +22,7 @@ MAX_BACKOFF_SEC = 0.005
 PATCHED_AT = "patched_at"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSeen:
+class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     """One change of the registry; `record` is None when it was removed or cannot be read.
 
     `age_sec` is the time since the worker wrote the record, by the broker's clock; None where an operator wrote last.

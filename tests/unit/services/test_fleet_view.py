@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
@@ -200,7 +201,7 @@ async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
             yield [word]
             yield []
             await self.arrives.wait()
-            yield [replace(word, sequence=2)]
+            yield [structs.replace(word, sequence=2)]
             yield [WorkerSeen(sequence=9, worker_id=WorkerId("another"), record=worker("another"))]
             await asyncio.Event().wait()
 

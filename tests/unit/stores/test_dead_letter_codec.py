@@ -55,7 +55,7 @@ def test_what_a_letter_says_in_a_strange_way_is_not_said() -> None:
     assert read.error == "e" * MAX_TEXT_CHARS
 
 
-@given(st.dictionaries(st.sampled_from([*LETTER.__slots__, "x"]), values))
+@given(st.dictionaries(st.sampled_from([*LETTER.__struct_fields__, "x"]), values))
 def test_whatever_is_read_has_the_types_of_a_letter(said: dict[str, Any]) -> None:
     read = decode_dead_letter(changed(**said))
 

@@ -11,7 +11,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.connect import API_SEC, Connection
@@ -30,8 +31,7 @@ IN_FLIGHT = 16
 MAX_RESTARTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Size, number of pieces and SHA-256 of a stored upload."""
 
     size_bytes: int

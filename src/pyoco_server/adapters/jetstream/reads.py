@@ -9,10 +9,10 @@ import secrets
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
@@ -41,8 +41,7 @@ BURST = 3 * BATCH
 MAX_INTERRUPTIONS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMessage:
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A stored message; `headers` as on the wire."""
 
     sequence: int

@@ -21,10 +21,10 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import orjson
 
 from pyoco_server.adapters.jetstream import subjects
@@ -50,8 +50,7 @@ _DIGEST = "SHA-256="
 _NUID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Meta:
+class _Meta(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a name; `wheel` is None when it was deleted, or is an object without bytes."""
 
     sequence: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite
+
+import msgspec
 
 from pyoco_server.domain.auth.caller import TENANT_WORDS, Caller, is_tenant_id
 from pyoco_server.domain.auth.scopes import Scope, known_scopes
@@ -15,8 +16,7 @@ MAX_SUBJECT_CHARS = 256
 Claims = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRules:
+class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
     """The claims that a token must have."""
 
     issuer: str
@@ -26,8 +26,7 @@ class TokenRules:
     scope_claim: str = "scope"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """The caller of a token, and until when the token is valid."""
 
     caller: Caller

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NewType
 
 import msgspec
@@ -24,8 +23,7 @@ TicketKey = NewType("TicketKey", str)
 _TICKET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """The stored record of a ticket: the caller, the resource and the expiry."""
 
     subject: str

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from math import isfinite
 from typing import Any, NewType
 from unicodedata import normalize
 
+import msgspec
 import orjson
 
 from pyoco_server.errors import InvalidRequest
@@ -130,8 +130,7 @@ def _layout(digits: str, point: int) -> str:
     return f"{digits[0]}.{digits[1:]}{power}" if len(digits) > 1 else digits + power
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormPart:
+class FormPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a form with the SHA-256 of its content, which is hashed while it is received and not kept."""
 
     name: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.auth.scopes import Scope

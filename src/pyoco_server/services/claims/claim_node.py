@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
+
 from pyoco_server.domain.execution.commands import StartNode
 from pyoco_server.domain.execution.events import NodeStarted
 from pyoco_server.domain.execution.state import Execution
@@ -29,8 +31,7 @@ class NothingToClaim(Exception):
     """Every proposed node was taken by others: the claim waits again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Which worker asks for nodes of which graphs, for how long at most, and the lease it wants."""
 
     wanted: ClaimFilter
@@ -39,8 +40,7 @@ class Claim:
     wait_sec: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """A claimed node and the input for its work.
 
     `started` is the event of this claim: a claim that is continued after a crash may run when the node already has the

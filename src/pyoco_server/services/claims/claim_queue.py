@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from pyoco_server.domain.queries.steps import ClaimableNode, NodeKey
 from pyoco_server.ports import Clock, RunIndex
@@ -38,8 +39,7 @@ class _Hidden(NamedTuple):
 _NOT_RESERVED = _Hidden(0, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimFilter:
+class ClaimFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes of these graphs that the tenant may see (None: all)."""
 
     graph_ids: tuple[str, ...]

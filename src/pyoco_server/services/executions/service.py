@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
@@ -43,8 +44,7 @@ FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
 UNCONFIRMED_AFTER_GRACE_SEC = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewExecution:
+class NewExecution(msgspec.Struct, frozen=True, kw_only=True):
     """A request for an execution. With a tag it is for the workers of that tag, whatever they announce."""
 
     graph_id: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import asdict
 
 from pyoco_server.domain.execution.snapshot import from_snapshot, run_status
 from pyoco_server.domain.execution.state import Execution, Status

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.auth.claims import admitted_by
 from pyoco_server.domain.auth.scopes import Scope
