@@ -72,7 +72,7 @@ async def test_a_body_that_is_no_graph_is_refused_in_short_words(
     ("text", "words"),
     [
         (BOMB, "aliases"),
-        ("nodes: &a [*a]", "refers to nothing"),
+        ("nodes: &a [*a]", "refers to itself"),
         ("nodes: " + nested(200_000), "nested deeper than 32"),
         ("nodes: [" + "a, " * 300_000 + "]", "more than 100000 values"),
         ("nodes: [a]\nnodes: [b]", "stands twice"),

@@ -84,10 +84,8 @@ async def test_a_run_of_a_file_can_be_cancelled_before_a_worker_has_it(client: h
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            TWO_TASKS.replace("load >> save", "load >> svae"),
-            "line 5: flow.graph, line 1 of it: there is no task 'svae'",
-        ),
+        (TWO_TASKS.replace("load >> save", "load >> svae"), "line 5: flow.graph: Task not found: svae"),
+        (TWO_TASKS.replace("load >> save", "load > save"), "line 5: flow.graph, line 1 of it: Unsupported operator"),
         (TWO_TASKS.replace("callable: tasks:load", "calable: tasks:load"), "line 2: unknown key 'calable'"),
         (TWO_TASKS + "flows: {}\n", "line 7: 'flows' is not accepted"),
         (TWO_TASKS.replace("monday", "2024-01-01"), "line 6: '2024-01-01' is a date"),

@@ -64,7 +64,7 @@ def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
         ("1: a", 1, "a key must be text"),
         ("yes: a", 1, "a key must be text"),
         ("? [a]\n: b", 1, "a key must be text"),
-        ("a: &x [1]\n? *x\n: 2", 2, "a key must be text"),
+        ("a: &x [1]\n? *x\n: 2", 1, "a key must be text"),
         ("a: .nan", 1, "can be kept"),
         ("a: -.inf", 1, "can be kept"),
         ("a: 1.0e+999", 1, "can be kept"),
@@ -79,8 +79,8 @@ def test_what_is_accepted_is_read_as_yaml_reads_it(text: str) -> None:
         ("a: !!int x", 1, "tag"),
         ("a: !!bool maybe", 1, "tag"),
         ("a: 1\n---\nb: 2", 2, "second document"),
-        ("a: *b", 1, "refers to nothing"),
-        ("a: &a [*a]", 1, "refers to nothing"),
+        ("a: *b", 1, "undefined alias"),
+        ("a: &a [*a]", 1, "refers to itself"),
         ("a: [1\nb: 2", 2, "not YAML"),
         ("a: 'x", 1, "not YAML"),
         ("\ta: 1", 1, "not YAML"),
@@ -104,12 +104,12 @@ def test_what_could_be_misread_is_refused_with_its_line(text: str, line: int, wo
         ("[" * 256 * KIB, "nested deeper"),
         ("{a: " * 64 * KIB, "nested deeper"),
         ("- " * 128 * KIB, "nested deeper"),
-        ("a:\n" * 80 * KIB, "twice"),
+        ("a:\n" * 80 * KIB, "values"),
         ("[" + "a," * 125 * KIB + "]", "values"),
         ("k" * 250 * KIB + ": 1", "not YAML"),
         ("&a " * 80 * KIB, "not YAML"),
         ("!" * 256 * KIB, "tag"),
-        ("a: &x 1\nb: &x [*x]", "itself"),
+        ("a: &x 1\nb: &x [*x]", "duplicate anchor"),
         ("a: \0b", "characters"),
         ("a: \x1bb", "characters"),
         ("", "empty"),
@@ -148,12 +148,13 @@ def test_the_guards_hold_without_the_fast_parser(monkeypatch: pytest.MonkeyPatch
     assert "characters" in refused("a: \0").what
 
 
-def test_lines_are_known_for_keys_down_to_the_third_level() -> None:
+def test_the_line_of_a_key_or_of_its_nearest_parent_is_known() -> None:
     document = read_yaml(b"flow:\n  graph: a\ntasks:\n  load:\n    callable: m:f\n    inputs:\n      x: 1\n")
 
     assert document.line_of("flow", "graph") == 2
     assert document.line_of("tasks", "load", "callable") == 5
-    assert document.line_of("tasks", "load", "inputs", "x") == 6
+    assert document.line_of("tasks", "load", "inputs", "x") == 7
+    assert document.line_of("tasks", "load", "use") == 4
     assert document.line_of("nothing") == 1
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyoco.schemas.config import PyocoConfig
 
-from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.trace import Step, TaskSucceeded
 from pyoco_server.worker.runner_process.flow_loader import config_of, no_flows
 from pyoco_server.worker.runner_process.flow_run import CancelSwitch, run_job
 from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob
-from unit.domain.flow_yaml.test_document import WHOLE
+from unit.flow_yaml.test_document import WHOLE
 
 TASKS = """\
 from pyoco import task

@@ -20,7 +20,8 @@ from pyoco.discovery.loader import TaskLoader
 from pyoco.dsl.graph import build_flow_from_graph
 from pyoco.schemas.config import FlowConfig, PyocoConfig, RuntimeConfig, TaskConfig
 
-from pyoco_server.domain.flow_yaml.document import FlowFile, FlowTask, read_flow_file
+from pyoco_server.adapters.flow_graph import read_flow_file
+from pyoco_server.domain.flow_yaml import FlowFile, FlowTask
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import describe_error
 from pyoco_server.worker.runner_process.protocol import RunJob

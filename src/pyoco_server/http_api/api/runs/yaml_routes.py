@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.execution.state import Request as Run
-from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
+from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WorkflowTooLarge

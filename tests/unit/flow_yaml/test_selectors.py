@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyoco.core.context import Context
 from pyoco.core.exceptions import InvalidReferenceError
 
-from pyoco_server.domain.flow_yaml.document import is_selector, is_well_formed
+from pyoco_server.domain.flow_yaml import is_selector, is_well_formed
 
 PARTS = st.sampled_from(["node", "ctx", "params", "env", "output", "", "x"])
 SELECTORS = st.lists(PARTS, min_size=1, max_size=5).map(lambda parts: "$" + ".".join(parts))
