@@ -14,7 +14,7 @@ from typing import Literal
 import orjson
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs.document import GraphDocument, is_same, of_tasks
+from pyoco_server.domain.graphs import GraphDocument, is_same, of_tasks
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
 from pyoco_server.services.context import Stores

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs.document import GraphDocument, of_tasks
+from pyoco_server.domain.graphs import GraphDocument, of_tasks
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphQuery, GraphService, PutGraph

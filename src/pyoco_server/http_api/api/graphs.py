@@ -12,19 +12,22 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.graphs.document import GraphDocument, to_plain
-from pyoco_server.domain.graphs.parser import MAX_DOCUMENT_BYTES, check_graph_id, read_document, read_yaml_document
+from pyoco_server.domain.graphs import GraphDocument, to_plain
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, is_path_name
 from pyoco_server.errors import GraphNotFound, InvalidGraph, InvalidRequest
 from pyoco_server.http_api.api.graph_models import (
     GRAPH_BODY,
     MAX_CURSOR_CHARS,
+    MAX_DOCUMENT_BYTES,
     YAML_TYPES,
     GraphList,
     GraphOut,
     GraphPutOut,
+    check_graph_id,
     graph_out,
     page_out,
+    read_document,
+    read_yaml_document,
 )
 from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
