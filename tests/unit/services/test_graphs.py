@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.graphs import GraphDocument, of_tasks
+from pyoco_server.domain.queries.page_token import seal
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphQuery, GraphService, PutGraph
+from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphService, PutGraph
 from support.world import World
 
 ETL = AnnouncedFlow(name="etl", nodes=("load", "save"), edges=(("load", "save"),), tags=("cpu", "gpu"))
@@ -173,7 +173,7 @@ async def test_a_graph_of_another_tenant_does_not_exist() -> None:
     for tenant in ("team-b", None):
         with pytest.raises(GraphNotFound):
             await graphs(world).get(tenant, "release")
-        assert (await graphs(world).page(tenant, GraphQuery())).items == ()
+        assert (await graphs(world).page(tenant)).items == ()
 
 
 async def test_a_flow_that_workers_announce_is_a_graph_for_everybody() -> None:
@@ -188,7 +188,7 @@ async def test_a_graph_that_was_put_wins_over_a_flow_of_its_name() -> None:
     await put(world, ONE, "etl", expected_version=0)
 
     shown = await graphs(world, ETL).get("team-a", "etl")
-    listed = await graphs(world, ETL).page("team-a", GraphQuery())
+    listed = await graphs(world, ETL).page("team-a")
     others = await graphs(world, ETL).get("team-b", "etl")
 
     assert (shown.source, shown.document) == ("graph", ONE)
@@ -199,7 +199,7 @@ async def test_a_graph_that_was_put_wins_over_a_flow_of_its_name() -> None:
 async def pages(found: GraphService, **query: Any) -> list[list[str]]:
     told, cursor = [], ""
     while True:
-        page: GraphPage = await found.page("team-a", GraphQuery(cursor=cursor, **query))
+        page: GraphPage = await found.page("team-a", cursor=cursor, **query)
         told.append([shown.graph_id for shown in page.items])
         if page.next_cursor is None:
             return told
@@ -221,22 +221,19 @@ async def test_what_changes_between_two_pages_leaves_no_other_out() -> None:
     world = World()
     for name in ("b", "d", "f"):
         await put(world, ONE, name)
-    first = await graphs(world).page("team-a", GraphQuery(limit=1))
+    first = await graphs(world).page("team-a", limit=1)
     await put(world, ONE, "a")
     await put(world, ONE, "c")
 
-    rest = await graphs(world).page("team-a", GraphQuery(limit=9, cursor=first.next_cursor or ""))
+    rest = await graphs(world).page("team-a", limit=9, cursor=first.next_cursor or "")
 
     assert [shown.graph_id for shown in rest.items] == ["c", "d", "f"]
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    ["!", "x", "AAAA", *(urlsafe_b64encode(raw).decode() for raw in (b"[]", b'["r"]', b'["r", 1]', b'["x", "a"]'))],
-)
-async def test_a_cursor_of_somebody_else_is_refused(cursor: str) -> None:
+@pytest.mark.parametrize("cursor", ["!", "AAAA", seal("a", about=("x",))])
+async def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest):
-        await graphs(World()).page("team-a", GraphQuery(prefix="r", cursor=cursor))
+        await graphs(World()).page("team-a", prefix="r", cursor=cursor)
 
 
 async def test_a_graph_that_is_not_stored_is_unknown_until_the_fleet_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,5 +246,5 @@ async def test_a_graph_that_is_not_stored_is_unknown_until_the_fleet_is_known(mo
     with pytest.raises(BrokerUnavailable):
         await starting.get("team-a", "etl")
     with pytest.raises(BrokerUnavailable):
-        await starting.page("team-a", GraphQuery())
+        await starting.page("team-a")
     assert (await starting.get("team-a", "release")).version == 1

@@ -35,7 +35,7 @@ from pyoco_server.http_api.protocol import json_body
 from pyoco_server.http_api.protocol.conditional import is_known
 from pyoco_server.http_api.protocol.idempotency import no_id, of_value, run_once
 from pyoco_server.http_api.responses.problems import ExecutionProblem, failures
-from pyoco_server.services.graphs import GraphQuery, ShownGraph
+from pyoco_server.services.graphs import ShownGraph
 from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
@@ -119,8 +119,8 @@ async def put_graph(
 @requires_scope(Scope.RUNS_READ)
 async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """The graphs by id: those that were put, and the flows that workers announce."""
-    asked = GraphQuery(limit=query.limit, prefix=query.q, cursor=query.cursor)
-    return _json(page_out(await graphs.page(caller.tenant_id, asked)))
+    page = await graphs.page(caller.tenant_id, prefix=query.q, limit=query.limit, cursor=query.cursor)
+    return _json(page_out(page))
 
 
 @router.get(
