@@ -15,7 +15,7 @@ from pyoco_server.trace import Step, TaskSucceeded
 from pyoco_server.worker.runner_process.flow_loader import config_of, no_flows
 from pyoco_server.worker.runner_process.flow_run import CancelSwitch, run_job
 from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob
-from unit.flow_yaml.test_document import WHOLE
+from unit.adapters.test_flow_yaml import WHOLE
 
 TASKS = """\
 from pyoco import task

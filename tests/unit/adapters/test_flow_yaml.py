@@ -1,16 +1,32 @@
-"""The schema of flow.yaml: what pyoco takes and is safe is taken; the rest is refused by name and line."""
+"""flow.yaml: the documented form is accepted; everything else is refused with the line."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+from contextlib import chdir, suppress
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoco.core.context import Context
+from pyoco.core.exceptions import InvalidReferenceError
+from pyoco.dsl.graph import MAX_PIPE_EXPANDED_TERMS
 
-from pyoco_server.adapters.flow_graph import read_flow_file
+from pyoco_server.adapters import flow_graph
+from pyoco_server.adapters.flow_graph import read_flow_file, read_graph
+from pyoco_server.domain import strict_yaml
 from pyoco_server.domain.execution.state import MAX_NODES
-from pyoco_server.domain.flow_yaml import FlowFile
+from pyoco_server.domain.flow_yaml import FlowFile, is_selector, is_well_formed
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
 from pyoco_server.errors import InvalidRequest, WorkflowTooLarge
 
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "reference" / "flow-yaml.md").read_text()
+SHOWN = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+SELECTORS = st.lists(st.sampled_from(["node", "ctx", "params", "env", "output", "", "x"]), min_size=1, max_size=5).map(
+    lambda parts: "$" + ".".join(parts)
+)
 WHOLE = """\
 version: 1
 tasks:
@@ -47,7 +63,7 @@ def refused(text: str, **limits: object) -> str:
     return error.value.detail
 
 
-def test_a_whole_file_is_read() -> None:
+def test_every_part_of_a_file_is_read() -> None:
     flow = read(WHOLE)
 
     assert flow.graph.nodes == ("load", "again", "save")
@@ -100,7 +116,7 @@ def test_a_whole_file_is_read() -> None:
         (("pipe(both) >> save", "pipe(both) > save"), 14, "line 2 of it: Unsupported operator '>'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(change: tuple[str, str], line: int, words: str) -> None:
+def test_a_fault_is_reported_with_its_line(change: tuple[str, str], line: int, words: str) -> None:
     assert change[0] in WHOLE
 
     detail = refused(WHOLE.replace(*change))
@@ -122,7 +138,7 @@ def test_what_is_wrong_is_named_with_its_line(change: tuple[str, str], line: int
         ("tasks: {a: {callable: 'm:f'}}\nflow: {graph: a}\nruntime:", "runtime must be a mapping"),
     ],
 )
-def test_what_is_missing_is_named(text: str, words: str) -> None:
+def test_a_missing_part_is_reported(text: str, words: str) -> None:
     assert words in refused(text)
 
 
@@ -197,7 +213,7 @@ def test_an_unused_pipe_may_be_unfinished() -> None:
     assert read(SMALL + "a\npipes: {later: 'a >>'}").graph.nodes == ("a",)
 
 
-def test_a_file_above_its_limit_is_refused_unread() -> None:
+def test_a_file_above_its_limit_is_not_parsed() -> None:
     with pytest.raises(WorkflowTooLarge, match="101 bytes; at most 100"):
         read("[" * 101, max_bytes=100)
 
@@ -211,3 +227,47 @@ def test_callables_are_restricted_by_patterns(patterns: tuple[str, ...], fits: b
         assert read(SMALL + "a", allowed=patterns).tasks["a"].callable == "m:f"
     else:
         assert "task 'a': the callable 'm:f' is not among those" in refused(SMALL + "a", allowed=patterns)
+
+
+@given(selector=SELECTORS)
+@settings(deadline=None)
+def test_a_reference_is_well_formed_unless_pyoco_calls_it_invalid(
+    selector: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    is_invalid = False
+    try:
+        with chdir(tmp_path_factory.mktemp("context")):  # pyoco makes a folder there
+            Context(params={}).resolve(selector)
+    except InvalidReferenceError:
+        is_invalid = True
+    except KeyError:
+        pass
+
+    assert is_well_formed(selector) is not is_invalid
+
+
+def test_only_a_text_that_begins_with_a_dollar_is_a_reference() -> None:
+    assert is_selector("$env.HOME")
+    assert not any(is_selector(value) for value in ("5 $", 5, None, ["$env.HOME"], {"a": "$env.HOME"}))
+
+
+@pytest.mark.parametrize("text", [*SHOWN, (ROOT / "examples" / "flow.yaml").read_text()])
+def test_a_documented_file_is_accepted(text: str) -> None:
+    assert read_flow_file(text.encode()).graph.nodes
+
+
+@pytest.mark.parametrize("term", re.findall(r"^\| `(.*?)` \| ", DOCUMENT.partition("## Callables")[0], re.MULTILINE))
+def test_a_documented_term_is_a_graph(term: str) -> None:
+    assert read_graph(term.replace("…", "a"), {"p": "a"}, ["a", "b"]).nodes
+
+
+def test_the_limits_are_documented() -> None:
+    text = DOCUMENT.replace(",", "").replace("\n", " ")
+
+    assert f"more than {MAX_NODES} nodes or {MAX_PIPE_EXPANDED_TERMS} terms" in text
+    assert f"{flow_graph.MAX_GRAPH_CHARS} characters or {flow_graph.MAX_TOKENS} words and marks" in text
+    assert f"names of more than {MAX_NODE_ID_CHARS} characters" in text
+    assert f"nested deeper than {flow_graph.MAX_NESTING}" in text
+    assert f"more than {strict_yaml.MAX_ALIASES} aliases or {strict_yaml.MAX_ALIASED_CHARS // 1024} KiB" in text
+    assert f"more than {strict_yaml.MAX_DEPTH} levels or {strict_yaml.MAX_VALUES} values" in text
+    assert f"at most {flow_graph.MAX_EXPRESSION_CHARS} characters" in text
