@@ -95,7 +95,7 @@ async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: htt
     assert answer.headers["etag"] == shown.headers["etag"] == '"1"'
 
 
-async def test_a_change_is_a_new_version_and_the_same_graph_in_other_words_is_not(client: httpx.AsyncClient) -> None:
+async def test_a_change_is_a_new_version_and_another_spelling_is_not(client: httpx.AsyncClient) -> None:
     await put(client)
 
     again = await put(client, graph=RELEASE | {"nodes": WHOLE})
@@ -117,7 +117,7 @@ async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncC
     assert code_of(as_json) == (422, "INVALID_GRAPH")
 
 
-async def test_a_version_is_shown_once_to_whoever_has_it(client: httpx.AsyncClient) -> None:
+async def test_a_known_version_is_not_sent_again(client: httpx.AsyncClient) -> None:
     await put(client)
 
     for said, status in (('"1"', 304), ('W/"1"', 304), ('"7", "1"', 304), ("*", 304), ('"2"', 200), ("1", 200)):
@@ -184,7 +184,7 @@ async def test_a_refused_put_stays_refused_under_its_key_and_a_wrong_one_does_no
     assert (code_of(wrong), right.status_code) == ((422, "INVALID_GRAPH"), 200)
 
 
-async def test_many_who_send_one_put_at_once_make_one_version(
+async def test_concurrent_puts_with_one_key_make_one_version(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     others = gateway_settings(broker.url, tmp_path / "theirs")
@@ -209,7 +209,7 @@ async def test_the_largest_graph_is_put_once_under_a_key_too(client: httpx.Async
     assert "idempotency-replayed" in answers[1].headers
 
 
-async def test_a_graph_that_is_not_there_is_a_404_whatever_it_is_called(client: httpx.AsyncClient) -> None:
+async def test_a_missing_graph_is_a_404_under_any_name(client: httpx.AsyncClient) -> None:
     for name in ("nothing", "%2e%2e", "x" * 400, "%00", "%ff"):
         answer = await client.get(f"/graphs/{name}")
 
@@ -217,7 +217,7 @@ async def test_a_graph_that_is_not_there_is_a_404_whatever_it_is_called(client: 
 
 
 @pytest.mark.parametrize("name", ["%2e", "%2e%2e", "x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
-async def test_a_graph_is_not_called_by_what_cannot_stand_in_a_path(client: httpx.AsyncClient, name: str) -> None:
+async def test_a_name_that_cannot_be_part_of_a_path_is_refused(client: httpx.AsyncClient, name: str) -> None:
     answer = await put(client, name)
 
     assert code_of(answer) == (422, "INVALID_GRAPH")
@@ -251,7 +251,7 @@ async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: http
         assert (await client.get("/graphs", params=query)).status_code == 422
 
 
-async def test_two_gateways_that_write_at_once_leave_every_version_to_one_of_them(
+async def test_concurrent_puts_through_two_gateways_get_versions_of_their_own(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(config) as ours, serving(gateway_settings(broker.url, tmp_path / "theirs")) as theirs:
@@ -269,7 +269,7 @@ async def test_two_gateways_that_write_at_once_leave_every_version_to_one_of_the
     assert sorted(answer.status_code for answer in same) == [200] * 5 + [201]
 
 
-async def test_a_graph_belongs_to_the_tenant_that_put_it(
+async def test_a_graph_belongs_to_the_tenant_that_stored_it(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     guarded = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
@@ -297,9 +297,7 @@ async def test_a_graph_belongs_to_the_tenant_that_put_it(
     assert unknown.status_code == 401
 
 
-async def test_what_somebody_else_wrote_into_the_bucket_is_in_nobodys_way(
-    client: httpx.AsyncClient, config: NatsBackendConfig
-) -> None:
+async def test_foreign_entries_in_the_bucket_are_ignored(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     await put(client, "good")
     key = bucket_key(config.graphs_kv_bucket, graph_key(None, "odd"))
     async with await Connection.open(config, name="stranger") as stranger:
@@ -317,7 +315,7 @@ async def test_what_somebody_else_wrote_into_the_bucket_is_in_nobodys_way(
     assert [item["graphId"] for item in (await client.get("/graphs")).json()["items"]] == ["good", "odd"]
 
 
-async def test_without_a_broker_nobody_is_told_that_there_are_no_graphs(
+async def test_without_a_broker_graphs_are_unavailable_and_not_missing(
     client: httpx.AsyncClient, broker: Broker
 ) -> None:
     await put(client)

@@ -27,7 +27,7 @@ _FORBIDDEN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowTask:
-    """One task: a function of a module, or another task under a new name."""
+    """One task: a function of a module, or another task under a new name. pyoco's loader reads these attributes."""
 
     callable: str | None
     use: str | None
@@ -52,7 +52,6 @@ class FlowFile:
     defaults: Mapping[str, Any]
     tasks: Mapping[str, FlowTask]
     pipes: Mapping[str, str]
-    expose_env: tuple[str, ...]
 
 
 class GraphFault(Exception):
@@ -133,13 +132,13 @@ class _Reader:
         if not isinstance(flow.get("graph"), str):
             raise self._refusal("'flow:' with the text 'graph:' below it is missing", "flow", "graph")
         runtime = self._mapping(("runtime",), top["runtime"], ("expose_env",)) if "runtime" in top else {}
+        self._texts(("runtime", "expose_env"), runtime.get("expose_env"))
         return FlowFile(
             graph_text=flow["graph"],
             graph=self._graph(read_graph, flow["graph"], pipes, tasks),
             defaults=self._mapping(("flow", "defaults"), {} if flow.get("defaults") is None else flow["defaults"]),
             tasks=tasks,
             pipes=pipes,
-            expose_env=self._texts(("runtime", "expose_env"), runtime.get("expose_env")),
         )
 
     def _refusal(self, what: str, *path: str) -> InvalidRequest:

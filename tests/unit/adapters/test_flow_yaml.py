@@ -75,7 +75,6 @@ def test_every_part_of_a_file_is_read() -> None:
     assert flow.tasks["again"].use == "load"
     assert flow.tasks["save"].inputs == {}
     assert flow.pipes == {"both": "load >> again"}
-    assert flow.expose_env == ("HOME",)
 
 
 @pytest.mark.parametrize(

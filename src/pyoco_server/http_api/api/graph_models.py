@@ -1,4 +1,4 @@
-"""The shapes of `/graphs` in both directions; the models of what is sent validate it."""
+"""The models of `/graphs`. Those of requests are the only validation of a graph document."""
 
 from __future__ import annotations
 
@@ -191,22 +191,22 @@ def _document_node(node: str | TaskNode | WaitNode) -> DocumentNode:
 
 
 class _Out(BaseModel):
-    """More fields may be added at any time; one that says nothing is left out where it may be null."""
+    """Later versions may add fields. An optional field without a value is left out."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel)
 
 
 class GraphNodeOut(_Out):
-    """A node, every default filled in."""
+    """A node with all defaults filled in."""
 
     id: str = Field(examples=["approve"])
     type: Literal["task", "wait"]
     title: str | None = None
-    params: dict[str, Any] | None = Field(default=None, description="Of a task: for whoever takes the node.")
-    max_attempts: int | None = Field(default=None, description="Of a task: how often it may be tried.")
+    params: dict[str, Any] | None = Field(default=None, description="Of a task: for the worker of the node.")
+    max_attempts: int | None = Field(default=None, description="Of a task: the largest number of attempts.")
     wait_key: str | None = Field(default=None, description="Of a wait node: the key that resumes it.")
-    prompt: Any = Field(default=None, description="Of a wait node: for whoever decides.")
-    timeout_sec: float | None = Field(default=None, description="Of a wait node: how long it may wait.")
+    prompt: Any = Field(default=None, description="Of a wait node: for the person who answers.")
+    timeout_sec: float | None = Field(default=None, description="Of a wait node: the longest wait.")
 
 
 class _Named(_Out):
@@ -214,8 +214,8 @@ class _Named(_Out):
     version: int | None = Field(description="Counts the changes from 1; null for a flow.", examples=[3])
     title: str | None = None
     updated_at: str | None = Field(description="RFC 3339, UTC; null for a flow.", examples=["2026-01-01T00:00:00.000Z"])
-    updated_by: str | None = Field(description="Who put it, where access is controlled.")
-    source: Literal["graph", "flow"] = Field(description="Whether somebody put it, or workers announce it as a flow.")
+    updated_by: str | None = Field(description="The author, with access control.")
+    source: Literal["graph", "flow"] = Field(description="Stored, or announced by workers as a flow.")
     tags: list[str] | None = Field(default=None, description="Of a flow: the tags of the workers that serve it.")
 
 
@@ -227,13 +227,13 @@ class GraphOut(_Named):
 
 
 class GraphPutOut(GraphOut):
-    """The graph as it is kept now."""
+    """The stored graph after a put."""
 
-    created: bool = Field(description="Whether this was the first of that name.")
+    created: bool = Field(description="Whether it is the first version of that name.")
 
 
 class GraphSummary(_Named):
-    """A graph in a list: how large it is instead of what is in it."""
+    """A graph in a list, with the numbers of its nodes and edges."""
 
     node_count: int
     edge_count: int
@@ -261,8 +261,8 @@ def page_out(page: GraphPage) -> dict[str, Any]:
 
 
 def _named(shown: ShownGraph) -> dict[str, Any]:
-    said: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
+    plain: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
     if shown.document.title is not None:
-        said["title"] = shown.document.title
-    said |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
-    return said | {"tags": list(shown.tags)} if shown.source == "flow" else said
+        plain["title"] = shown.document.title
+    plain |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
+    return plain | {"tags": list(shown.tags)} if shown.source == "flow" else plain
