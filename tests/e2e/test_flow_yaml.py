@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen
-from support.processes import wait_for_exit
-from support.programs import ROOT, Program, address_of, descendants, up, worker
+from support.processes import descendants, wait_for_exit
+from support.programs import ROOT, Program, address_of, up, worker
 
 TASKS = """\
 import time
@@ -96,15 +95,6 @@ def test_what_is_said_to_try_works_without_a_flow_by_name(system: Program) -> No
 
     assert len(words) == 1
     assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
-
-
-def test_a_flow_that_is_asked_for_by_name_is_not_found_there(client: httpx.Client) -> None:
-    answer: dict[str, Any] = client.post("/runs", json={"flow_name": "from a file"}).json()
-
-    run = seen(client, answer["run_id"], "COMPLETED", "FAILED")
-
-    assert run["status"] == "FAILED"
-    assert "no flow named 'from a file'" in run["error"]
 
 
 def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_path: Path) -> None:

@@ -154,7 +154,6 @@ def load_flow_yaml(job: RunJob) -> Flow:
 
 
 def _needed(described: FlowFile) -> Iterator[tuple[str, FlowTask]]:
-    """The tasks of the graph and those that they use."""
     waiting, seen = sorted(described.graph.tasks), set(described.graph.tasks)
     while waiting:
         name = waiting.pop(0)
