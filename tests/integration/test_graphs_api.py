@@ -76,16 +76,6 @@ async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: htt
     assert answer.headers["etag"] == shown.headers["etag"] == '"1"'
 
 
-async def test_a_change_is_a_new_version_and_another_spelling_is_not(client: httpx.AsyncClient) -> None:
-    await put(client)
-
-    again = await put(client, graph=RELEASE | {"nodes": WHOLE})
-    changed = await put(client, graph=RELEASE | {"title": "Release 2"})
-
-    assert (again.status_code, again.json()["version"], again.json()["created"]) == (200, 1, False)
-    assert (changed.status_code, changed.json()["version"], changed.json()["created"]) == (200, 2, False)
-
-
 @pytest.mark.parametrize("kind", ["application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "TEXT/X-YAML"])
 async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncClient, kind: str) -> None:
     text = EXAMPLE.read_bytes()
@@ -150,35 +140,6 @@ async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client:
     assert [code_of(answer) for answer in (other, condition)] == [(409, "IDEMPOTENCY_CONFLICT")] * 2
     assert (elsewhere.status_code, "idempotency-replayed" in elsewhere.headers) == (201, False)
     assert (await client.get("/graphs/release")).json()["version"] == 2
-
-
-async def test_a_refused_put_stays_refused_under_its_key_and_a_wrong_one_does_not(client: httpx.AsyncClient) -> None:
-    key = {"Idempotency-Key": "put-2"}
-    refused = await put(client, graph=one("a"), headers=key | {"If-Match": '"1"'})
-    await put(client, graph=one("b"))
-    again = await put(client, graph=one("a"), headers=key | {"If-Match": '"1"'})
-    wrong = await put(client, graph={"nodes": []}, headers={"Idempotency-Key": "put-3"})
-    right = await put(client, graph=one("c"), headers={"Idempotency-Key": "put-3"})
-
-    assert code_of(refused) == code_of(again) == (409, "GRAPH_VERSION_CONFLICT")
-    assert (again.content, again.headers["idempotency-replayed"]) == (refused.content, "true")
-    assert (code_of(wrong), right.status_code) == ((422, "INVALID_GRAPH"), 200)
-
-
-async def test_concurrent_puts_with_one_key_make_one_version(
-    config: NatsBackendConfig, broker: Broker, tmp_path: Path
-) -> None:
-    others = gateway_settings(broker.url, tmp_path / "theirs")
-    async with serving(config) as ours, serving(others) as theirs:
-        key = {"Idempotency-Key": "put-4"}
-        asked = [
-            put(gateway, graph=one("a"), params={"expectedVersion": 0}, headers=key) for gateway in (ours, theirs) * 4
-        ]
-        answers = await asyncio.gather(*asked)
-
-    assert {answer.content for answer in answers} == {answers[0].content}
-    assert [answer.status_code for answer in answers] == [201] * 8
-    assert sum("idempotency-replayed" in answer.headers for answer in answers) == 7
 
 
 async def test_the_largest_graph_is_put_once_under_a_key_too(client: httpx.AsyncClient) -> None:
