@@ -70,8 +70,10 @@ def read_graph(text: str, pipes: Mapping[str, str], tasks: Collection[str]) -> F
         flow = build_flow_from_graph(
             graph=text, tasks={name: Task(func=_never_called, name=name) for name in tasks}, pipes=dict(pipes)
         )
-    except (ValueError, RecursionError, MemoryError) as error:
+    except ValueError as error:
         raise GraphFault(_reason(error)) from error
+    except (RecursionError, MemoryError) as error:
+        raise GraphFault("an expression is nested too deeply") from error
     if len(nodes) < len(names) and not flow.has_control_flow():
         name = next(name for name in nodes if names.count(name) > 1)
         raise GraphFault(f"task {shown(name)} is used twice and would wait for itself; rename one, as in again: {name}")
@@ -147,13 +149,15 @@ def _parse(text: str, pipe: str | None, first_line: int = 1) -> Pipeline:
         pipeline = GraphParser(tokens).parse()
         _check_keys(tokens)
         errors = validate_graph_terms(pipeline).errors
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise GraphFault("nested too deeply", pipe=pipe) from error
+    except ValueError as error:
         reason = _reason(error)
         place = _POSITION.search(reason)
         line = None if place is None else first_line + text.count("\n", 0, int(place[1]))
         raise GraphFault(reason, pipe=pipe, line=line) from error
     if errors:
-        raise GraphFault(errors[0][:MAX_REASON_CHARS], pipe=pipe)
+        raise GraphFault(_reason(errors[0]), pipe=pipe)
     return pipeline
 
 
@@ -177,7 +181,7 @@ def _check_keys(tokens: Sequence[Token]) -> None:
         opened[-1].add(token.value)
 
 
-def _reason(error: BaseException) -> str:
-    if isinstance(error, ValueError):
-        return str(error)[:MAX_REASON_CHARS]
-    return "nested too deeply"
+def _reason(message: object) -> str:
+    """What pyoco says, which may quote any text of the file."""
+    reason = str(message)[:MAX_REASON_CHARS]
+    return reason if reason.isprintable() else repr(reason)

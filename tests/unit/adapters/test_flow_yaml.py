@@ -158,6 +158,7 @@ def test_a_missing_part_is_reported(text: str, words: str) -> None:
         ("'switch(on=x){y: a; y: a}'", "duplicate switch case 'y'"),
         ("'switch(on=x){default: a; default: a}'", "'default' is defined twice"),
         ("\"switch(on=x){\\n\\ny: 'a >'}\"", "line 3 of it: Unsupported operator '>'"),
+        ("\"repeat(count=1, collect='\\x1b'){a}\"", "unsupported collect mode '\\x1b'"),
         ("'until(cond=x, max_iter=0){a}'", "max_iter must be a positive integer"),
         ("'foreach(over={{ $ctx.x. y }}){a}'", "invalid syntax"),
         ("'foreach(over={{ $ctx.x() }}){a}'", "Only $ctx/$env references"),

@@ -54,7 +54,7 @@ async def submit_run_yaml(request: Request) -> Response:
             texts = {name: value for name, value in form.items() if isinstance(value, str) and name != "workflow"}
     except RequestTooLarge as error:
         raise _too_large(limit) from error  # all other parts are small
-    # The largest file takes tens of milliseconds, which would block all other requests.
+    # A hostile file takes tenths of a second, which would block all other requests.
     workflow = await asyncio.to_thread(_parse_workflow, data, config)
     asked, labels = _submit_request(texts, workflow, config, caller_of(request))
     contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}
