@@ -1,4 +1,4 @@
-"""`/graphs` over HTTP: put, shown and listed, by tenants and at two gateways at once, on a real nats-server."""
+"""`/graphs` over HTTP: put, get and list, by tenants and through two gateways, on a real nats-server."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: htt
     shown = await client.get("/graphs/release")
 
     assert answer.status_code == 201, answer.text
-    told = answer.json()
-    assert told.pop("created") is True
-    assert told == shown.json()
-    assert told.pop("updatedAt").endswith("Z")
-    assert told == {
+    body = answer.json()
+    assert body.pop("created") is True
+    assert body == shown.json()
+    assert body.pop("updatedAt").endswith("Z")
+    assert body == {
         "graphId": "release",
         "version": 1,
         "title": "Release",
@@ -205,7 +205,7 @@ async def test_concurrent_puts_through_two_gateways_get_versions_of_their_own(
 
     assert sorted(answer.json()["version"] for answer in answers) == list(range(1, 9))
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
-    last = max((answer.json() for answer in answers), key=lambda told: told["version"])
+    last = max((answer.json() for answer in answers), key=lambda body: body["version"])
     assert shown == [{name: value for name, value in last.items() if name != "created"}] * 2
     assert [answer.json()["version"] for answer in same] == [1] * 6
     assert sorted(answer.status_code for answer in same) == [200] * 5 + [201]
@@ -221,7 +221,7 @@ async def test_a_graph_belongs_to_the_tenant_that_stored_it(
     reader = showing(await hand_out(guarded, "team-a", Scope.RUNS_READ))
     admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
     async with serving(config) as client:
-        await put(client, "nobodys")
+        await put(client, "without-tenant")
     async with serving(guarded) as client:
         missing = await client.get("/graphs/release", headers=keys[1])
         answer = await put(client, headers=keys[0])

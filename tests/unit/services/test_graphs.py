@@ -163,12 +163,12 @@ async def test_an_announced_flow_is_a_graph_of_every_tenant_unless_one_is_stored
 
 
 async def pages(found: GraphService, **query: Any) -> list[list[str]]:
-    told, cursor = [], ""
+    ids, cursor = [], ""
     while True:
         page: GraphPage = await found.page("team-a", cursor=cursor, **query)
-        told.append([shown.graph_id for shown in page.items])
+        ids.append([shown.graph_id for shown in page.items])
         if page.next_cursor is None:
-            return told
+            return ids
         cursor = page.next_cursor
 
 
