@@ -110,7 +110,7 @@ async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
     assert (told[-1].name, told[-1].data) == ("end", {"status": "completed"})
     answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=behind(told[-1]))
     assert (answer.status_code, answer.content) == (204, b"")
-    assert gateway.watches.open_count == 0
+    assert gateway.topics.open_count == 0
 
 
 async def test_a_finished_log_is_told_whole_to_whoever_comes_late(gateway: Gateway, stores: Stores) -> None:
@@ -217,7 +217,7 @@ async def test_a_job_that_is_not_there_is_not_found(gateway: Gateway, run_id: st
 
         assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
         assert answer.headers["content-type"] == "application/problem+json"
-    assert gateway.watches.open_count == 0
+    assert gateway.topics.open_count == 0
 
 
 @pytest.mark.parametrize(
@@ -235,12 +235,12 @@ async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway, st
     await Writer(stores.run_logs, RunId(run_id)).write("one")
     async with following(gateway.client, run_id) as events:
         await some(events, 1)
-        assert gateway.watches.open_count == 1
+        assert gateway.topics.open_count == 1
 
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
             await asyncio.sleep(0.01)
-    assert gateway.watches._channels == {}
+    assert gateway.topics._topics == {}
 
 
 async def test_comments_show_life_while_nothing_is_written(config: NatsBackendConfig, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
 
 async def until_nobody_watches(gateway: Gateway) -> None:
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
             await asyncio.sleep(0.01)
 
 
@@ -251,7 +251,7 @@ async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: G
         frames, code = await to_the_close(socket)
 
     assert ([frame["code"] for frame in frames], code) == (["EXECUTION_NOT_FOUND"], 4404)
-    assert gateway.watches.open_count == 0
+    assert gateway.topics.open_count == 0
 
 
 @pytest.mark.parametrize("query", [{"tail": 0}, {"sinceToken": "x"}, {"logs": "some"}, {"limit": 3}])
@@ -390,7 +390,7 @@ async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
             await _shake_hands(slow, gateway.port, run_id)
             async with joined(gateway, run_id) as quick, asyncio.timeout(PATIENCE_SEC):
                 await heard(quick, "status")
-                while gateway.watches.open_count == 2:
+                while gateway.topics.open_count == 2:
                     await writer.write(*["x" * 1000] * 50)
                     await heard(quick, "log")
                 await say(quick, type="ping")
@@ -415,7 +415,7 @@ async def test_a_reader_that_takes_not_even_its_close_is_dropped(
             slow.setblocking(False)
             await _shake_hands(slow, gateway.port, run_id)
             async with asyncio.timeout(PATIENCE_SEC):
-                while gateway.watches.open_count:
+                while gateway.topics.open_count:
                     await writer.write(*["x" * 1000] * 50)
                 while gateway.sockets:  # noqa: ASYNC110 - nobody tells when a connection has gone
                     await asyncio.sleep(0.01)

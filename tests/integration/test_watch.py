@@ -56,7 +56,7 @@ async def label(stores: Stores, run_id: str, tag: str) -> None:
 
 def watched(gateway: Gateway) -> list[str]:
     """What the gateway listens to on behalf of watchers."""
-    connection: Any = gateway.watches._stores.broker
+    connection: Any = gateway.topics._stores.broker
     subjects: list[str] = [subscription.subject for subscription in connection._client._subs.values()]
     return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
 
@@ -64,7 +64,7 @@ def watched(gateway: Gateway) -> list[str]:
 async def until_nobody_watches(gateway: Gateway) -> None:
     """The end of a connection is seen a moment after it was ended."""
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
             await asyncio.sleep(0.01)
 
 
@@ -154,7 +154,7 @@ async def test_a_run_that_is_not_there_is_not_found(gateway: Gateway, run_id: st
     answer = await gateway.client.get(f"/runs/{run_id}/watch")
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
-    assert gateway.watches.open_count == 0
+    assert gateway.topics.open_count == 0
 
 
 @pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
@@ -173,7 +173,7 @@ async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -
     assert told[0].name == "snapshot"
     assert {event.name for event in told[1:]} == {"heartbeat"}
     assert all(event.event_id is None for event in told[1:])
-    assert gateway.watches.open_count == 0
+    assert gateway.topics.open_count == 0
 
 
 async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway) -> None:
@@ -184,7 +184,7 @@ async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway) ->
         await until_nobody_watches(gateway)
 
         assert watched(gateway) == []
-    assert gateway.watches._channels == {}
+    assert gateway.topics._topics == {}
 
 
 async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
@@ -292,7 +292,7 @@ async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path
 
             assert {event.name for event in await to_the_end(events)} <= {"heartbeat"}
             assert (await anext(others)).status == "PENDING"
-            assert gateway.watches.open_count == 1
+            assert gateway.topics.open_count == 1
 
 
 async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 from starlette.types import Message
@@ -49,7 +49,7 @@ class Source:
         self.given, self.closed = 0, False
         self._count, self._error = count, error
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
         try:
             for number in range(self._count):
                 self.given += 1

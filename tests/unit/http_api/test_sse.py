@@ -1,14 +1,16 @@
-"""The lines of server-sent events, and a stream that outlives neither its source nor its reader."""
+"""The lines of server-sent events, and a stream that outlives neither its generator nor its reader."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
 import pytest
+from starlette.types import Receive, Send
 
+from pyoco_server.errors import RequestTooLarge
 from pyoco_server.http_api.responses import streams
 
 Message = MutableMapping[str, Any]
@@ -16,26 +18,26 @@ SCOPE: Message = {"type": "http"}
 
 
 class Script:
-    """A source with these events; then it waits for the end, or has ended."""
+    """A generator of these events; then it waits, or has ended."""
 
     def __init__(self, *events: bytes, ends: bool) -> None:
-        self._events = list(events)
-        self._ended = asyncio.Event()
-        self.closed = asyncio.Event()
-        if ends:
-            self._ended.set()
+        self._events = events
+        self._ends = ends
+        self.is_closed = False
 
-    async def next(self) -> bytes | None:
-        if self._events:
-            return self._events.pop(0)
-        await self._ended.wait()
-        return None
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        try:
+            for event in self._events:
+                yield event
+            if not self._ends:
+                await asyncio.Event().wait()
+        finally:
+            self.is_closed = True
 
-    def end(self) -> None:
-        self._ended.set()
 
-    def close(self) -> None:
-        self.closed.set()
+async def answer(source: Script, receive: Receive, send: Send) -> None:
+    response = await streams.EventStream.of(source.events())
+    await response(SCOPE, receive, send)
 
 
 def hangs_up_after(sent: asyncio.Event) -> Callable[[], Awaitable[Message]]:
@@ -67,19 +69,25 @@ def test_an_event_has_no_character_that_a_reader_may_take_for_a_line_break() -> 
     assert orjson.loads(lines[1].removeprefix("data: ")) == orjson.loads(data)
 
 
-async def test_a_stream_ends_with_its_source() -> None:
+async def test_a_stream_ends_with_its_generator() -> None:
     source = Script(b"one", b"two", ends=True)
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await streams.EventStream(source)(SCOPE, never, send)
+    await answer(source, never, send)
 
     assert b"content-length" not in dict(sent[0]["headers"])
-    assert [message.get("body") for message in sent[1:]] == [streams.RETRY, b"one", b"two", b""]
+    assert [message.get("body") for message in sent[1:]] == [b"one", b"two", b""]
     assert sent[-1].get("more_body", False) is False
-    assert source.closed.is_set()
+    assert source.is_closed
+
+
+async def test_a_stream_without_events_is_no_content() -> None:
+    response = await streams.EventStream.of(Script(ends=True).events())
+
+    assert (response.status_code, response.body) == (204, b"")
 
 
 async def test_a_stream_ends_when_its_reader_hangs_up() -> None:
@@ -90,27 +98,27 @@ async def test_a_stream_ends_when_its_reader_hangs_up() -> None:
             told.set()
 
     async with asyncio.timeout(5):
-        await streams.EventStream(source)(SCOPE, hangs_up_after(told), send)
+        await answer(source, hangs_up_after(told), send)
 
-    assert source.closed.is_set()
+    assert source.is_closed
 
 
-async def test_a_body_that_is_refused_ends_the_stream_and_is_nobodys_fault() -> None:
-    source = Script(ends=False)
+async def test_a_rejected_body_ends_the_stream_without_an_error() -> None:
+    source = Script(b"one", ends=False)
 
     async def receive() -> Message:
-        raise RuntimeError("too large")
+        raise RequestTooLarge("too large")
 
     async def send(message: Message) -> None:
         pass
 
     async with asyncio.timeout(5):
-        await streams.EventStream(source)(SCOPE, receive, send)
+        await answer(source, receive, send)
 
-    assert source.closed.is_set()
+    assert source.is_closed
 
 
-async def test_a_reader_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_stalls_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "STALLED_SEC", 0.01)
     source = Script(b"one", ends=False)
 
@@ -119,21 +127,21 @@ async def test_a_reader_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyP
             await never()
 
     async with asyncio.timeout(5):
-        await streams.EventStream(source)(SCOPE, never, send)
+        await answer(source, never, send)
 
-    assert source.closed.is_set()
+    assert source.is_closed
 
 
-async def test_a_stream_that_is_cancelled_frees_its_source() -> None:
-    source, begun = Script(ends=False), asyncio.Event()
+async def test_a_stream_that_is_cancelled_closes_its_generator() -> None:
+    source, begun = Script(b"one", ends=False), asyncio.Event()
 
     async def send(message: Message) -> None:
         begun.set()
 
-    task = asyncio.create_task(streams.EventStream(source)(SCOPE, never, send))
+    task = asyncio.create_task(answer(source, never, send))
     await begun.wait()
     task.cancel()
     await asyncio.wait([task])
 
     assert task.cancelled()
-    assert source.closed.is_set()
+    assert source.is_closed

@@ -14,8 +14,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of, text_of
 from pyoco_server.errors import RunNotFound
 from pyoco_server.ports import Stored
-from pyoco_server.services.run_logs.search import chunk_with, in_bytes, in_lines
-from pyoco_server.services.run_logs.text import text_between
+from pyoco_server.services.run_logs.search import chunk_with, in_bytes, in_lines, text_between
 from pyoco_server.stores import LogStore, StoredChunk
 from pyoco_server.testing.broker import MemorySubjectLog
 from support.samples import new_run_id

@@ -12,7 +12,8 @@ from pyoco_server.domain.run_logs.lines import LEVELS, Level, LineFilter, LogChu
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.ports import Stored
 from pyoco_server.services.run_logs import read as run_log_reader
-from pyoco_server.services.run_logs.read import LogEnd, LogPage, NumberedLine, last_lines, lines_from
+from pyoco_server.services.run_logs.read import LogEnd, LogPage, last_lines, lines_from
+from pyoco_server.services.streaming.chunks import NumberedLine
 from pyoco_server.stores import LogStore
 from pyoco_server.testing.broker import MemorySubjectLog
 from support.samples import new_run_id

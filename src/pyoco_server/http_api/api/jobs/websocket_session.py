@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from contextlib import aclosing
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -28,8 +29,8 @@ from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
 from pyoco_server.services.context import CommandContext
-from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
-from pyoco_server.services.streaming.watch_channel import Watcher
+from pyoco_server.services.loops import first_result
+from pyoco_server.services.streaming.topics import RunTopic
 
 # Frames that make no sense, after which nothing sensible is expected any more.
 MOST_MISTAKES = 5
@@ -80,35 +81,24 @@ class Session:
     async def run(
         self, place: LogPosition, *, tail: int | None, logs: bool, until_revoked: UntilRevoked | None
     ) -> Verdict | None:
-        """Tell the job until one of both sides has enough; how to close, None when the peer has gone."""
-        watcher = await self._services.watches.open(self._run_id, tenant_filter=self._caller.tenant_filter)
-        if watcher is None:
-            return Code.NORMAL, ""
-        follower: LogFollower | None = None
-        try:
-            if logs:
-                feed = self._services.log_streams
-                follower = await feed.follow(
-                    self._run_id, tenant_filter=self._caller.tenant_filter, place=place, tail=tail
-                )
-            return await _first(
-                self._tell(watcher, follower),
+        """Stream the job until either side ends it; returns how to close, None when the peer has disconnected."""
+        topics, tenant_filter = self._services.topics, self._caller.tenant_filter
+        async with topics.join(self._run_id, tenant_filter=tenant_filter) as topic:
+            begin = await topic.open_log(place, tail) if logs else None
+            return await first_result(
+                self._send_all(topic, begin),
                 self._listen(),
                 self._put_out_when_slow(),
                 *([_put_out(until_revoked)] if until_revoked is not None else []),
             )
-        finally:
-            watcher.close()
-            if follower is not None:
-                follower.close()
 
     # --- down ---------------------------------------------------------------------------------------------------------
 
-    async def _tell(self, watcher: Watcher, follower: LogFollower | None) -> Verdict:
+    async def _send_all(self, topic: RunTopic, begin: LogPosition | None) -> Verdict:
         try:
             async with asyncio.TaskGroup() as group:
-                status = group.create_task(self._tell_status(watcher))
-                is_read = group.create_task(self._tell_log(follower))
+                status = group.create_task(self._send_status(topic))
+                is_read = group.create_task(self._send_log(topic, begin))
         except ExceptionGroup as broken:
             raise broken.exceptions[0] from broken
         ended = status.result()
@@ -123,26 +113,30 @@ class Session:
         await self._socket.stalled.wait()
         return TOO_SLOW
 
-    async def _tell_status(self, watcher: Watcher) -> str | None:
+    async def _send_status(self, topic: RunTopic) -> str | None:
         """Each change; how the job ended, None when it has not."""
-        ended = None
-        while (told := await watcher.next()) is not None:
-            # Signs of life are the protocol's own here.
-            if not told.beat and not await self._socket.send(stream_encoding.status_frame(told.view)):
-                return None
-            ended = status_of(told.view.plain) if told.view.is_terminal else None
-        return ended
+        async with aclosing(topic.follow_run()) as updates:
+            async for update in updates:
+                # The protocol has heartbeats of its own.
+                if not update.beat and not await self._socket.send(stream_encoding.status_frame(update.view)):
+                    return None
+                if update.view.is_terminal:
+                    return status_of(update.view.plain)
+        return None
 
-    async def _tell_log(self, follower: LogFollower | None) -> bool:
+    async def _send_log(self, topic: RunTopic, begin: LogPosition | None) -> bool:
         """All lines; whether these were all."""
-        while follower is not None:
-            told = await follower.next()
-            if isinstance(told, Sign):
-                if told is not Sign.ALIVE:
-                    return told is Sign.OVER
-            elif not await self._socket.send(stream_encoding.log_frame(await follower.with_more(told), self._run_id)):
-                return False
-        return True
+        if begin is None:
+            return True
+        async with aclosing(topic.follow_log(begin)) as updates:
+            async for update in updates:
+                if update.ended:
+                    return True
+                if update.batches and not await self._socket.send(
+                    stream_encoding.log_frame(update.batches, self._run_id)
+                ):
+                    return False
+        return False
 
     # --- up -----------------------------------------------------------------------------------------------------------
 
@@ -191,16 +185,3 @@ class Session:
 async def _put_out(until_revoked: UntilRevoked) -> Verdict:
     refusal = await until_revoked()
     return code_of(refusal), f"{refusal.err_id} {refusal.message()}"
-
-
-async def _first(*talks: Any) -> Verdict | None:
-    """What the first of them comes to; the others are ended."""
-    tasks = [asyncio.ensure_future(talk) for talk in talks]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        verdict: Verdict | None = next(task for task in tasks if task in done).result()
-        return verdict
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.ids import parse_run_id
+from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, FleetDep, WatchesDep
+from pyoco_server.http_api.dependencies import CallerDep, FleetDep, TopicsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
-from pyoco_server.services.streaming.watch_channel import Watcher
+from pyoco_server.services.streaming.topics import RunTopics
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -68,26 +70,11 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class _Events:
-    """The events of one watcher, in the words of `/runs`."""
-
-    def __init__(self, watcher: Watcher, facts_of: translate.FactsOf, *, records: bool) -> None:
-        self._watcher = watcher
-        self._facts_of = facts_of
-        self._records = records
-        self.end = watcher.end
-        self.close = watcher.close
-
-    async def next(self) -> bytes | None:
-        told = await self._watcher.next()
-        return None if told is None else translate.watch_event(told, self._facts_of, records=self._records)
-
-
 @router.get("/{run_id}/watch", status_code=200, response_class=Response, responses=ANSWERS)
 @requires_scope(Scope.RUNS_READ)
 async def watch_run(
     run_id: RunIdPath,
-    watches: WatchesDep,
+    topics: TopicsDep,
     fleet: FleetDep,
     caller: CallerDep,
     include: Include = None,
@@ -102,13 +89,34 @@ async def watch_run(
     ] = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
-    watcher = await watches.open(
+    events = _events(
+        topics,
         parse_run_id(run_id),
+        fleet.facts_of,
         tenant_filter=caller.tenant_filter,
         after=translate.version_of(last_event_id),
         since=since,
         timeout_sec=timeout_sec,
+        records=bool(include),
     )
-    if watcher is None:
-        return Response(status_code=204)
-    return streams.EventStream(_Events(watcher, fleet.facts_of, records=bool(include)))
+    return await streams.EventStream.of(events)
+
+
+async def _events(
+    topics: RunTopics,
+    run_id: RunId,
+    facts_of: translate.FactsOf,
+    *,
+    tenant_filter: str | None,
+    after: int,
+    since: float | None,
+    timeout_sec: int | None,
+    records: bool,
+) -> AsyncGenerator[bytes, None]:
+    async with topics.join(run_id, tenant_filter=tenant_filter) as topic:
+        if topic.is_end_known(after, since):
+            return
+        yield streams.RETRY
+        async with aclosing(topic.follow_run(after=after, since=since, timeout_sec=timeout_sec)) as updates:
+            async for update in updates:
+                yield translate.watch_event(update, facts_of, records=records)
