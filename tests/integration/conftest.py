@@ -1,19 +1,25 @@
-"""A broker and a gateway for all tests of a module that leave each other's executions alone."""
+"""Brokers, gateways and workers: shared by the tests of a module that leave each other's executions alone, or fresh."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 
+from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.executions import Caller
-from support.gateways import gateway_settings
+from support.gateways import gateway_settings, serving
 from support.served import served
 from support.shells import RunClient
+from support.streams import Gateway, listening
+from support.workers import Working, at_work
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,43 @@ def caller(shared_address: str) -> Iterator[Caller]:
     """Somebody who speaks with it."""
     with httpx.Client(base_url=shared_address, timeout=60.0) as http:
         yield Caller(http)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
+    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+
+
+@pytest_asyncio.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
+    """A gateway behind a real socket, as streams need it."""
+    async with listening(config) as listens:
+        yield listens
+
+
+@pytest_asyncio.fixture
+async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway without a socket."""
+    async with serving(config) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
+    async with open_stores(config, name="test") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def worker(stores: Stores, config: NatsBackendConfig) -> AsyncIterator[Working]:
+    async with at_work(stores, config, patience_sec=60.0) as working:
+        yield working
 
 
 @pytest.fixture

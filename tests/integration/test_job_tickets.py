@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,6 @@ from support.gateways import gateway_settings, submit
 from support.samples import new_run_id
 from support.sockets import heard, joined, say, to_the_close
 from support.streams import Gateway, listening
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.services.loops import first_result
@@ -77,18 +77,14 @@ class Download(Response):
                 waits.append(until_revoked())
             is_complete = await first_result(*waits)
             if is_complete is True or (self._is_ended_early and is_complete is not False):
-                await send({"type": "http.response.body", "body": b""})
+                await _taken(send, {"type": "http.response.body", "body": b""})
 
     async def _send_chunks(self, send: Send) -> bool:
         """Whether the reader took all chunks."""
         chunk: bytes | None = self._first
         while chunk is not None:
-            if chunk:
-                try:
-                    async with asyncio.timeout(STALLED_SEC):
-                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                except TimeoutError:
-                    return False
+            if chunk and not await _taken(send, {"type": "http.response.body", "body": chunk, "more_body": True}):
+                return False
             chunk = await anext(self._rest, None)
         return True
 
@@ -104,6 +100,16 @@ class EventStream(Download):
         """The response with its first event read; 204 when there is none: a browser does not connect again."""
         first = await anext(events, None)
         return Response(status_code=204) if first is None else cls(first, events, SSE_HEADERS)
+
+
+async def _taken(send: Send, message: Message) -> bool:
+    """Whether the reader took the message in time."""
+    try:
+        async with asyncio.timeout(STALLED_SEC):
+            await send(message)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _until_disconnected(receive: Receive) -> None:
