@@ -21,33 +21,33 @@ from pyoco_server.services.streaming.chunks import NumberedLine
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.stores import LogStore, StoredChunk
 
-# A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
+# A page ends with the chunk that makes it larger than this, whatever its limit of lines.
 PAGE_BYTES = 4 * 1024 * 1024
-# And where lines are chosen, behind so many chunks: a run that prints now and then has one chunk for each line.
+# A filtered page also ends after this many chunks: a run that prints now and then has a chunk per line.
 SEARCHED_CHUNKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """How far a log went when somebody looked, and whether its run was over by then. What is before it stays so."""
+    """The end of a log at one moment, and whether its run was over by then. Lines before it never change."""
 
     last: StoredChunk | None
     is_over: bool = False
 
     @property
     def place(self) -> LogPosition:
-        """Behind all that was there."""
+        """The position behind the last line."""
         return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole log as plain text."""
+        """The size of the log as plain text."""
         return self.last.chunk.next_byte if self.last else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPage:
-    """Some lines in order, and where to go on; `complete`: the run is over and there are no more."""
+    """Some lines in order, and the position behind them; `complete`: the run is over and there are no more."""
 
     lines: Sequence[NumberedLine]
     following: LogPosition
@@ -57,9 +57,9 @@ class LogPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """From `place` on at most `limit` lines, waiting up to `wait_sec` for the first; or the last `tail` lines.
+    """At most `limit` lines from `place` on, waiting up to `wait_sec` for the first; or the last `tail` lines.
 
-    Of those that `only` takes. A page may then have fewer lines, even none, before the end: its `following` goes on.
+    With a filter a page may have fewer lines, even none, before the end; continue at its `following`.
     """
 
     place: LogPosition = START
@@ -114,7 +114,7 @@ class RunLogService:
     async def _wait_for_lines(
         self, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None
     ) -> LogEnd:
-        """The end of the log once there is a matching line behind a position, the run is over, or the time is."""
+        """The end of the log as soon as a matching line follows the position, the run is over, or the time is up."""
         async with self.topics.join(run_id, tenant_filter=tenant_filter) as topic:
             try:
                 async with (
@@ -125,7 +125,7 @@ class RunLogService:
                         if update.batches or update.ended:
                             break
             except TimeoutError:
-                pass  # the page may be empty
+                pass  # the page is empty
             is_over = topic.is_over  # before the read: a run that is over has written all its lines
             return LogEnd(last=await self._logs.last(run_id), is_over=is_over)
 
@@ -147,7 +147,7 @@ async def lines_from(
     only: LineFilter = ALL_LINES,
     end: LogEnd | None = None,
 ) -> LogPage:
-    """At most so many lines from a place on, before an end (None: the present one)."""
+    """At most `limit` lines from a position on, before an end (None: the present one)."""
     end = end or LogEnd(last=await logs.last(run_id))
     lines: list[NumberedLine] = []
     size, chunks, stored = 0, 0, await chunk_at(logs, run_id, place, end.last)
@@ -169,7 +169,7 @@ async def lines_from(
 async def last_lines(
     logs: LogStore, run_id: RunId, count: int, *, only: LineFilter = ALL_LINES, end: LogEnd | None = None
 ) -> LogPage:
-    """The last so many lines; chunks are read from the end back, as many as a page may have."""
+    """The last `count` lines; chunks are read backwards from the end, within the limits of a page."""
     end = end or LogEnd(last=await logs.last(run_id))
     stored = end.last
     parts: list[list[NumberedLine]] = []
@@ -186,7 +186,7 @@ async def last_lines(
 
 
 def _is_enough(size: int, chunks: int, lines: Sequence[NumberedLine], only: LineFilter) -> bool:
-    """Whether a page that is not full ends here all the same."""
+    """Whether a page ends before its limit of lines."""
     if only.takes_all:
         return size >= PAGE_BYTES and bool(lines)
     return size >= PAGE_BYTES or chunks >= SEARCHED_CHUNKS

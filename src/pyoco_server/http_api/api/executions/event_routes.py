@@ -1,4 +1,4 @@
-"""`GET /executions/{executionId}/events`: who did what, when; page by page, or as server-sent events."""
+"""`GET /executions/{executionId}/events`: the events of an execution, as pages or as server-sent events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import InvalidRequest
@@ -17,9 +18,9 @@ from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_re
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, StoresDep, TopicsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
-from pyoco_server.services.projections.event_history import START, EventPosition, events_after
+from pyoco_server.services.context import Stores
+from pyoco_server.services.projections.event_history import START, EventEntry, EventPosition, events_after
 from pyoco_server.services.streaming.topics import RunTopics
-from pyoco_server.stores import EventLog
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -36,7 +37,7 @@ ANSWERS = shown(schemas.EventList, 404, 422, 503)
 ANSWERS[200] |= {
     "description": (
         "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
-        "an `id` to resume from; comments show life, and the stream ends when the execution has."
+        "an `id` to resume from; comments are heartbeats, and the stream ends when the execution has."
     ),
     "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
 }
@@ -57,16 +58,16 @@ async def list_events(
     cursor: Annotated[
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many; a stream has no limit.")] = 200,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Of a page; a stream has no limit.")] = 200,
     last_event_id: Annotated[
-        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
     ] = None,
 ) -> Response:
-    """What happened to an execution, in order."""
+    """The events of an execution, in order."""
     run_id = parse_run_id(execution_id)
     if "text/event-stream" in request.headers.get("accept", ""):
         after = translate.place_in(last_event_id) or _place(cursor)
-        return await streams.EventStream.of(_events(topics, stores.events, run_id, caller.tenant_filter, after))
+        return await streams.EventStream.of(_events(stores, topics, run_id, caller, after))
     await executions.look(run_id, tenant_filter=caller.tenant_filter)
     found, more = await events_after(stores.events, run_id, _place(cursor), limit)
     following = translate.place_out(found[-1].place) if more else None
@@ -76,19 +77,20 @@ async def list_events(
 
 
 async def _events(
-    topics: RunTopics, log: EventLog, run_id: RunId, tenant_filter: str | None, after: EventPosition
+    stores: Stores, topics: RunTopics, run_id: RunId, caller: Caller, after: EventPosition
 ) -> AsyncGenerator[bytes, None]:
-    async with topics.join(run_id, tenant_filter=tenant_filter) as topic:
-        if topic.is_over and not (await events_after(log, run_id, after, 1))[0]:
+    async with topics.join(run_id, tenant_filter=caller.tenant_filter) as topic:
+        if topic.is_over and not (await events_after(stores.events, run_id, after, 1))[0]:
             return
         yield streams.RETRY
         async with aclosing(topic.follow_events(after)) as batches:
             async for batch in batches:
-                events = [(item, translate.event_out(item)) for item in batch]
-                yield b"".join(
-                    streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place))
-                    for item, plain in events
-                ) or streams.comment("alive")
+                yield b"".join([_event(item) for item in batch]) or streams.comment("alive")
+
+
+def _event(item: EventEntry) -> bytes:
+    plain = translate.event_out(item)
+    return streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place))
 
 
 def _place(cursor: str | None) -> EventPosition:

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, TopicsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
-from pyoco_server.services.streaming.topics import RunTopics
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -35,7 +34,7 @@ event: snapshot
 data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"COMPLETED","tasks":{"a":"SUCCEEDED"}},"ts":1762300016}
 """
 
-# Of one event, as those tools want it that know streams.
+# The schema of one event.
 EVENT = {
     "type": "object",
     "required": ["event", "data"],
@@ -51,7 +50,7 @@ EVENT = {
                 "properties": {
                     "run_id": {"type": "string"},
                     "snapshot": {"$ref": "#/components/schemas/RunSnapshot"},
-                    "ts": {"type": "number", "description": "When the run was seen so (unix seconds)."},
+                    "ts": {"type": "number", "description": "When the run was in this state (unix seconds)."},
                 },
             },
         },
@@ -78,45 +77,24 @@ async def watch_run(
     fleet: FleetDep,
     caller: CallerDep,
     include: Include = None,
-    since: Annotated[
-        float | None, Query(allow_inf_nan=False, description="Unix seconds: tell only of later changes.")
-    ] = None,
+    since: Annotated[float | None, Query(allow_inf_nan=False, description="Unix seconds: only later changes.")] = None,
     timeout_sec: Annotated[
         int | None, Query(ge=1, le=600, description="End the stream after this; absent: with the run.")
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
     ] = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
-    events = _events(
-        topics,
-        parse_run_id(run_id),
-        fleet.facts_of,
-        tenant_filter=caller.tenant_filter,
-        after=translate.version_of(last_event_id),
-        since=since,
-        timeout_sec=timeout_sec,
-        records=bool(include),
-    )
-    return await streams.EventStream.of(events)
+    after = translate.version_of(last_event_id)
 
+    async def events() -> AsyncGenerator[bytes, None]:
+        async with topics.join(parse_run_id(run_id), tenant_filter=caller.tenant_filter) as topic:
+            if topic.is_end_known(after, since):
+                return
+            yield streams.RETRY
+            async with aclosing(topic.follow_run(after=after, since=since, timeout_sec=timeout_sec)) as updates:
+                async for update in updates:
+                    yield translate.watch_event(update, fleet.facts_of, records=bool(include))
 
-async def _events(
-    topics: RunTopics,
-    run_id: RunId,
-    facts_of: translate.FactsOf,
-    *,
-    tenant_filter: str | None,
-    after: int,
-    since: float | None,
-    timeout_sec: int | None,
-    records: bool,
-) -> AsyncGenerator[bytes, None]:
-    async with topics.join(run_id, tenant_filter=tenant_filter) as topic:
-        if topic.is_end_known(after, since):
-            return
-        yield streams.RETRY
-        async with aclosing(topic.follow_run(after=after, since=since, timeout_sec=timeout_sec)) as updates:
-            async for update in updates:
-                yield translate.watch_event(update, facts_of, records=records)
+    return await streams.EventStream.of(events())
