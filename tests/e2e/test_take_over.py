@@ -51,7 +51,7 @@ def held_by(name: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def gave_back(program: Program) -> list[dict[str, Any]]:
-    return [line for line in program.logs() if line["message"] == "gave back the job of a worker that was lost"]
+    return [line for line in program.logs() if line["message"] == "returned the job of a lost worker"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])

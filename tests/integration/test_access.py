@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,6 @@ from support.callers import (
 from support.gateways import gateway_settings, serving, submit
 
 PEPPER = "a pepper for these tests"
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture
@@ -256,7 +249,7 @@ async def test_a_key_made_with_another_pepper_is_refused_and_the_log_says_why(
 
     assert told(answer) == (403, "ERR-PYOCO-0015")
     assert "PEPPER" not in answer.text
-    reasons = [record.__dict__.get("reason") for record in caplog.records if record.message == "request not let in"]
+    reasons = [record.__dict__.get("reason") for record in caplog.records if record.message == "request rejected"]
     assert reasons == ["made with another PYOCO_AUTH_PEPPER than this gateway has"]
 
 
@@ -275,7 +268,7 @@ async def test_no_secret_is_in_any_log_line(settings: Any, caplog: pytest.LogCap
     # Formatted without what the formatter itself would take out.
     lines = JsonLines("test", NatsBackendConfig())
     text = "\n".join(lines.format(record) for record in caplog.records if record.name.startswith("pyoco_server"))
-    assert "request not let in" in text
+    assert "request rejected" in text
     for secret in (key, few, KEY, token, expired):
         assert secret not in text
         assert secret[-20:] not in text

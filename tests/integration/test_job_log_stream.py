@@ -22,6 +22,8 @@ from support.streams import PATIENCE_SEC, Event, Gateway, events_in, listening
 from support.workers import at_work
 from support.written import Writer, numbered
 
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
+
 
 @asynccontextmanager
 async def following(

@@ -17,6 +17,8 @@ from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.served import served
 from support.workers import Working
 
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
+
 TEXT = {"Accept": "text/plain"}
 # Characters of one to four bytes, over several chunks.
 LINES = [f"{number:04} größer 漢字 😀 " + "x" * (number % 300) for number in range(1500)]

@@ -30,6 +30,8 @@ from support.streams import PATIENCE_SEC, Gateway, listening
 from support.workers import at_work
 from support.written import Writer, numbered
 
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
+
 
 async def until_nobody_watches(gateway: Gateway) -> None:
     async with asyncio.timeout(PATIENCE_SEC):

@@ -25,10 +25,7 @@ from support.samples import new_run_id
 from support.sockets import heard, joined, say, to_the_close
 from support.streams import Gateway, listening
 
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+pytestmark = pytest.mark.settings(http_auth_mode="api_key")
 
 
 @pytest_asyncio.fixture

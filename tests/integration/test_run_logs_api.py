@@ -12,6 +12,8 @@ from support.gateways import seen, submit
 from support.printed import ANSWERED_SEC, finished
 from support.workers import Working
 
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
+
 
 async def page(client: httpx.AsyncClient, run_id: str, **query: Any) -> dict[str, Any]:
     answer = await client.get(f"/runs/{run_id}/logs", params=query)

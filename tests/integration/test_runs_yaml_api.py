@@ -24,17 +24,6 @@ from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 
 
-@pytest.fixture
-def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(nats_url, tmp_path)
-
-
-@pytest.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as client:
-        yield client
-
-
 async def send(client: httpx.AsyncClient, text: str | bytes = TWO_TASKS, **fields: str) -> httpx.Response:
     data = text if isinstance(text, bytes) else text.encode()
     files = {"workflow": ("flow.yaml", data, "application/yaml")}
@@ -89,7 +78,7 @@ async def test_a_run_of_a_file_can_be_cancelled_before_a_worker_has_it(client: h
             "line 5: flow.graph, line 1 of it: there is no task 'svae'",
         ),
         (TWO_TASKS.replace("callable: tasks:load", "calable: tasks:load"), "line 2: unknown key 'calable'"),
-        (TWO_TASKS + "flows: {}\n", "line 7: 'flows' is not taken"),
+        (TWO_TASKS + "flows: {}\n", "line 7: 'flows' is not accepted"),
         (TWO_TASKS.replace("monday", "2024-01-01"), "line 6: '2024-01-01' is a date"),
         ("[" * 262_144, "nested deeper"),
         ("", "empty"),

@@ -30,12 +30,9 @@ from support.streams import PATIENCE_SEC, Gateway, listening, to_the_end, until_
 from support.workers import at_work
 from support.world import USER
 
+pytestmark = pytest.mark.settings(http_watch_heartbeat_sec=0.1, run_heartbeat_interval_sec=0.05)
+
 MANY = 200
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, http_watch_heartbeat_sec=0.1, run_heartbeat_interval_sec=0.05)
 
 
 async def label(stores: Stores, run_id: str, tag: str) -> None:

@@ -53,10 +53,7 @@ def test_an_error_has_matching_ids_and_texts_in_both_languages(error: type[Pyoco
 def test_ids_are_shared_only_where_the_contract_has_one_id_for_two_errors() -> None:
     shared = {number: {error.__name__ for error in errors} for number, errors in by_number().items() if len(errors) > 1}
 
-    assert shared == {
-        "0002": {"InvalidRequest", "RequestTooLarge"},
-        "0003": {"BrokerUnavailable", "IndexUnavailable"},
-    }
+    assert shared == {"0002": {"InvalidRequest", "RequestTooLarge"}}
 
 
 def test_errors_that_share_an_id_differ_in_kind_exactly_if_they_differ_in_code() -> None:

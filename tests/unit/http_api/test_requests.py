@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import orjson
 import pytest
 from fastapi import FastAPI
 from prometheus_client import Histogram
@@ -429,3 +430,39 @@ async def test_what_is_no_request_passes_untimed() -> None:
 
     assert seen == ["lifespan"]
     assert observed(durations) == {}
+
+
+async def test_a_request_that_outlasts_the_shutdown_is_answered_503_and_not_500() -> None:
+    waits = asyncio.Event()
+
+    async def waiting(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(call(edge(waiting)))
+    await waits.wait()
+    task.cancel()
+    sent = await task
+
+    assert sent[0]["status"] == 503
+    assert orjson.loads(sent[1]["body"])["err_id"] == "ERR-PYOCO-0001"
+
+
+async def test_a_cancelled_stream_is_cut_and_not_answered_again() -> None:
+    waits, sent = asyncio.Event(), []
+
+    async def streaming(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        waits.set()
+        await asyncio.Event().wait()
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    task = asyncio.create_task(edge(streaming)(asked(), nothing_to_receive, send))
+    await waits.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sent == ["http.response.start"]

@@ -20,11 +20,6 @@ from support.topics import Followers, following
 from support.world import World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def cancelled(world: World, run_id: RunId) -> None:
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.IDLE))

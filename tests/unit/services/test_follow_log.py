@@ -23,11 +23,6 @@ from support.written import Writer, numbered
 MANY = 1000
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def begun(world: World) -> tuple[RunId, Writer]:
     run_id = await world.submit()
     await world.start(run_id)

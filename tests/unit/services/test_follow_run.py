@@ -43,11 +43,6 @@ def deaf(world: World) -> Stores:
     return replace(world.stores, events=Deaf(world))
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def status(updates: Updates) -> str:
     return str((await following(updates)).view.plain["status"])
 

@@ -24,7 +24,7 @@ from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.translate import status_of
-from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
@@ -36,7 +36,7 @@ from pyoco_server.services.streaming.topics import RunTopic
 MOST_MISTAKES = 5
 # More frames in one window are a flood.
 MOST_FRAMES, WINDOW_SEC = 100, 10.0
-# Of the JSON of a frame: what `json_body` counts before it parses.
+# Of the JSON of a frame: what `parse_json` counts before it parses.
 MAX_MARKS = 64
 
 UntilRevoked = Callable[[], Awaitable[PyocoError]]
@@ -160,7 +160,7 @@ class Session:
         try:
             if isinstance(text, bytes):
                 raise InvalidRequest("send text: JSON in a text frame")
-            return _FRAMES.validate_python(json_body.parse(text.encode(), MAX_MARKS))
+            return _FRAMES.validate_python(request_parsing.parse_json(text.encode(), MAX_MARKS))
         except ValidationError as error:
             self._mistakes += 1
             raise InvalidRequest(describe(list(error.errors()))) from error
