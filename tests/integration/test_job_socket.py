@@ -101,27 +101,6 @@ async def test_a_status_frame_has_the_job_as_it_is_shown_elsewhere(gateway: Gate
     assert (job["flow"], job["tags"]) == ("hello", ["b", "a"])
 
 
-async def test_a_reader_that_is_cut_goes_on_with_the_last_token_at_another_gateway(
-    broker: Broker, gateway: Gateway, stores: Stores, tmp_path: Path
-) -> None:
-    run_id = await submit(gateway.client)
-    writer = Writer(stores.run_logs, RunId(run_id))
-    await writer.write(*numbered(1, 3))
-    async with joined(gateway, run_id) as socket:
-        first = await heard(socket, "log")
-    await writer.write(*numbered(4, 5))
-    await gateway.client.post(f"/runs/{run_id}/cancel")
-    (tmp_path / "other").mkdir()
-    async with (
-        listening(gateway_settings(broker.url, tmp_path / "other")) as other,
-        joined(other, run_id, sinceToken=first["nextToken"]) as socket,
-    ):
-        frames, code = await to_the_close(socket)
-
-    assert messages([first, *frames]) == numbered(1, 5)
-    assert (frames[-1], code) == ({"type": "end", "status": "canceled"}, 1000)
-
-
 async def test_the_log_may_be_left_out_or_begin_at_its_tail(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 9))
