@@ -89,6 +89,7 @@ class Plan:
     kinds: tuple[Kind, ...]
     sync: Sync
     executions_per_sec: float = 0.0
+    jobs_per_sec: float = 0.0
 
     @property
     def syncs_wheels(self) -> bool:

@@ -24,11 +24,6 @@ EVERYTHING = RunQuery(limit=50)
 POSITION = IndexPosition(stream_created="1970-01-01T00:00:00Z", sequence=10_000, last_key="")
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_a_list_is_refused_while_the_index_is_being_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
     services = services_of(world)
