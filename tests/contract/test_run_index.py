@@ -207,15 +207,6 @@ def test_the_last_run_id_is_the_greatest_of_all(index: RunIndex) -> None:
     assert index.last_run_id() == C
 
 
-def test_counts_follow_every_change(index: RunIndex) -> None:
-    take_in(index, seen(1, A), seen(2, B), seen(3, C, tenant_id="acme"))
-
-    take_in(index, seen(4, A, status="RUNNING"), seen(5, A, status="COMPLETED"), seen(6, B, status="RUNNING"))
-    take_in(index, removed(7, B), seen(8, D, status="COMPLETED", archived_at=1.0))
-
-    assert index.counts() == {"PENDING": 1, "COMPLETED": 2}
-
-
 def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunIndex) -> None:
     assert index.position() is None
 
