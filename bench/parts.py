@@ -5,9 +5,8 @@ from dataclasses import asdict
 
 from bench import limits, measures, run_logs, streams, transports
 from bench.access import Guarded, cost_of_access
-from bench.broker import Sync
 from bench.execution_parts import EXECUTION_PARTS
-from bench.load import LoadClient
+from bench.load import Tool
 from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
@@ -15,6 +14,7 @@ from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
 from bench.tag_parts import TAG_PARTS
 from bench.wheels import sync_beside_pip
+from pyoco_server.adapters.embedded_nats.config import Sync
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
 # A list that takes this long is measured once and without filters: nobody needs the second digit of such a figure.
@@ -22,12 +22,12 @@ TOO_SLOW_TO_REPEAT_MS = 10_000.0
 
 
 def measure_limits(bench: Bench) -> None:
-    clients: tuple[LoadClient, ...] = ("wrk", "built-in") if bench.client == "wrk" else ("built-in",)
+    clients: tuple[Tool, ...] = ("wrk", "built-in") if bench.client == "wrk" else ("built-in",)
     body = measures.submit_body("one")
     seconds = max(1.0, bench.scale.load_sec / 2)
     for connections in bench.scale.connections:
         with bench.limit_folder(f"bare framework, {connections} connections") as folder:
-            rates = limits.bare_framework(folder, body, clients, connections=connections, seconds=seconds)
+            rates = limits.bare_rates(folder, body, clients, connections=connections, seconds=seconds)
             for client, rate in rates.items():
                 bench.add("limit", f"bare.{client}.{connections}", rate)
     for sync in bench.scale.syncs:

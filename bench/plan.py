@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.broker import Sync
 from bench.journal import Journal, Side
-from bench.load import LoadClient
+from bench.load import Tool
 from bench.row import CONNECTIONS
 from bench.rows import LIST_SIZES
 from bench.systems import Stack
+from pyoco_server.adapters.embedded_nats.config import Sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Bench:
     scale: Scale
     contenders: Sequence[Stack]
     journal: Journal
-    client: LoadClient
+    client: Tool
 
     @contextmanager
     def started(self, stack: Stack, sync: Sync, worker_tags: Sequence[str] = ()) -> Iterator[None]:

@@ -64,26 +64,6 @@ def note_and_wait(path: str, witness: str) -> str:
     return wait_for_file(path)
 
 
-def write_until(path: str, more: int = 0) -> int:
-    """Writes one number after the other until the file is there, and so many more; then it says how far it came."""
-    number = 0
-    while more or not Path(path).exists():
-        more -= 1 if more and Path(path).exists() else 0
-        number += 1
-        print(number)
-        time.sleep(0.01)
-    print(f"wrote {number}")
-    return number
-
-
-def flood(count: int) -> int:
-    """Writes so many numbers as fast as it can."""
-    for number in range(1, count + 1):
-        print(number)
-    print(f"wrote {count}")
-    return count
-
-
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -100,8 +80,6 @@ FLOWS = {
     "waits": _flow("waits", wait_for_file),
     "counts": _flow("counts", count),
     "notes": _flow("notes", note_and_wait),
-    "writes": _flow("writes", write_until),
-    "floods": _flow("floods", flood),
 }
 
 

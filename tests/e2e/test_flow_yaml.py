@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen
-from support.processes import wait_for_exit
-from support.programs import ROOT, Program, address_of, descendants, up, worker
+from support.processes import descendants, wait_for_exit
+from support.programs import ROOT, Program, address_of, up, worker
 
 TASKS = """\
 import time

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
-from support.processes import wait_for_exit
-from support.programs import PATIENCE_SEC, ROOT, Program, address_of, descendants, server, up
+from support.processes import descendants, wait_for_exit
+from support.programs import PATIENCE_SEC, ROOT, Program, address_of, server, up
 from support.shells import Shell
 from support.terminal import Terminal
 

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen
-from support.installable import installable
-from support.processes import wait_for_exit
-from support.programs import PATIENCE_SEC, Program, address_of, descendants, up, worker
+from support.processes import descendants, wait_for_exit
+from support.programs import PATIENCE_SEC, Program, address_of, up, worker
+from support.wheels import installable
 
 QUICK = {"PYOCO_WHEEL_SYNC_INTERVAL_SEC": "0.3", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2", "PIP_NO_INDEX": "1"}
 MODULE = """\

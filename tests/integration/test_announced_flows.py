@@ -22,8 +22,8 @@ from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.library import PyocoNatsWorker
 from pyoco_server.worker.wheels.wheel_sync import WheelSync
 from support.broker import Broker
-from support.installable import installable, put
 from support.runs import outcome_of
+from support.wheels import installable, put
 
 FLOWS = """
 import os, time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +24,6 @@ from support.samples import new_run_id
 from support.workers import Working, at_work
 
 PATIENCE_SEC = 20.0
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
-    with Broker(tmp_path) as broker:
-        yield gateway_settings(broker.url, tmp_path)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from pyoco_server.domain.wheels.requirements import Candidate, needed
 from pyoco_server.domain.wheels.wheel import Wheel
 from pyoco_server.worker.wheels.environments import COMPLETE, Environment, Environments, WheelFile
 from pyoco_server.worker.wheels.venv_builder import RUNNER_PACKAGES, own_packages
-from support.installable import installable
+from support.wheels import installable
 
 INSTALL_SEC = 60.0
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyoco.core.context import Context
@@ -20,9 +19,10 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.worker import PyocoNatsWorker
-from support.broker import Broker
 from support.flow_files import TWO_TASKS
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import seen, serving, submit
+
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
 PATIENCE_SEC = 10.0
 
@@ -79,17 +79,6 @@ class Flows:
 @pytest.fixture
 def flows() -> Flows:
     return Flows()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Any:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,6 @@ PATIENCE_SEC = 60.0
 AGAIN_SEC = 0.01
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runner processes need /proc, pidfd and a subreaper")
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest_asyncio.fixture

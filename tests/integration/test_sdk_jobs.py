@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_client import (
@@ -29,29 +26,6 @@ from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
 from support.twins import Twin
 from support.written import Writer, numbered
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    async with listening(config) as listens:
-        yield listens
-
-
-@pytest_asyncio.fixture
-async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(config, name="worker of the test") as opened:
-        yield opened
 
 
 class Person:

@@ -21,7 +21,7 @@ from pyoco_server.http_client import (
     Unavailable,
     UnexpectedAnswer,
 )
-from support.peers import Cut, Peer, Reply, Silence, Stream, nobody_there
+from support.peers import Cut, Peer, Reply, Silence, Stream, unused_address
 from support.twins import BOTH, Kind, Pauses, Twin
 
 ACCEPTED = Reply.json({"run_id": "r", "status": "PENDING"})
@@ -84,7 +84,7 @@ def test_an_unreachable_gateway_is_retried_and_then_reported(method: str) -> Non
     arguments = ("hello",) if method == "submit_run" else ()
 
     with pytest.raises(GatewayUnreachable, match=r"tried 4 times \(ERR-PYOCO-0001\)") as caught:
-        twin(nobody_there(), pauses).ask(method, *arguments)
+        twin(unused_address(), pauses).ask(method, *arguments)
 
     assert not isinstance(caught.value, SubmitUncertain)
     assert pauses.slept == [0.2, 0.4, 0.8]
@@ -157,7 +157,7 @@ def test_a_loopback_gateway_is_not_reached_by_a_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, nobody_there())
+        monkeypatch.setenv(name, unused_address())
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
 

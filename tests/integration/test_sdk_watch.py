@@ -16,7 +16,7 @@ from pyoco_server.http_client import (
     UnexpectedAnswer,
     WaitTimeout,
 )
-from support.peers import Cut, Peer, Reply, Silence, Stream, nobody_there
+from support.peers import Cut, Peer, Reply, Silence, Stream, unused_address
 from support.twins import BOTH, Kind, Pauses, Twin
 
 NOT_FOUND = Reply.json({"detail": "run not found", "err_id": "ERR-PYOCO-0005"}, 404)
@@ -244,7 +244,7 @@ def test_a_cancel_of_a_finished_run_has_nothing_to_wait_for() -> None:
 @pytest.mark.parametrize("timeout_sec", [0, -1, float("nan")])
 def test_a_time_limit_must_be_positive(timeout_sec: float) -> None:
     with pytest.raises(ValueError, match="timeout_sec"):
-        Twin(nobody_there()).take("watch", "r", timeout_sec=timeout_sec)
+        Twin(unused_address()).take("watch", "r", timeout_sec=timeout_sec)
 
 
 @BOTH
