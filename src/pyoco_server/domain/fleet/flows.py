@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeGuard
 
-import msgspec
 import orjson
 
 MAX_FLOWS = 500
@@ -78,6 +77,9 @@ def flows_from_plain(plain: object) -> tuple[AnnouncedFlow, ...]:
 
 @lru_cache(maxsize=64)
 def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
+    # Here: runners import this module and never read, and what they have loaded cannot come in a wheel.
+    import msgspec
+
     plain = orjson.loads(stored)
     found: dict[str, AnnouncedFlow] = {}
     for one in plain if isinstance(plain, list) else ():
