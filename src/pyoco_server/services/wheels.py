@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -107,7 +107,7 @@ class WheelService:
             raise WheelNotFound(wheel=name[:200])
         return wheel
 
-    def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
+    def read(self, wheel: Wheel) -> AsyncGenerator[bytes, None]:
         return self.stores.wheels.read(wheel)
 
     async def delete(self, name: str, trail: Trail, turn: IdempotentAttempt) -> None:
