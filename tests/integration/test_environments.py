@@ -192,4 +192,8 @@ def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
         name: name for name in ("pyoco", "msgspec", "orjson")
     }
 
-    assert {packages[name] for name in modules - {"cython_runtime", "typing_extensions"}} == set(RUNNER_PACKAGES) == set(own_packages())
+    assert (
+        {packages[name] for name in modules - {"cython_runtime", "typing_extensions"}}
+        == set(RUNNER_PACKAGES)
+        == set(own_packages())
+    )
