@@ -22,9 +22,8 @@ from pyoco.dsl.graph import (
 )
 from pyoco.dsl.graph_terms import Pipeline, PipeRefTerm, SwitchTerm, TaskTerm, Term
 
-from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.flow_yaml import FlowFile, FlowGraph, GraphFault, parse_flow_file
-from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, MAX_NODES
 from pyoco_server.domain.strict_yaml import shown
 
 # Far more than two thousand tasks need.

@@ -13,6 +13,8 @@ WorkerId = NewType("WorkerId", str)
 InstanceId = NewType("InstanceId", str)
 CommitId = NewType("CommitId", str)
 
+# Of an execution.
+MAX_NODES = 2_000
 MAX_NODE_ID_CHARS = 128
 MAX_LABEL_CHARS = 128
 

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.ids import MAX_NODES as MAX_NODES
 from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
 
-MAX_NODES = 2_000
 # For node ids and wait keys that arrive one by one over the API: every snapshot holds all of them.
 MAX_NAMES_BYTES = 128 * 1024
 MAX_LABELS = 64

@@ -13,9 +13,8 @@ from typing import Any
 
 from pyoco.core.models import Flow
 
-from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
-from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, MAX_NODES
 from pyoco_server.trace import describe_error, encodable
 from pyoco_server.worker.runner_process.flow_loader import Resolver
 
