@@ -65,7 +65,7 @@ async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -
 
     process = (await look(world)).process
     assert process is not None
-    assert process.append_conflicts == 1
+    assert process["pyoco_append_conflicts_total"] == 1
 
 
 async def test_a_broker_that_does_not_answer_gives_no_figures(world: World) -> None:
