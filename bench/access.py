@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from bench.connection import Connection
-from bench.load import LoadClient, Request, ask_for
+from bench.load import Request, Tool, ask_for
 from bench.measures import submit_body
 from bench.systems import Ours, Stack
 from pyoco_server.bootstrap import open_api_keys
@@ -57,7 +57,7 @@ class Guarded(Ours):
             return (await keys.hand_out(TENANT, USUAL_SCOPES)).api_key
 
 
-def cost_of_access(plain: Stack, guarded: Guarded, client: LoadClient, *, seconds: float) -> dict[str, float]:
+def cost_of_access(plain: Stack, guarded: Guarded, client: Tool, *, seconds: float) -> dict[str, float]:
     """Requests per second with access control as a share of those without, by way and act."""
     shares = {}
     for way, headers in (("key", guarded.headers_with_key()), ("token", guarded.headers_with_token())):

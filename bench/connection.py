@@ -1,4 +1,4 @@
-"""The smallest HTTP/1.1 client that can time an answer: one blocking keep-alive connection; no TLS, no chunks."""
+"""A minimal HTTP/1.1 client that can time an answer: one blocking keep-alive connection; no TLS, no chunks."""
 
 import json
 import socket
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
-from bench.processes import StepFailed
-
-NOT_MODIFIED = 304
+NO_CONTENT, NOT_MODIFIED = 204, 304
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class StepFailed(Exception):
+    """A step of the benchmark could not be measured; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +28,8 @@ class Answer:
 
     def header(self, name: str) -> str:
         for line in self.head.decode("latin-1").split("\r\n"):
-            said, _, value = line.partition(":")
-            if said.lower() == name.lower():
+            found, _, value = line.partition(":")
+            if found.lower() == name.lower():
                 return value.strip()
         raise StepFailed(f"an answer without {name}: {self.head[:200]!r}")
 
@@ -46,10 +48,20 @@ def request_bytes(method: str, path: str, body: bytes = b"", headers: Mapping[st
 
 
 def content_length(head: bytes) -> int:
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            return int(line[15:])
-    raise StepFailed(f"an answer without Content-Length: {head[:200]!r}")
+    at = head.lower().find(b"content-length:")
+    if at < 0:
+        raise StepFailed(f"an answer without Content-Length: {head[:200]!r}")
+    return int(head[at + 15 :].partition(b"\r\n")[0])
+
+
+def parse_answer(received: bytes) -> Answer | None:
+    """The answer, as soon as all of it was received."""
+    head, found, body = received.partition(b"\r\n\r\n")
+    if not found:
+        return None
+    status = int(head[9:12])
+    length = 0 if status in (NO_CONTENT, NOT_MODIFIED) else content_length(head)
+    return Answer(status=status, body=body, head=head) if len(body) >= length else None
 
 
 class Connection:
@@ -58,32 +70,23 @@ class Connection:
     def __init__(self, port: int, *, timeout_sec: float = 30.0) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_sec)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = b""
 
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
         self.send(request_bytes(method, path, body, headers))
         return self.receive()
 
     def send(self, request: bytes) -> None:
-        """The first half of a request: its answer is waited for by `receive`, when there is time."""
+        """Sends a request; `receive` waits for its answer."""
         self._socket.sendall(request)
 
     def receive(self) -> Answer:
-        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-            self._receive()
-        head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-        status = int(head[9:12])
-        length = 0 if status == NOT_MODIFIED else content_length(head)
-        while len(self._buffer) < length:
-            self._receive()
-        content, self._buffer = self._buffer[:length], self._buffer[length:]
-        return Answer(status=status, body=content, head=head)
-
-    def _receive(self) -> None:
-        received = self._socket.recv(262144)
-        if not received:
-            raise StepFailed("the server closed the connection in the middle of an answer")
-        self._buffer += received
+        received = b""
+        while (answer := parse_answer(received)) is None:
+            more = self._socket.recv(262144)
+            if not more:
+                raise StepFailed("the server closed the connection in the middle of an answer")
+            received += more
+        return answer
 
     def __enter__(self) -> Self:
         return self

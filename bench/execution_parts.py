@@ -1,7 +1,8 @@
 """The parts of a round that are about the executions dialect, which only this product has; as in `parts.py`."""
 
+from pyoco_server.adapters.embedded_nats.server import Sync
+
 from bench import executions, node_work
-from bench.broker import Sync
 from bench.measures import p50, p95
 from bench.plan import Bench, Part
 from bench.systems import Stack

@@ -1,7 +1,6 @@
 """The executions dialect: commands, claims and a wide graph, each beside a limit or itself; it returns figures only."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import nats
+from pyoco_server.adapters.embedded_nats.server import Sync
 
-from bench.broker import Broker, Sync, wait_until_healthy
-from bench.connection import Connection
-from bench.limits import UVICORN_FLAGS, rate
-from bench.load_clients import walk
+from bench.connection import Connection, StepFailed
+from bench.limits import bare_framework, rate
+from bench.load_clients import run_clients
 from bench.measures import submit_body
 from bench.node_work import (
     Held,
@@ -28,8 +27,8 @@ from bench.node_work import (
     success,
     working,
 )
-from bench.processes import Child, StepFailed, free_port
-from bench.systems import ROOT, Stack
+from bench.systems import Stack
+from support.broker import Broker
 
 PATIENCE_SEC = 120.0
 # About what a record, an event and a finished record are in bytes.
@@ -47,27 +46,23 @@ BURST_SEC = 1.0
 def command_rate(port: int, nodes: Sequence[Held], *, seconds: float) -> float:
     """Progress commands per second, one connection for each node, each command with a key of its own."""
     tally = Tally()
-    taken = walk(port, [reporting(node, tally, seconds=seconds) for node in nodes], timeout_sec=seconds + PATIENCE_SEC)
+    taken = run_clients(
+        port, [reporting(node, tally, seconds=seconds) for node in nodes], timeout_sec=seconds + PATIENCE_SEC
+    )
     return tally.done / taken
 
 
 def bare_rates(folder: Path, connections: Sequence[int], *, seconds: float) -> dict[int, float]:
     """The same requests to the bare framework with an empty handler, by the same client."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "bench.bare_app:create_app", "--factory", "--port", str(port)]
-    with Child("bare-framework", [*command, *UVICORN_FLAGS], cwd=folder, env={"PYTHONPATH": str(ROOT)}) as child:
-        wait_until_healthy(port, "/health", child, timeout_sec=20)
-        node = Held(execution_id="00000000-0000-7000-8000-000000000000", node_id="n")
+    node = Held(execution_id="00000000-0000-7000-8000-000000000000", node_id="n")
+    with bare_framework(folder) as port:
         return {n: command_rate(port, [node] * n, seconds=seconds) for n in connections}
 
 
 def raw_rates(folder: Path, sync: Sync, connections: Sequence[int], *, count: int) -> dict[int, float]:
-    """The writes that a command waits for, by nats-py, one behind the other: record, event, finished record."""
-    broker = Broker(folder, sync)
-    try:
+    """The sequential writes of a command, by nats-py: record, event, finished record."""
+    with Broker(folder, sync_always=sync == "always") as broker:
         return asyncio.run(_raw(broker.url, connections, count))
-    finally:
-        broker.stop()
 
 
 async def _raw(url: str, connections: Sequence[int], count: int) -> dict[int, float]:
@@ -124,7 +119,7 @@ def _claimed_at_once(stack: Stack, count: int) -> list[float]:
     put_graph(stack, SMALL, [f"n{place}" for place in range(SMALL_NODES)])
     started(stack, SMALL, -(-count // SMALL_NODES))
     tally = Tally()
-    walk(stack.port, [claiming(SMALL, "alone", tally)], timeout_sec=PATIENCE_SEC)
+    run_clients(stack.port, [claiming(SMALL, "alone", tally)], timeout_sec=PATIENCE_SEC)
     return tally.taken_ms
 
 
@@ -133,7 +128,7 @@ def claim_rate(stack: Stack, count: int) -> float:
     put_graph(stack, SMALL, [f"n{place}" for place in range(SMALL_NODES)])
     started(stack, SMALL, count // SMALL_NODES)
     tally, began = Tally(), time.perf_counter()
-    walk(stack.port, [claiming(SMALL, name, tally) for name in crew(CLAIMERS)], timeout_sec=PATIENCE_SEC)
+    run_clients(stack.port, [claiming(SMALL, name, tally) for name in crew(CLAIMERS)], timeout_sec=PATIENCE_SEC)
     if tally.done != count:
         raise StepFailed(f"{tally.done} of {count} ready nodes were claimed")
     return count / (tally.last_at - began)
@@ -156,8 +151,8 @@ def apart_seconds(stack: Stack, nodes: int) -> float:
 def _worked_off(stack: Stack, graph_id: str, *, executions: int, total: int) -> float:
     made = started(stack, graph_id, executions)
     tally, began = Tally(), time.perf_counter()
-    lanes = [working(graph_id, name, tally, total) for name in crew(CLAIMERS)]
-    walk(stack.port, lanes, timeout_sec=PATIENCE_SEC)
+    clients = [working(graph_id, name, tally, total) for name in crew(CLAIMERS)]
+    run_clients(stack.port, clients, timeout_sec=PATIENCE_SEC)
     with Connection(stack.port) as connection:
         for execution_id in made[-3:]:
             status = connection.request("GET", f"/executions/{execution_id}").require_ok("a read").json()["status"]
@@ -177,6 +172,6 @@ def cost_of_a_key(stack: Stack, *, seconds: float) -> float:
 
 def _submit_rate(stack: Stack, *, with_key: bool) -> float:
     tally, body = Tally(), submit_body("one")
-    lanes = [submitting(body, tally, with_key=with_key, seconds=BURST_SEC) for _ in range(KEYED_CONNECTIONS)]
-    taken = walk(stack.port, lanes, timeout_sec=PATIENCE_SEC)
+    clients = [submitting(body, tally, with_key=with_key, seconds=BURST_SEC) for _ in range(KEYED_CONNECTIONS)]
+    taken = run_clients(stack.port, clients, timeout_sec=PATIENCE_SEC)
     return tally.done / taken

@@ -10,7 +10,7 @@ from typing import Literal
 
 import nats.errors
 
-from bench.processes import StepFailed
+from bench.connection import StepFailed
 
 Side = Literal["ours", "peer", "limit"]
 # Whatever a dead process, a broken connection or a changed answer can raise: one figure is lost, the others are not.

@@ -3,16 +3,19 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nats
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy
+from pyoco_server.adapters.embedded_nats.server import Sync
 
-from bench.broker import Broker, Sync, wait_until_healthy
-from bench.load import LoadClient, post_for
-from bench.processes import Child, free_port
+from bench.load import Tool, post_for
+from bench.processes import Child, wait_until_healthy
+from support.broker import Broker
+from support.processes import port_of, reserve_port
 
 IN_FLIGHT = 64
 PAYLOAD = b"x" * 256
@@ -20,30 +23,35 @@ PAYLOAD = b"x" * 256
 UVICORN_FLAGS = ("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning")
 
 
-def bare_framework(
-    folder: Path, body: bytes, clients: tuple[LoadClient, ...], *, connections: int, seconds: float
-) -> dict[LoadClient, float]:
-    """Requests per second of an empty handler, by each load client."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "bench.bare_app:create_app", "--factory", "--port", str(port)]
+@contextmanager
+def bare_framework(folder: Path) -> Iterator[int]:
+    """The port of an application with empty handlers."""
+    command = [sys.executable, "-m", "uvicorn", "bench.bare_app:create_app", "--factory"]
     root = str(Path(__file__).resolve().parent.parent)
-    with Child("bare-framework", [*command, *UVICORN_FLAGS], cwd=folder, env={"PYTHONPATH": root}) as child:
-        wait_until_healthy(port, "/health", child, timeout_sec=20)
-        return {
+    with reserve_port() as reserved:
+        port = port_of(reserved)
+        arguments = [*command, "--port", str(port), *UVICORN_FLAGS]
+        with Child("bare-framework", arguments, cwd=folder, env={"PYTHONPATH": root}) as child:
+            wait_until_healthy(port, "/health", child, timeout_sec=20)
+            yield port
+
+
+def bare_rates(
+    folder: Path, body: bytes, clients: tuple[Tool, ...], *, connections: int, seconds: float
+) -> dict[Tool, float]:
+    """Requests per second of an empty handler, by each load client."""
+    with bare_framework(folder) as port:
+        loads = {
             client: post_for(client, port, "/runs", body, connections=connections, seconds=seconds)
-            .require_clean()
-            .per_sec
             for client in clients
         }
+    return {client: load.require_clean().per_sec for client, load in loads.items()}
 
 
 def raw_broker(folder: Path, sync: Sync, *, count: int) -> dict[str, float]:
     """Messages per second by nats-py with 64 in flight: publish, KV put, and fetch with ack."""
-    broker = Broker(folder, sync)
-    try:
+    with Broker(folder, sync_always=sync == "always") as broker:
         return asyncio.run(_raw(broker.url, count))
-    finally:
-        broker.stop()
 
 
 async def _raw(url: str, count: int) -> dict[str, float]:
@@ -66,14 +74,14 @@ async def rate(count: int, act: Callable[[int], Awaitable[object]], in_flight: i
     """Calls `act(0..count)` with at most `in_flight` open and returns how many ended per second."""
     numbers = iter(range(count))
 
-    async def lane() -> None:
+    async def client() -> None:
         for number in numbers:
             await act(number)
 
     started = time.perf_counter()
-    async with asyncio.TaskGroup() as lanes:
+    async with asyncio.TaskGroup() as clients:
         for _ in range(in_flight):
-            lanes.create_task(lane())
+            clients.create_task(client())
     return count / (time.perf_counter() - started)
 
 

@@ -1,6 +1,6 @@
-"""Connections that each go a way of their own: what is sent next may depend on what was answered; it never retries.
+"""Concurrent load clients, each with a connection of its own. They never retry.
 
-A lane is a generator that yields requests and is sent their answers. It ends when it has done its share.
+A client is a generator that yields requests and is sent their answers, so that a request may depend on them.
 """
 
 import asyncio
@@ -8,29 +8,29 @@ import time
 from collections.abc import Generator, Sequence
 from typing import cast
 
-from bench.connection import Answer
+from bench.connection import Answer, StepFailed, parse_answer
 
-Lane = Generator[bytes, Answer, None]
-
-
-def walk(port: int, lanes: Sequence[Lane], *, timeout_sec: float) -> float:
-    """Has every lane walked to its end, all at once; the seconds that took. What a lane raises is raised here."""
-    return asyncio.run(_walk(port, lanes, timeout_sec))
+LoadClient = Generator[bytes, Answer, None]
 
 
-async def _walk(port: int, lanes: Sequence[Lane], timeout_sec: float) -> float:
+def run_clients(port: int, clients: Sequence[LoadClient], *, timeout_sec: float) -> float:
+    """Runs all clients to their end, and returns the seconds. What a client raises is raised here."""
+    return asyncio.run(_run(port, clients, timeout_sec))
+
+
+async def _run(port: int, clients: Sequence[LoadClient], timeout_sec: float) -> float:
     loop = asyncio.get_running_loop()
     ends = []
     async with asyncio.timeout(timeout_sec):
-        walkers = [_Walker(lane, loop.create_future()) for lane in lanes]
+        protocols = [_Protocol(client, loop.create_future()) for client in clients]
         transports = []
-        for walker in walkers:
-            transport, _ = await loop.create_connection(lambda walker=walker: walker, "127.0.0.1", port)  # type: ignore[misc]
+        for protocol in protocols:
+            transport, _ = await loop.create_connection(lambda protocol=protocol: protocol, "127.0.0.1", port)  # type: ignore[misc]
             transports.append(transport)
-            ends.append(walker.end)
+            ends.append(protocol.end)
         started = time.perf_counter()
-        for walker in walkers:
-            walker.begin()
+        for protocol in protocols:
+            protocol.begin()
         try:
             await asyncio.gather(*ends)
             return time.perf_counter() - started
@@ -39,11 +39,11 @@ async def _walk(port: int, lanes: Sequence[Lane], timeout_sec: float) -> float:
                 transport.close()
 
 
-class _Walker(asyncio.Protocol):
+class _Protocol(asyncio.Protocol):
     """One connection; the next request leaves in the same callback in which the answer came."""
 
-    def __init__(self, lane: Lane, end: asyncio.Future[None]) -> None:
-        self._lane = lane
+    def __init__(self, client: LoadClient, end: asyncio.Future[None]) -> None:
+        self._client = client
         self._received = b""
         self.end = end
 
@@ -51,31 +51,29 @@ class _Walker(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def begin(self) -> None:
-        self._go_on(None)
+        self._continue(None)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        end = self._received.find(b"\r\n\r\n")
-        if end < 0:
+        try:
+            answer = parse_answer(self._received)
+        except (StepFailed, ValueError) as failure:
+            self._finish(failure)
             return
-        at = self._received.lower().find(b"content-length:", 0, end)
-        length = int(self._received[at + 15 : self._received.index(b"\r\n", at)]) if at >= 0 else 0
-        if len(self._received) < end + 4 + length:
-            return
-        answer = Answer(status=int(self._received[9:12]), body=self._received[end + 4 :])
-        self._received = b""
-        self._go_on(answer)
+        if answer is not None:
+            self._received = b""
+            self._continue(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish(ConnectionError(f"the server closed a connection: {exc}"))
 
-    def _go_on(self, answer: Answer | None) -> None:
+    def _continue(self, answer: Answer | None) -> None:
         try:
-            # The first of a generator is asked for with None, which its type cannot say.
-            self._transport.write(self._lane.send(cast(Answer, answer)))
+            # A generator is started by sending None, which its type does not allow.
+            self._transport.write(self._client.send(cast(Answer, answer)))
         except StopIteration:
             self._finish(None)
-        except Exception as failure:  # noqa: BLE001 — whatever it is, whoever waits for the lanes is told
+        except Exception as failure:  # noqa: BLE001 — raised by `run_clients`
             self._finish(failure)
 
     def _finish(self, failure: Exception | None) -> None:

@@ -5,10 +5,9 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 
-from bench.connection import NO_HEADERS, NOT_MODIFIED, Connection
+from bench.connection import NO_HEADERS, NOT_MODIFIED, Connection, StepFailed
 from bench.fill import StoredRun, jetstream
 from bench.measures import p50
-from bench.processes import StepFailed
 from bench.systems import Stack
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId

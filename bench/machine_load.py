@@ -1,10 +1,11 @@
-"""How much of the machine others used while we measured; it reads counters and changes no figure."""
+"""The share of the machine that other programs use during the benchmark."""
 
 import os
 import resource
 import time
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 DISTURBING_SHARE = 0.05
 
@@ -18,19 +19,16 @@ class CpuClock:
     own: float
 
     @classmethod
-    def read(cls) -> "CpuClock | None":
-        try:
-            fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        except OSError:  # not Linux: nobody can be blamed
-            return None
-        user, nice, system, _idle, _iowait, irq, softirq, steal = fields
-        busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    def read(cls) -> "CpuClock":
+        machine = psutil.cpu_times()
+        idle = machine.idle + getattr(machine, "iowait", 0.0)
+        guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # are in user and nice, too
         usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         own = sum(one.ru_utime + one.ru_stime for one in usage)
-        return cls(wall=time.monotonic(), machine=busy, own=own)
+        return cls(wall=time.monotonic(), machine=sum(machine) - idle - guests, own=own)
 
     def others_share(self, later: "CpuClock") -> float:
-        """The part of all processor time between two readings that neither we nor idleness had."""
+        """The part of all processor time between two readings that others used."""
         available = (later.wall - self.wall) * (os.cpu_count() or 1)
         others = (later.machine - self.machine) - (later.own - self.own)
         return max(0.0, others / available)

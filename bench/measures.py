@@ -11,11 +11,10 @@ from itertools import cycle, islice
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
-from bench.connection import Connection
+from bench.connection import Connection, StepFailed
 from bench.fill import FIRST_AT, FLOW_COUNT, jetstream, yaml_digest
 from bench.flows import SLEEPER_MAX_SEC
-from bench.load import LoadClient, post_count, post_for
-from bench.processes import StepFailed
+from bench.load import Tool, post_count, post_for
 from bench.systems import DEFAULT_TAGS, Stack
 
 POLL_SEC = 0.001
@@ -44,7 +43,7 @@ def submit_body(flow_name: str, tag: str = DEFAULT_TAGS[0]) -> bytes:
     return json.dumps({"flow_name": flow_name, "params": {"x": 1}, "tag": tag}).encode()
 
 
-def submit_rate(stack: Stack, client: LoadClient, *, connections: int, seconds: float) -> float:
+def submit_rate(stack: Stack, client: Tool, *, connections: int, seconds: float) -> float:
     """Accepted runs per second while no worker competes for the machine."""
     load = post_for(client, stack.port, "/runs", submit_body("one"), connections=connections, seconds=seconds)
     return load.require_clean().per_sec

@@ -8,13 +8,13 @@ from itertools import count
 from typing import Any
 
 from bench.connection import Answer, Connection, request_bytes
-from bench.load_clients import Lane, walk
+from bench.load_clients import LoadClient, run_clients
 from bench.systems import Stack
 
 OPEN_GRAPH = "bench-open"
 PROGRESS_BODY = json.dumps({"progress": 42, "message": "halfway there"}).encode()
 OUTPUT_BODY = json.dumps({"output": {"rows": 3}}).encode()
-SETUP_LANES = 16
+SETUP_CLIENTS = 16
 SETUP_SEC = 120.0
 CLAIM_WAIT_SEC = 1.0
 LEASE_SEC = 120.0
@@ -48,7 +48,7 @@ def started(stack: Stack, graph_id: str, number: int) -> list[str]:
     made: list[str] = []
     numbers = iter(range(number))
 
-    def lane() -> Lane:
+    def client() -> LoadClient:
         for _ in numbers:
             answer = yield keyed("/executions", json.dumps({"graphId": graph_id}).encode())
             execution_id = answer.require_ok("a creation").json()["executionId"]
@@ -56,7 +56,7 @@ def started(stack: Stack, graph_id: str, number: int) -> list[str]:
             answer.require_ok("a start")
             made.append(execution_id)
 
-    walk(stack.port, [lane() for _ in range(min(SETUP_LANES, number))], timeout_sec=SETUP_SEC)
+    run_clients(stack.port, [client() for _ in range(min(SETUP_CLIENTS, number))], timeout_sec=SETUP_SEC)
     return made
 
 
@@ -72,18 +72,20 @@ def held_together(stack: Stack, number: int) -> list[Held]:
 
 
 def _hold(stack: Stack, nodes: Sequence[Held]) -> list[Held]:
-    def lane(mine: Sequence[Held]) -> Lane:
+    def client(mine: Sequence[Held]) -> LoadClient:
         for node in mine:
             answer = yield keyed(f"/executions/{node.execution_id}/nodes/{node.node_id}/start")
             answer.require_ok("a start of a node")
 
-    walk(stack.port, [lane(nodes[first::SETUP_LANES]) for first in range(SETUP_LANES)], timeout_sec=SETUP_SEC)
+    run_clients(
+        stack.port, [client(nodes[first::SETUP_CLIENTS]) for first in range(SETUP_CLIENTS)], timeout_sec=SETUP_SEC
+    )
     return list(nodes)
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What the lanes of one measurement have done together."""
+    """What the clients of one measurement have done together."""
 
     done: int = 0
     last_at: float = 0.0
@@ -96,7 +98,7 @@ class Tally:
             self.taken_ms.append((self.last_at - since) * 1000)
 
 
-def reporting(node: Held, tally: Tally, *, seconds: float) -> Lane:
+def reporting(node: Held, tally: Tally, *, seconds: float) -> LoadClient:
     """Progress of one node, again and again for so long."""
     path = f"/executions/{node.execution_id}/nodes/{node.node_id}/progress"
     until = time.perf_counter() + seconds
@@ -106,7 +108,7 @@ def reporting(node: Held, tally: Tally, *, seconds: float) -> Lane:
         tally.add()
 
 
-def submitting(body: bytes, tally: Tally, *, with_key: bool, seconds: float) -> Lane:
+def submitting(body: bytes, tally: Tally, *, with_key: bool, seconds: float) -> LoadClient:
     """Runs, one after the other for so long, with a key or without."""
     plain, until = request_bytes("POST", "/runs", body), time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -124,7 +126,7 @@ def success(claimed: dict[str, Any]) -> bytes:
     return keyed(f"/executions/{claimed['executionId']}/nodes/{claimed['nodeId']}/success", OUTPUT_BODY)
 
 
-def claiming(graph_id: str, worker: str, tally: Tally) -> Lane:
+def claiming(graph_id: str, worker: str, tally: Tally) -> LoadClient:
     """Takes node after node until there is none."""
     while True:
         since = time.perf_counter()
@@ -134,8 +136,8 @@ def claiming(graph_id: str, worker: str, tally: Tally) -> Lane:
         tally.add(since)
 
 
-def working(graph_id: str, worker: str, tally: Tally, total: int) -> Lane:
-    """Takes and ends node after node until all lanes together have ended so many."""
+def working(graph_id: str, worker: str, tally: Tally, total: int) -> LoadClient:
+    """Takes and ends node after node until all clients together have ended so many."""
     while tally.done < total:
         answer = yield claim(graph_id, worker, wait_sec=CLAIM_WAIT_SEC)
         if _was_claimed(answer):
@@ -144,8 +146,8 @@ def working(graph_id: str, worker: str, tally: Tally, total: int) -> Lane:
             tally.add()
 
 
-def crew(lanes: int) -> Iterator[str]:
-    return (f"worker-{number}" for number in range(lanes))
+def crew(clients: int) -> Iterator[str]:
+    return (f"worker-{number}" for number in range(clients))
 
 
 def _was_claimed(answer: Answer) -> bool:

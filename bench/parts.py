@@ -3,11 +3,12 @@
 import time
 from dataclasses import asdict
 
+from pyoco_server.adapters.embedded_nats.server import Sync
+
 from bench import limits, measures, run_logs, streams, transports
 from bench.access import Guarded, cost_of_access
-from bench.broker import Sync
 from bench.execution_parts import EXECUTION_PARTS
-from bench.load import LoadClient
+from bench.load import Tool
 from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
@@ -22,12 +23,12 @@ TOO_SLOW_TO_REPEAT_MS = 10_000.0
 
 
 def measure_limits(bench: Bench) -> None:
-    clients: tuple[LoadClient, ...] = ("wrk", "built-in") if bench.client == "wrk" else ("built-in",)
+    clients: tuple[Tool, ...] = ("wrk", "built-in") if bench.client == "wrk" else ("built-in",)
     body = measures.submit_body("one")
     seconds = max(1.0, bench.scale.load_sec / 2)
     for connections in bench.scale.connections:
         with bench.limit_folder(f"bare framework, {connections} connections") as folder:
-            rates = limits.bare_framework(folder, body, clients, connections=connections, seconds=seconds)
+            rates = limits.bare_rates(folder, body, clients, connections=connections, seconds=seconds)
             for client, rate in rates.items():
                 bench.add("limit", f"bare.{client}.{connections}", rate)
     for sync in bench.scale.syncs:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import StepFailed
+from bench.connection import StepFailed
 
 PEER_REQUIREMENT = "pyoco-server==0.5.1"
 PEER_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyoco-server-bench" / "peer"

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.broker import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
+
 from bench.journal import Journal, Side
-from bench.load import LoadClient
+from bench.load import Tool
 from bench.row import CONNECTIONS
 from bench.rows import LIST_SIZES
 from bench.systems import Stack
@@ -79,7 +80,7 @@ class Bench:
     scale: Scale
     contenders: Sequence[Stack]
     journal: Journal
-    client: LoadClient
+    client: Tool
 
     @contextmanager
     def started(self, stack: Stack, sync: Sync, worker_tags: Sequence[str] = ()) -> Iterator[None]:

@@ -6,9 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from bench.connection import Connection
+from bench.connection import Connection, StepFailed
 from bench.fill import jetstream
-from bench.processes import StepFailed
 from bench.systems import DEFAULT_TAGS, Stack
 
 CHUNK_BYTES = 64 * 1024

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bench.connection import Connection, request_bytes
+from bench.connection import Connection, StepFailed, request_bytes
 from bench.fill import jetstream
 from bench.measures import submit_body
-from bench.processes import StepFailed
 from bench.systems import Stack
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig

@@ -1,6 +1,7 @@
 """The two things that are compared, each a broker, a gateway and workers behind the same verbs; it times nothing."""
 
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -8,14 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.broker import Broker, Sync, wait_until_healthy
-from bench.connection import Connection
+import psutil
+from pyoco_server.adapters.embedded_nats.server import Sync
+
+from bench.connection import Connection, StepFailed
 from bench.fill import StoredRun, fill_peer
 from bench.fill_ours import fill_ours
 from bench.journal import Side
 from bench.peer_env import PeerEnv
-from bench.processes import Child, StepFailed, children, comm, free_port, own_mib, tree_mib
+from bench.processes import Child, own_mib, tree_mib, wait_until_healthy
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
+from support.broker import Broker
+from support.processes import port_of, reserve_port
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLVER = f"{Path(__file__).with_name('flows.py')}:resolve"
@@ -31,6 +36,7 @@ class Stack(ABC):
 
     def __init__(self) -> None:
         self.port = 0
+        self._reserved = socket.socket()
         self.left_behind: list[str] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._gateway: Child | None = None
@@ -41,7 +47,8 @@ class Stack(ABC):
         self.left_behind.clear()
         self._folder = tempfile.TemporaryDirectory(prefix=f"pyoco-bench-{self.name}-")
         self.folder = Path(self._folder.name)
-        self.port = free_port()
+        self._reserved = reserve_port()
+        self.port = port_of(self._reserved)
         self._gateway = self._launch(sync, worker_tags)
         wait_until_healthy(self.port, "/health", self._gateway, timeout_sec=START_TIMEOUT_SEC)
 
@@ -64,6 +71,7 @@ class Stack(ABC):
             self.left_behind += self._gateway.stop()
             self._gateway = None
         self._stop_broker()
+        self._reserved.close()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -102,7 +110,8 @@ class Peer(Stack):
         self._broker: Broker | None = None
 
     def _launch(self, sync: Sync, worker_tags: Sequence[str]) -> Child:
-        self._broker = Broker(self.folder, sync)
+        self._broker = Broker(self.folder, sync_always=sync == "always")
+        self._broker.start()
         address = ["--host", "127.0.0.1", "--port", str(self.port), "--nats-url", self._broker.url]
         # Its access log would cost it throughput, and the product is measured without one as well.
         command = [str(self._env.bin / "pyoco-server"), "up", *address, "--log-level", "warning"]
@@ -118,7 +127,7 @@ class Peer(Stack):
 
     def _stop_broker(self) -> None:
         if self._broker is not None:
-            self.left_behind += self._broker.stop()
+            self._broker.kill()
             self._broker = None
 
     def nats(self) -> tuple[str, str | None]:
@@ -134,7 +143,7 @@ class Peer(Stack):
         return {
             "gateway": tree_mib(self._gateway.pid),
             "worker": sum(tree_mib(worker.pid) for worker in self._workers),
-            "nats": tree_mib(self._broker.child.pid),
+            "nats": tree_mib(self._broker.pid),
         }
 
 
@@ -191,9 +200,10 @@ class Ours(Stack):
 
     def memory_mib(self) -> dict[str, float]:
         assert self._gateway is not None
-        below = children(self._gateway.pid)
-        brokers = [pid for pid in below if comm(pid) == "nats-server"]
-        workers = [pid for pid in below if pid not in brokers] + [worker.pid for worker in self._workers]
+        below = psutil.Process(self._gateway.pid).children()
+        brokers = [child.pid for child in below if child.name() == "nats-server"]
+        workers = [child.pid for child in below if child.pid not in brokers]
+        workers += [worker.pid for worker in self._workers]
         return {
             "gateway": own_mib(self._gateway.pid),
             "worker": sum(tree_mib(pid) for pid in workers),

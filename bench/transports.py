@@ -6,18 +6,16 @@ machine, so one clock sees both ends. The same run without any watcher is measur
 
 import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
+import psutil
 from websockets.asyncio.client import connect
 
-from bench.connection import Connection, content_length, request_bytes
+from bench.connection import Connection, StepFailed, content_length, request_bytes
 from bench.measures import p50, p95
-from bench.processes import StepFailed
 from bench.systems import DEFAULT_TAGS, Stack
 from bench.transport_rows import NOBODY
 
@@ -25,7 +23,6 @@ LINES_PER_SEC = 10
 PATIENCE_SEC = 60.0
 LONG_POLL_SEC = 20
 _PRINTED_AT = re.compile(rb"printed at ([0-9.]+)")
-_TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
@@ -112,8 +109,8 @@ def _finished(port: int, job_id: str) -> None:
 
 
 def _cpu_sec(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SEC
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 # --- the ways ---------------------------------------------------------------------------------------------------------

@@ -1,24 +1,22 @@
 """How long until runners have twenty new wheels, beside a bare pip with the same files; it judges nothing."""
 
 import asyncio
-import base64
-import hashlib
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from bench.processes import StepFailed
+from bench.connection import StepFailed
 from bench.systems import Ours
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.wheels.wheel_sync import WheelSync
+from support.wheels import installable
 
 WHEELS = 20
 FUNCTIONS = 300
@@ -79,20 +77,6 @@ def _wheel(folder: Path, package: str) -> Path:
         f"def f{number}(x):\n    return x * {chance.random()!r} + {chance.random()!r}\n\n\n"
         for number in range(FUNCTIONS)
     )
-    about = f"{package}-1.0.dist-info"
-    content = {
-        f"{package}/__init__.py": body,
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
-        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = [f"{name},sha256={_digest(text)},{len(text.encode())}" for name, text in content.items()]
-    file = folder / f"{package}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in content.items():
-            archive.writestr(name, text)
-        archive.writestr(f"{about}/RECORD", "\n".join([*rows, f"{about}/RECORD,,"]))
-    return file
-
-
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    name, data = installable(package, files={f"{package}/__init__.py": body})
+    (folder / name).write_bytes(data)
+    return folder / name

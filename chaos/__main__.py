@@ -20,7 +20,10 @@ from chaos.collect import collect, wait_until_idle, wait_until_synced
 from chaos.evidence import Evidence
 from chaos.fleet import running_fleet
 from chaos.invariants import violations
+from chaos.jobs import CLIENTS as JOB_CLIENTS
+from chaos.jobs import JobClient
 from chaos.journal import Journal
+from chaos.keyed_client import KeyedClient
 from chaos.killer import Killer
 from chaos.metrics import statistics
 from chaos.node_workers import running_node_workers
@@ -52,6 +55,9 @@ async def play(plan: Plan, folder: Path) -> Outcome:
                     group.create_task(Client(number, plan, fleet.urls, journal).run(until))
                 for number in range(WATCHERS):
                     group.create_task(Reader(number, plan, fleet.urls, journal).run(until))
+                for number in range(JOB_CLIENTS if plan.jobs_per_sec else 0):
+                    keyed = KeyedClient(f"job-client-{number}", plan.seed, fleet.urls, journal)
+                    group.create_task(JobClient(keyed, plan, journal).run(until))
                 for client in execution_clients:
                     group.create_task(client.run(until))
                 group.create_task(Killer(plan, fleet, journal, wheel_changer).run(until))
@@ -63,7 +69,7 @@ async def play(plan: Plan, folder: Path) -> Outcome:
             await wheel_changer.close()
             await wait_until_synced(fleet, partial(newest_for, changes=journal.changes), plan.settle_sec)
         await asyncio.sleep(IDLE_SEC)
-        evidence = await collect(fleet, list(journal.accepted), journal.executions, folder)
+        evidence = await collect(fleet, journal, folder)
     for pid, command in marked(fleet.marker):
         journal.note_fault("orphan processes", str(pid), command)
     return Outcome(
@@ -88,6 +94,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--rate", type=float, default=12.0, help="runs submitted per second (12)")
     parser.add_argument("--executions", type=float, default=2.0, help="executions created per second (2; 0: none)")
+    parser.add_argument("--jobs", type=float, default=1.0, help="jobs submitted per second (1; 0: none)")
     parser.add_argument(
         "--settle", type=float, default=90.0, metavar="SEC", help="time limit to become idle after the last kill (90)"
     )
@@ -127,6 +134,7 @@ def main(arguments: list[str]) -> int:
         kinds=options.only,
         sync=options.sync,
         executions_per_sec=options.executions,
+        jobs_per_sec=options.jobs,
     )
     folder = Path(tempfile.mkdtemp(prefix="pyoco-chaos-"))
     print(

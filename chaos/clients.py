@@ -7,19 +7,16 @@ response within ten seconds, a body outside the contract, and a 404 for an accep
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
 from chaos.journal import Accepted, Journal, Seen
+from chaos.keyed_client import GatewayClient
 from chaos.plan import TAGS, WHEELS_TAG, Plan
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
-ANSWER_SEC = 10.0
 # Relative frequencies. Long flows are rare, or they would occupy all workers.
 FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
 WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
@@ -38,24 +35,23 @@ class Client:
     """A load client that sends one request at a time."""
 
     def __init__(self, number: int, plan: Plan, urls: Mapping[str, str], journal: Journal) -> None:
-        self._urls = urls
+        self._client = GatewayClient(f"client-{number}", plan.seed, urls, journal)
         self._journal = journal
-        self._rng = random.Random(f"client {number} {plan.seed}")
+        self._rng = self._client.rng
         # Half of a client's requests are submits.
         self._pause_sec = CLIENTS / plan.runs_per_sec / 2
         self._flows = FLOWS | ({WHEEL_FLOW: WHEEL_FLOWS} if plan.syncs_wheels else {})
-        self._http = httpx.AsyncClient(timeout=None)
 
     async def run(self, until: float) -> None:
         """Sends requests until then (loop time)."""
         clock = asyncio.get_running_loop().time
-        async with self._http:
-            while clock() < until:
-                await asyncio.sleep(min(self._rng.expovariate(1 / self._pause_sec), 1.0))
-                try:
-                    await self._rng.choices((self._submit, self._cancel, self._read, self._list), (50, 15, 30, 5))[0]()
-                except NotOk:
-                    continue
+        while clock() < until:
+            await asyncio.sleep(min(self._rng.expovariate(1 / self._pause_sec), 1.0))
+            try:
+                await self._rng.choices((self._submit, self._cancel, self._read, self._list), (50, 15, 30, 5))[0]()
+            except NotOk:
+                continue
+        await self._client.close()
 
     async def _submit(self) -> None:
         flow = self._rng.choices(list(self._flows), list(self._flows.values()))[0]
@@ -64,7 +60,7 @@ class Client:
         request: dict[str, Any] = {"flow_name": flow, "params": params, "tag": tag}
         if params and self._rng.random() < LIMITED:
             request["timeout_sec"] = round(self._rng.uniform(*LIMIT_SEC), 2)
-        gateway = self._rng.choice(list(self._urls))
+        gateway = self._client.any_gateway()
         asked_at = time.time()
         body = await self._request("POST", gateway, "/runs", request)
         if not isinstance(body, dict) or not isinstance(body.get("run_id"), str) or body.get("status") != "PENDING":
@@ -86,20 +82,20 @@ class Client:
 
     async def _cancel_run(self, run_id: str) -> None:
         asked_at = time.time()
-        body = await self._request("POST", self._random_gateway(), f"/runs/{run_id}/cancel", {"reason": "chaos"})
+        body = await self._request("POST", self._client.any_gateway(), f"/runs/{run_id}/cancel", {"reason": "chaos"})
         self._record("POST cancel", run_id, body, asked_at, to_cancel=True)
 
     async def _read(self) -> None:
         run_id = self._random_run()
         if run_id is not None:
             asked_at = time.time()
-            body = await self._request("GET", self._random_gateway(), f"/runs/{run_id}")
+            body = await self._request("GET", self._client.any_gateway(), f"/runs/{run_id}")
             self._record("GET run", run_id, body, asked_at)
 
     async def _list(self) -> None:
         status = self._rng.choice((*RUN_STATUSES, None))
         query = f"?status={status}&limit=20" if status else "?limit=20"
-        body = await self._request("GET", self._random_gateway(), f"/runs{query}")
+        body = await self._request("GET", self._client.any_gateway(), f"/runs{query}")
         if not isinstance(body, list):
             return self._malformed("GET /runs", body)
         for item in body:
@@ -131,26 +127,15 @@ class Client:
             return None
         return self._rng.choice(runs[-RECENT:] if self._rng.random() < 0.85 else runs)
 
-    def _random_gateway(self) -> str:
-        return self._rng.choice(list(self._urls))
-
     async def _request(self, method: str, gateway: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a 200; any other response is recorded and raised."""
-        verb = f"{method} {'/'.join(part if len(part) < 20 else '{id}' for part in path.partition('?')[0].split('/'))}"
-        try:
-            async with asyncio.timeout(ANSWER_SEC):
-                response = await self._http.request(method, self._urls[gateway] + path, json=body)
-        except TimeoutError as error:
-            self._journal.note_fault("requests without a response", gateway, f"{method} {path}: {ANSWER_SEC} s")
-            raise NotOk from error
-        except httpx.TransportError as error:
-            self._journal.answers[f"{verb} cut or refused"] += 1
-            raise NotOk from error
-        self._journal.answers[f"{verb} {response.status_code}"] += 1
+        response = await self._client.request(method, path, gateway=gateway, json=body)
+        if response is None:
+            raise NotOk
         try:
             answer = response.json()
         except ValueError as error:
-            self._malformed(f"{verb} {response.status_code}", response.text)
+            self._malformed(f"{method} {path} {response.status_code}", response.text)
             raise NotOk from error
         if response.status_code != 200:
             self._check_error(f"{method} {path}", gateway, response.status_code, answer)

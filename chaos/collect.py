@@ -6,7 +6,7 @@ Stores are read through the program's adapters, the API over HTTP, and side effe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import cycle, product
 from pathlib import Path
@@ -16,8 +16,21 @@ import orjson
 
 from chaos import folders
 from chaos.clients import FLOWS, WHEEL_FLOW
-from chaos.evidence import LIST_LIMIT, Evidence, ExecutionResponse, Listed, Plain, Printed, Shown, Synced
+from chaos.evidence import (
+    LIST_LIMIT,
+    Evidence,
+    ExcerptAgain,
+    ExecutionResponse,
+    Labelled,
+    Listed,
+    Plain,
+    Printed,
+    Shown,
+    Synced,
+)
 from chaos.fleet import Fleet
+from chaos.jobs import RANGE
+from chaos.journal import Excerpt, Journal
 from chaos.plan import SIDE_EFFECTS_FILE, TAGS, WHEELS_TAG
 from chaos.processes import poll_until
 from chaos.side_effects import by_run, read_side_effects
@@ -33,7 +46,7 @@ from pyoco_server.domain.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_ST
 UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_RUN_STATUSES)
 POLL_SEC = 0.5
 AT_A_TIME = 16
-LINES_PER_PAGE = 100
+LINES_PER_PAGE = 500
 EVENTS_PER_PAGE = 10
 # Gateways close connections that were idle for 5 s; reusing one at that moment would lose the request.
 SHORT_LIVED = httpx.Limits(keepalive_expiry=2.0)
@@ -51,9 +64,9 @@ async def wait_until_idle(fleet: Fleet, within_sec: float) -> bool:
         return await poll_until(is_idle, within_sec=within_sec, every_sec=POLL_SEC)
 
 
-async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[str], folder: Path) -> Evidence:
+async def collect(fleet: Fleet, journal: Journal, folder: Path) -> Evidence:
     """Reads everything."""
-    config = fleet.config
+    config, accepted, executions = fleet.config, list(journal.accepted), journal.executions
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0, limits=SHORT_LIVED) as http:
         logs: dict[str, list[StoredCommit]] = {}
         stored_at: dict[int, float] = {}
@@ -75,6 +88,8 @@ async def collect(fleet: Fleet, accepted: Sequence[str], executions: Sequence[st
             lists=await _lists(fleet, http),
             side_effects=by_run(read_side_effects(folder / SIDE_EFFECTS_FILE)),
             printed=await _printed(fleet, http, accepted),
+            labels=await _labels(fleet, http, {label for labels in journal.labels.values() for label in labels}),
+            excerpts=await _excerpts(fleet, http, journal.excerpts),
             registry=await _registry(fleet, http),
             synced=await _synced(fleet, http),
             folders=[folders.read(path) for path in sorted({one.folder for one in fleet.syncing.values()})],
@@ -160,6 +175,33 @@ async def _printed(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[str]
 
     await asyncio.gather(*(read(run_id, next(urls)) for run_id in run_ids))
     return printed
+
+
+async def _labels(fleet: Fleet, http: httpx.AsyncClient, labels: Iterable[str]) -> list[Labelled]:
+    found = []
+    for (gateway, url), label in product(fleet.urls.items(), labels):
+        job_ids, query = [], {"tag": label}
+        while True:
+            page = (await http.get(f"{url}/jobs", params=query)).json()
+            job_ids += [job["id"] for job in page["jobs"]]
+            if "nextToken" not in page:
+                break
+            query["nextToken"] = page["nextToken"]
+        counted = (await http.get(f"{url}/tags", params={"prefix": label})).json()["tags"]
+        count = next((one["count"] for one in counted if one["tag"] == label), 0)
+        found.append(Labelled(gateway=gateway, label=label, job_ids=job_ids, count=count))
+    return found
+
+
+async def _excerpts(fleet: Fleet, http: httpx.AsyncClient, excerpts: Sequence[Excerpt]) -> list[ExcerptAgain]:
+    found = []
+    for (gateway, url), excerpt in product(fleet.urls.items(), excerpts):
+        path = f"{url}/jobs/{excerpt.job_id}/logs"
+        page = (await http.get(path, params={"sinceToken": excerpt.token, "limit": "1"})).json()
+        part = await http.get(path, headers={"Accept": "text/plain", "Range": RANGE})
+        following = page["entries"][0]["n"] if page["entries"] else None
+        found.append(ExcerptAgain(gateway=gateway, excerpt=excerpt, part=part.text, following=following))
+    return found
 
 
 async def wait_until_synced(fleet: Fleet, newest: Newest, within_sec: float) -> bool:

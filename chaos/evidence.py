@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos.journal import Excerpt, Journal
 from chaos.side_effects import SideEffect
 from pyoco_server.domain.execution.events import StoredCommit
 
@@ -54,6 +55,26 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """The jobs with a label as a gateway lists and counts them."""
+
+    gateway: str
+    label: str
+    job_ids: Sequence[str]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExcerptAgain:
+    """What a gateway returns at the end for an excerpt: its bytes, and the number of the line after its token."""
+
+    gateway: str
+    excerpt: Excerpt
+    part: str
+    following: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
     """The wheels that a worker reports at the end (`says`), and those that its folder's manifest lists for its tags.
 
@@ -91,7 +112,12 @@ class Evidence:
     jobs: Sequence[Plain] = ()
     side_effects: Mapping[str, Sequence[SideEffect]] = field(default_factory=dict)
     printed: Mapping[str, Sequence[Printed]] = field(default_factory=dict)
+    labels: Sequence[Labelled] = ()
+    excerpts: Sequence[ExcerptAgain] = ()
     registry: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
     """The registered wheels, by the gateway that listed them."""
     synced: Sequence[Synced] = ()
     folders: Sequence[SyncFolder] = ()
+
+
+Check = Callable[[Evidence, Journal], Iterator[Finding]]

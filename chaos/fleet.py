@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from chaos.processes import Broker, Member, poll_until
 from pyoco_server.adapters.embedded_nats.data_folder import DataFolder
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
+from support.processes import port_of, reserve_port
 
 START_SEC = 60.0
 
@@ -45,7 +45,9 @@ class Fleet:
         self.environment = environment(plan, folder, nats.url, nats.token, self.marker)
         self.config = NatsBackendConfig.from_env(self.environment)
         self._journal = journal
-        ports = [_free_port() for _ in range(plan.gateways)]
+        # A restarted gateway keeps its address.
+        self._reserved = [reserve_port() for _ in range(plan.gateways)]
+        ports = [port_of(reserved) for reserved in self._reserved]
         self.urls = {f"gateway-{n}": f"http://127.0.0.1:{port}" for n, port in enumerate(ports, start=1)}
         self.gateways = [
             Member(
@@ -102,12 +104,14 @@ class Fleet:
         return await poll_until(is_ready, within_sec=START_SEC)
 
     async def stop(self) -> None:
-        """Stops the workers, then the gateways."""
+        """Stops the workers, then the gateways, and releases their ports."""
         for group in (self.workers, self.gateways):
             ended = await asyncio.gather(*(member.stop() for member in group))
             for member, in_time in zip(group, ended, strict=True):
                 if not in_time:
                     self._journal.note_fault("processes that did not stop on SIGTERM", member.name, "had to be killed")
+        for reserved in self._reserved:
+            reserved.close()
 
     def _record_exit(self, member: Member, status: int, was_ready: bool) -> None:
         if was_ready:
@@ -140,11 +144,3 @@ def _tag_options(syncing: SyncingWorker | None) -> list[str]:
     if syncing is None:
         return ["--tags", ",".join(TAGS)]
     return ["--tags", ",".join(syncing.tags), "--wheel-sync", "--wheel-sync-dir", str(syncing.folder)]
-
-
-def _free_port() -> int:
-    """A port that is free now. It is fixed in advance because a restarted gateway must keep its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

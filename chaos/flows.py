@@ -80,6 +80,15 @@ def stubborn(ctx: Context, seconds: float) -> str:
     return "done"
 
 
+def flood(ctx: Context, count: int) -> str:
+    """Prints as fast as it can."""
+    record(ctx, "begin")
+    for number in range(1, count + 1):
+        print_line(number)
+    record(ctx, "end", count)
+    return "done"
+
+
 def failing(ctx: Context) -> None:
     record(ctx, "begin")
     print_line(1)
@@ -139,6 +148,7 @@ FLOWS = {
     "ten": _sequence("ten", *(step(number, 10) for number in range(1, 11))),
     "cooperative": _sequence("cooperative", cooperative),
     "stubborn": _sequence("stubborn", stubborn),
+    "flood": _sequence("flood", flood),
     "failing": _sequence("failing", failing),
     "crashing": _sequence("crashing", crashing),
     "program": _sequence("program", program),

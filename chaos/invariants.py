@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import orjson
 
-from chaos.evidence import LIST_LIMIT, Evidence, Finding, Listed, Plain, Printed
+from chaos.evidence import LIST_LIMIT, Check, Evidence, Finding, Listed, Plain, Printed
+from chaos.job_invariants import JOB_CHECKS
 from chaos.journal import Journal, Seen
-from chaos.node_invariants import NODE_CHECKS, Check, is_node_execution
+from chaos.node_invariants import NODE_CHECKS, is_node_execution
 from chaos.replay import rule_violations
 from chaos.states import final, starts_of, states
 from chaos.wheel_invariants import leftover_files, outdated_workers, registry_mismatches, wheel_mismatches
@@ -235,6 +236,7 @@ CHECKS: Mapping[str, Check] = {
     "runs with other wheels than recorded": wheel_mismatches,
     "workers without the latest wheels": outdated_workers,
     "environments left behind": leftover_files,
+    **JOB_CHECKS,
     **NODE_CHECKS,
 }
 # Detected during the run by clients and killer, and recorded in the journal under these names.
@@ -281,7 +283,7 @@ def _was_undone(execution: Execution) -> bool:
 
 def _fits(listed: Listed, plain: Plain) -> bool:
     filters = ((listed.flow, "flow_name"), (listed.tag, "tag"), (listed.status, "status"))
-    return all(wanted in (None, plain[key]) for wanted, key in filters)
+    return plain.get("archived_at") is None and all(wanted in (None, plain[key]) for wanted, key in filters)
 
 
 def _misordered(listed: Listed, expected: Mapping[str, Plain], ids: Sequence[str]) -> Iterator[str]:

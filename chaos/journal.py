@@ -39,14 +39,22 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResponse:
-    """A final response to a command with an idempotency key; `replayed`: the gateway marked it as a replay."""
+    """A response to a command with an idempotency key.
+
+    `is_final`: done, or rejected by a guard. `replayed`: the gateway marked it as a replay.
+    """
 
     key: str
     command: str
     execution_id: str
     status: int
     body: Mapping[str, Any]
+    is_final: bool = True
     replayed: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.status < 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +66,27 @@ class Watched:
     versions: tuple[int, ...]
     status: str
     how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """The log of a job as a follower received it; lines are number, attempt and text. `how`: ended, gave up, hung."""
+
+    job_id: str
+    by: str
+    lines: tuple[tuple[int, int, str], ...]
+    status: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """What a client keeps of a job's log: the token after some lines, and a range of bytes of the text."""
+
+    job_id: str
+    first_lines: int
+    token: str
+    part: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +135,11 @@ class Journal:
     empty_claims: list[tuple[str, float]] = field(default_factory=list)
     """Claims that were answered with 204: their key and the time of the request."""
     watched: list[Watched] = field(default_factory=list)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    """The labels that each job must have at the end."""
+    deleted: set[str] = field(default_factory=set)
+    followed: list[Followed] = field(default_factory=list)
+    excerpts: list[Excerpt] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
@@ -115,7 +149,7 @@ class Journal:
     @property
     def executions(self) -> list[str]:
         """The accepted executions of `/executions`."""
-        created = (one.execution_id for one in self.responses if one.command == "CreateExecution" and one.status < 300)
+        created = (one.execution_id for one in self.responses if one.command == "CreateExecution" and one.is_done)
         return list(dict.fromkeys(created))
 
     def note_accepted(self, accepted: Accepted) -> None:

@@ -1,8 +1,8 @@
-"""Sends a command to `/executions` with an idempotency key until its response is final, at any gateway; records all
-responses.
+"""Clients of the gateways that record every response, and repeat a command with its key until the response is final.
 
 After a 503 or a refused or cut connection it is unknown whether the command was applied, so it is repeated with its
-key. A 2xx and a 409 that names a guard are final. Some commands are sent twice concurrently, or again after a response.
+key, at any gateway. A 2xx and a rejection by a guard are final. Some commands are sent twice concurrently, or again
+after a response.
 """
 
 from __future__ import annotations
@@ -23,28 +23,68 @@ ANSWER_SEC = 10.0
 PAUSE_SEC = (0.05, 0.3)
 # Shares of the commands that are sent twice concurrently, and again after their response.
 DUPLICATED, REPEATED = 0.08, 0.08
-DONE, REFUSED, NOTHING, UNAVAILABLE = (200, 202), 409, 204, 503
+DONE, NOTHING, NOT_FOUND, CONFLICT, UNAVAILABLE = (200, 202), 204, 404, 409, 503
+REJECTIONS = ("COMMAND_REJECTED", "NODE_NOT_FOUND")
 # Longer than any fault lasts.
 GIVE_UP_SEC = 120.0
 
 
-class KeyedClient:
-    """Sends one command after the other, each with its own key."""
+class GatewayClient:
+    """Sends requests to any gateway. No response within ten seconds is a violation."""
 
     def __init__(self, name: str, seed: int, urls: Mapping[str, str], journal: Journal) -> None:
         self.name = name
         self.rng = random.Random(f"{name} {seed}")
-        self._urls = urls
-        self._journal = journal
-        self._numbers = count(1)
+        self.urls = urls
+        self.journal = journal
         self._http = httpx.AsyncClient(timeout=None)
 
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def request(
+        self, method: str, path: str, *, gateway: str | None = None, label: str = "", **more: Any
+    ) -> httpx.Response | None:
+        """The response, or None if the connection was refused or cut."""
+        gateway = gateway or self.any_gateway()
+        parts = path.partition("?")[0].split("/")
+        verb = label or f"{method} {'/'.join(part if len(part) < 20 else '{id}' for part in parts)}"
+        try:
+            async with asyncio.timeout(ANSWER_SEC):
+                response = await self._http.request(method, self.urls[gateway] + path, **more)
+        except TimeoutError:
+            self.journal.note_fault("requests without a response", gateway, f"{method} {path}: {ANSWER_SEC} s")
+            return None
+        except httpx.TransportError:
+            self.journal.answers[f"{verb} cut or refused"] += 1
+            return None
+        self.journal.answers[f"{verb} {response.status_code}"] += 1
+        return response
+
+    def any_gateway(self) -> str:
+        return self.rng.choice(list(self.urls))
+
+    def check_error(self, what: str, response: httpx.Response) -> None:
+        """Records a violation unless the response is a 503."""
+        if response.status_code == NOT_FOUND:
+            self.journal.note_fault("accepted runs that were lost", what.split("/")[2], f"{what}: {response.text}")
+        elif response.status_code != UNAVAILABLE:
+            self.journal.note_fault("error responses", what, f"{response.status_code} {response.text[:300]}")
+
+
+class KeyedClient(GatewayClient):
+    """Sends each command with a key of its own."""
+
+    def __init__(self, name: str, seed: int, urls: Mapping[str, str], journal: Journal) -> None:
+        super().__init__(name, seed, urls, journal)
+        self._numbers = count(1)
+
     async def send(self, command: str, path: str, body: Plain, *, execution_id: str = "") -> CommandResponse | None:
-        """The first final response; None for a claim without a node, or when no gateway responded for long."""
-        key = f"{self.name}-{next(self._numbers)}"
+        """The final response to a command to `/executions`.
+
+        None for a claim without a node, or when no gateway responded for long.
+        """
+        key = self._new_key()
         give_up_at = time.monotonic() + GIVE_UP_SEC
         while time.monotonic() < give_up_at:
             copies = 2 if self.rng.random() < DUPLICATED else 1
@@ -55,72 +95,63 @@ class KeyedClient:
             if final is None:
                 await asyncio.sleep(self.rng.uniform(*PAUSE_SEC))
                 continue
-            if final.status not in (*DONE, REFUSED):
+            if not final.is_final:
                 return None
             if self.rng.random() < REPEATED:
                 await self._once(key, command, path, body, execution_id)
             return final
         return None
 
+    async def change(self, method: str, path: str, body: Plain | None = None) -> httpx.Response | None:
+        """The response to a change that must succeed; None, and a recorded violation, if it does not."""
+        headers, give_up_at = {"Idempotency-Key": self._new_key()}, time.monotonic() + GIVE_UP_SEC
+        while time.monotonic() < give_up_at:
+            response = await self.request(method, path, json=body, headers=headers)
+            if response is not None and response.is_success:
+                return response
+            if response is not None:
+                self.check_error(f"{method} {path}", response)
+            await asyncio.sleep(self.rng.uniform(*PAUSE_SEC))
+        self.journal.note_fault("requests without a response", path, f"{method} {path}: {GIVE_UP_SEC} s")
+        return None
+
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """The JSON of a 200, or None."""
-        response = await self._request("GET", path, params=params)
+        response = await self.request("GET", path, params=params)
         if response is None:
             return None
         if response.status_code == 200:
             return response.json()
-        self._check_error(f"GET {path}", response)
+        self.check_error(f"GET {path}", response)
         return None
 
     async def put(self, path: str, body: Plain) -> bool:
         """Whether it was stored."""
-        response = await self._request("PUT", path, json=body)
-        return response is not None and response.status_code in (200, 201)
+        response = await self.request("PUT", path, json=body)
+        return response is not None and response.is_success
+
+    def _new_key(self) -> str:
+        return f"{self.name}-{next(self._numbers)}"
 
     async def _once(self, key: str, command: str, path: str, body: Plain, execution_id: str) -> CommandResponse | None:
         asked_at = time.time()
-        response = await self._request("POST", path, label=command, json=body, headers={"Idempotency-Key": key})
-        if response is None:
+        response = await self.request("POST", path, label=command, json=body, headers={"Idempotency-Key": key})
+        if response is None or response.status_code == UNAVAILABLE:
             return None
-        status = response.status_code
-        if status == UNAVAILABLE:
-            return None
-        content = response.json() if status in (*DONE, REFUSED) else {}
-        if status == REFUSED and content["error"]["code"] != "COMMAND_REJECTED":
-            self._journal.note_fault("error responses", execution_id or key, f"POST {path} {key}: {content}")
+        content = response.json() if response.status_code in (*DONE, NOT_FOUND, CONFLICT) else {}
         recorded = CommandResponse(
             key=key,
             command=command,
             execution_id=execution_id or content.get("executionId", ""),
-            status=status,
+            status=response.status_code,
             body=content,
+            is_final=response.status_code in DONE or content.get("error", {}).get("code") in REJECTIONS,
             replayed=response.headers.get("Idempotency-Replayed") == "true",
         )
-        if status == NOTHING:
-            self._journal.empty_claims.append((key, asked_at))
-        elif status in (*DONE, REFUSED):
-            self._journal.responses.append(recorded)
+        if recorded.is_final:
+            self.journal.responses.append(recorded)
+        elif response.status_code == NOTHING:
+            self.journal.empty_claims.append((key, asked_at))
         else:
-            self._check_error(f"POST {path} {key}", response)
+            self.check_error(f"POST {path} {key}", response)
         return recorded
-
-    async def _request(self, method: str, path: str, *, label: str = "", **more: Any) -> httpx.Response | None:
-        gateway = self.rng.choice(list(self._urls))
-        verb = label or f"{method} {'/'.join(part if len(part) < 20 else '{id}' for part in path.split('/'))}"
-        try:
-            async with asyncio.timeout(ANSWER_SEC):
-                response = await self._http.request(method, self._urls[gateway] + path, **more)
-        except TimeoutError:
-            self._journal.note_fault("requests without a response", gateway, f"{method} {path}: {ANSWER_SEC} s")
-            return None
-        except httpx.TransportError:
-            self._journal.answers[f"{verb} cut or refused"] += 1
-            return None
-        self._journal.answers[f"{verb} {response.status_code}"] += 1
-        return response
-
-    def _check_error(self, what: str, response: httpx.Response) -> None:
-        if response.status_code == 404:
-            self._journal.note_fault("accepted runs that were lost", what.split("/")[2], f"{what}: {response.text}")
-        elif response.status_code != UNAVAILABLE:
-            self._journal.note_fault("error responses", what, f"{response.status_code} {response.text[:300]}")

@@ -9,13 +9,16 @@ import signal
 import time
 from collections.abc import Sequence
 
+import psutil
+
 from chaos.fleet import Fleet
 from chaos.folders import environments_in
 from chaos.journal import Journal, Kill
 from chaos.plan import KINDS, Kind, Plan
-from chaos.processes import STOP_SEC, Broker, Identity, Member, descendant_identities, identity_of, poll_until
+from chaos.processes import STOP_SEC, Broker, Member, poll_until
 from chaos.wheel_changes import WheelChanger
 from pyoco_server.worker.runner_process.process_tree import children_of
+from support.processes import descendants_of, find_process, is_alive
 
 MAX_DOWN_SEC = 3.0
 # Longer than every timeout of the program, so that all processes are retrying.
@@ -98,7 +101,7 @@ class Killer:
         return [member for member in up if not needs_ready or member.is_ready]
 
     def _kill(self, group: asyncio.TaskGroup, kind: Kind, victim: Broker | Member) -> None:
-        children = descendant_identities(victim.pid or 0)
+        children = descendants_of(victim.pid or 0)
         down_sec = self._rng.uniform(*(LONG_DOWN_SEC if kind == "nats_away" else (0, MAX_DOWN_SEC)))
         self._note(kind, victim.name, victim.end(signal.SIGKILL, down_sec))
         group.create_task(self._check_orphans(victim.name, children))
@@ -106,7 +109,7 @@ class Killer:
             self._fleet.lose_index(victim.name)
 
     def _stop(self, group: asyncio.TaskGroup, kind: Kind, victim: Broker | Member) -> None:
-        process = identity_of(victim.pid or 0)
+        process = find_process(victim.pid or 0)
         self._note(kind, victim.name, victim.end(signal.SIGTERM, self._rng.uniform(0, MAX_DOWN_SEC)))
         if process is not None:
             group.create_task(self._check_stopped(victim.name, process))
@@ -117,7 +120,7 @@ class Killer:
         if not victims:
             return
         victim = self._rng.choice(victims)
-        children = descendant_identities(victim)
+        children = descendants_of(victim)
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
@@ -168,7 +171,7 @@ class Killer:
 
     async def _twin(self, kind: Kind, living: Member) -> None:
         """Starts a second worker with the id of a live one, which must be rejected."""
-        since, process = time.time(), identity_of(living.pid or 0)
+        since, process = time.time(), find_process(living.pid or 0)
         twin = await living.twin()
         self._note(kind, living.name, twin.pid)
         try:
@@ -177,7 +180,7 @@ class Killer:
         except TimeoutError:
             twin.kill()
             await twin.wait()
-        lived = process is not None and process.is_alive() and living.name not in self._paused
+        lived = process is not None and is_alive(process) and living.name not in self._paused
         if lived and twin.returncode != REFUSED and not self._was_disturbed(living.name, since):
             self._journal.note_fault("worker ids in use twice", living.name, f"a twin ended with {twin.returncode}")
 
@@ -190,17 +193,17 @@ class Killer:
         if pid is not None:
             self._journal.kills.append(Kill(kind=kind, target=target, pid=pid, at=time.time()))
 
-    async def _check_stopped(self, name: str, process: Identity) -> None:
+    async def _check_stopped(self, name: str, process: psutil.Process) -> None:
         async def has_stopped() -> bool:
-            return not process.is_alive()
+            return not is_alive(process)
 
         if not await poll_until(has_stopped, within_sec=STOP_SEC):
             self._journal.note_fault("processes that did not stop on SIGTERM", name, f"not within {STOP_SEC} s")
 
-    async def _check_orphans(self, name: str, children: Sequence[Identity]) -> None:
+    async def _check_orphans(self, name: str, children: Sequence[psutil.Process]) -> None:
         async def are_gone() -> bool:
-            return not any(identity.is_alive() for identity in children)
+            return not any(map(is_alive, children))
 
         if not await poll_until(are_gone, within_sec=ORPHAN_SEC):
-            left = [identity.pid for identity in children if identity.is_alive()]
+            left = [child.pid for child in children if is_alive(child)]
             self._journal.note_fault("orphan processes", name, f"still alive {ORPHAN_SEC} s after the kill: {left}")

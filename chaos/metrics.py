@@ -53,6 +53,7 @@ class Statistics:
     nodes_taken_over: int
     nodes_given_up: Mapping[str, int]
     watched: Mapping[str, int]
+    followed: Mapping[str, int]
     answers: Mapping[str, int]
     kills: Mapping[str, int]
     restarts: Mapping[str, int]
@@ -86,6 +87,7 @@ def statistics(evidence: Evidence, journal: Journal) -> Statistics:
         nodes_taken_over=sum(event.attempt > 1 for event in _node_starts(evidence)),
         nodes_given_up=dict(Counter(_node_failures(evidence))),
         watched=dict(Counter(watched.how for watched in journal.watched)),
+        followed=dict(Counter(f"{one.by} {one.how}" for one in journal.followed)),
         answers=dict(sorted(journal.answers.items())),
         kills=dict(Counter(kill.kind for kill in journal.kills)),
         restarts=dict(journal.restarts),
@@ -108,7 +110,7 @@ def _has_node_work(execution: Execution) -> bool:
 
 def _commands(journal: Journal) -> dict[str, int]:
     """Commands by outcome; the first response to a key counts."""
-    first = {one.key: one.status < 300 for one in reversed(journal.responses)}
+    first = {one.key: one.is_done for one in reversed(journal.responses)}
     done = sum(first.values())
     again = sum(one.replayed for one in journal.responses)
     return {"accepted": done, "refused": len(first) - done, "answered again": again}

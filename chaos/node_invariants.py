@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from chaos.evidence import Evidence, Finding
+from chaos.evidence import Check, Evidence, Finding
 from chaos.journal import CommandResponse, Journal
-from chaos.keyed_client import DONE
 from chaos.states import final
 from pyoco_server.domain.execution.codec import event_id, type_name
 from pyoco_server.domain.execution.commands import CancelExecution, StopNode
@@ -22,8 +21,6 @@ from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Status, Work
 from pyoco_server.domain.ids import NodeId
 
-Check = Callable[[Evidence, Journal], Iterator[Finding]]
-
 # A holder's final report after a cancel is rejected and stored as this command under the same key.
 STOPPED = StopNode.__name__
 
@@ -33,14 +30,14 @@ def commands_not_applied_once(evidence: Evidence, journal: Journal) -> Iterator[
     done = _by_key(evidence.logs)
     for key, response in _first_responses(journal).items():
         found = [(run_id, stored) for run_id, stored in done.get(key, ()) if stored.commit.command == response.command]
-        is_cancel = response.command == CancelExecution.__name__
-        if response.status not in DONE and found:
+        may_change_nothing = response.command == CancelExecution.__name__ or _is_repetition(evidence, response)
+        if not response.is_done and found:
             yield response.execution_id, f"{response.command} {key} was rejected, but it is in the log"
-        elif response.status in DONE and not found and not is_cancel:
+        elif response.is_done and not found and not may_change_nothing:
             yield response.execution_id, f"{response.command} {key} was accepted, but it is not in the log"
-        elif response.status in DONE and any(run_id != response.execution_id for run_id, _ in found):
+        elif response.is_done and any(run_id != response.execution_id for run_id, _ in found):
             yield response.execution_id, f"{response.command} {key} was applied to another execution: {found[0][0]}"
-        elif response.status in DONE and found and response.body["version"] != found[0][1].sequence:
+        elif response.is_done and found and response.body["version"] != found[0][1].sequence:
             yield (
                 response.execution_id,
                 f"{key} says version {response.body['version']}, the log {found[0][1].sequence}",
@@ -56,7 +53,7 @@ def differing_responses(evidence: Evidence, journal: Journal) -> Iterator[Findin
     certain = _first_responses(journal)
     for response in journal.responses:
         first = certain[response.key]
-        if response.body != first.body or (response.status in DONE) != (first.status in DONE):
+        if response.body != first.body or response.is_done != first.is_done:
             yield (
                 response.execution_id,
                 f"{response.key}: {first.status} {first.body}, and then {response.status} {response.body}",
@@ -65,7 +62,7 @@ def differing_responses(evidence: Evidence, journal: Journal) -> Iterator[Findin
 
 def unhonoured_execution_cancels(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
     for response in _first_responses(journal).values():
-        if response.command == CancelExecution.__name__ and response.status in DONE:
+        if response.command == CancelExecution.__name__ and response.is_done:
             status = final(response.execution_id, evidence.logs.get(response.execution_id, ())).status
             if status is not Status.CANCELED:
                 yield response.execution_id, f"the cancel {response.key} was accepted, but it ended {status.value}"
@@ -83,7 +80,7 @@ def double_leases(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
     """Each attempt is leased to one claim, and the log names the same one."""
     holders: dict[tuple[str, str, int], set[str]] = {}
     for response in journal.responses:
-        if response.command == "StartNode" and response.status in DONE:
+        if response.command == "StartNode" and response.is_done and "nodeId" in response.body:
             attempt = (response.execution_id, response.body["nodeId"], response.body["attempt"])
             holders.setdefault(attempt, set()).add(response.key)
     for (run_id, node_id, number), keys in holders.items():
@@ -152,6 +149,13 @@ def _first_responses(journal: Journal) -> dict[str, CommandResponse]:
     for response in journal.responses:
         found.setdefault(response.key, response)
     return found
+
+
+def _is_repetition(evidence: Evidence, response: CommandResponse) -> bool:
+    """Whether it may have found its effect in place: at an open graph, clients send commands that say the same."""
+    log = evidence.logs.get(response.execution_id, ())
+    is_open = bool(log) and final(response.execution_id, log).graph is None
+    return is_open and response.command not in ("CreateExecution", "ReportNodeProgress")
 
 
 def _by_key(logs: Mapping[str, Sequence[StoredCommit]]) -> dict[str, list[tuple[str, StoredCommit]]]:

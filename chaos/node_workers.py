@@ -11,9 +11,10 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 from chaos.journal import CommandResponse, Journal
-from chaos.keyed_client import REFUSED, KeyedClient
+from chaos.keyed_client import KeyedClient
 from chaos.plan import Plan
 from chaos.processes import poll_until
 
@@ -36,13 +37,30 @@ GRAPH: Mapping[str, Any] = {
         ["approve", "join"],
     ],
 }
-CLIENTS, NODE_WORKERS, APPROVERS = 8, 10, 2
+CLIENTS, COMMANDERS, NODE_WORKERS, APPROVERS = 8, 2, 10, 2
 LEASE_SEC = (2.0, 3.0)
 CLAIM_WAIT_SEC = 1.0
 # Relative frequencies.
 BEHAVIOURS = {"quick": 60, "slow": 10, "silent": 9, "zombie": 9, "waits": 8, "fails": 3}
 CANCELLED, NEVER_STARTED = 0.3, 0.05
 POLL_SEC = 0.25
+# An open graph has the nodes that are started. Path, body and frequency of the random commands to it.
+OPEN_GRAPH_ID, OPEN_NODES = "chaos_open", ("a", "b", "100% c?")
+ERROR = {"error": {"code": "CHAOS", "message": "on purpose"}}
+COMMANDS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
+    "StartNode": ("nodes/{node}/start", {"workerId": "chaos"}, 6),
+    "ReportNodeProgress": ("nodes/{node}/progress", {"progress": 42}, 6),
+    "SucceedNode": ("nodes/{node}/success", {"output": {}}, 6),
+    "PutNodeWaiting": ("nodes/{node}/wait", {"waitKey": "k"}, 3),
+    "ResumeNode": ("nodes/{node}/resume", {"resumeKey": "k"}, 3),
+    "FailNode": ("nodes/{node}/fail", ERROR, 1),
+    "StartExecution": ("start", {}, 1),
+    "CompleteExecution": ("complete", {}, 1),
+    "FailExecution": ("fail", ERROR, 1),
+    "CancelExecution": ("cancel", {}, 1),
+    "ArchiveExecution": ("archive", {}, 1),
+}
+COMMANDS_EACH, CONCURRENT = 24, 4
 
 
 class ExecutionClient:
@@ -64,7 +82,7 @@ class ExecutionClient:
     async def _one(self) -> None:
         rng = self._client.rng
         created = await self._client.send("CreateExecution", "/executions", {"graphId": GRAPH_ID, "input": {"n": 1}})
-        if created is None or created.status == REFUSED:
+        if created is None or not created.is_done:
             return
         execution_id = created.execution_id
         if rng.random() < NEVER_STARTED:
@@ -81,6 +99,37 @@ class ExecutionClient:
         await self._client.send("CancelExecution", path, {"reason": "chaos"}, execution_id=execution_id)
 
 
+class Commander:
+    """Sends random commands to an execution of an open graph, some concurrently. Guards reject many of them."""
+
+    def __init__(self, client: KeyedClient) -> None:
+        self._client = client
+
+    async def run(self, until: float) -> None:
+        clock = asyncio.get_running_loop().time
+        try:
+            while clock() < until:
+                created = await self._client.send("CreateExecution", "/executions", {"graphId": OPEN_GRAPH_ID})
+                if created is not None and created.is_done:
+                    await self._command(created.execution_id)
+                await asyncio.sleep(POLL_SEC)
+        finally:
+            await self._client.close()
+
+    async def _command(self, execution_id: str) -> None:
+        await self._send(execution_id, "StartExecution")
+        weights = [weight for _, _, weight in COMMANDS.values()]
+        for _ in range(COMMANDS_EACH // CONCURRENT):
+            commands = self._client.rng.choices(list(COMMANDS), weights, k=CONCURRENT)
+            await asyncio.gather(*(self._send(execution_id, command) for command in commands))
+        await self._send(execution_id, "CompleteExecution")
+
+    async def _send(self, execution_id: str, command: str) -> None:
+        path, body, _ = COMMANDS[command]
+        path = path.format(node=quote(self._client.rng.choice(OPEN_NODES)))
+        await self._client.send(command, f"/executions/{execution_id}/{path}", body, execution_id=execution_id)
+
+
 class NodeWorker:
     """Claims one node after the other and handles it with a random behaviour."""
 
@@ -93,7 +142,7 @@ class NodeWorker:
                 lease_sec = round(self._client.rng.uniform(*LEASE_SEC), 2)
                 request = {"graphIds": [GRAPH_ID], "workerId": self._client.name, "waitSec": CLAIM_WAIT_SEC}
                 claimed = await self._client.send("StartNode", "/executions:claim", request | {"leaseSec": lease_sec})
-                if claimed is not None and claimed.status != REFUSED:
+                if claimed is not None and claimed.is_done:
                     await self._work(claimed, lease_sec)
         finally:
             await self._client.close()
@@ -119,7 +168,7 @@ class NodeWorker:
             for percent in range(rng.choice((0, 0, 1, 2))):
                 await self._report(claimed, "ReportNodeProgress", "progress", {"progress": percent})
         if behaviour == "fails":
-            await self._report(claimed, "FailNode", "fail", {"error": {"code": "CHAOS", "message": "on purpose"}})
+            await self._report(claimed, "FailNode", "fail", ERROR)
         else:
             await self._report(claimed, "SucceedNode", "success", {"output": {"by": claimed.key}})
 
@@ -141,7 +190,7 @@ class NodeWorker:
             body | {"attempt": claimed.body["attempt"]},
             execution_id=execution_id,
         )
-        return response is not None and response.status != REFUSED
+        return response is not None and response.is_done
 
 
 class Approver:
@@ -175,7 +224,7 @@ class Approver:
 @asynccontextmanager
 async def running_node_workers(
     plan: Plan, urls: Mapping[str, str], journal: Journal
-) -> AsyncIterator[list[ExecutionClient]]:
+) -> AsyncIterator[list[ExecutionClient | Commander]]:
     """Runs node workers and approvers for the duration of the block; yields the clients, none without executions."""
     if not plan.executions_per_sec:
         yield []
@@ -191,7 +240,8 @@ async def running_node_workers(
         working = [group.create_task(NodeWorker(client(f"node-worker-{n}")).run()) for n in range(NODE_WORKERS)]
         working += [group.create_task(Approver(client(f"approver-{n}")).run()) for n in range(APPROVERS)]
         try:
-            yield [ExecutionClient(client(f"execution-client-{n}"), plan) for n in range(1, CLIENTS + 1)]
+            clients = [ExecutionClient(client(f"execution-client-{n}"), plan) for n in range(1, CLIENTS + 1)]
+            yield [*clients, *(Commander(client(f"commander-{n}")) for n in range(COMMANDERS))]
         finally:
             for task in working:
                 task.cancel()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 Kind = Literal[
     "worker",
@@ -89,6 +89,7 @@ class Plan:
     kinds: tuple[Kind, ...]
     sync: Sync
     executions_per_sec: float = 0.0
+    jobs_per_sec: float = 0.0
 
     @property
     def syncs_wheels(self) -> bool:

@@ -10,14 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from chaos.plan import MARKER
 from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
-from pyoco_server.worker.runner_process.process_tree import descendants_of
+from support.processes import is_alive
 
 STOP_SEC = 15.0
 POLL_SEC = 0.1
@@ -36,44 +36,14 @@ async def poll_until(
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Pid and start time, which distinguish a process from a later one with the same pid."""
-
-    pid: int
-    started: str
-
-    def is_alive(self) -> bool:
-        return identity_of(self.pid) == self
-
-
-def identity_of(pid: int) -> Identity | None:
-    """None if there is no such process, or it is a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain spaces
-    return None if state in "ZX" else Identity(pid=pid, started=fields[18])
-
-
-def descendant_identities(pid: int) -> list[Identity]:
-    """The current descendants of a process."""
-    found = (identity_of(child) for child in descendants_of(pid))
-    return [identity for identity in found if identity is not None]
-
-
 def marked(marker: str) -> list[tuple[int, str]]:
     """All processes with this marker in their environment, with their command lines."""
-    wanted = f"{MARKER}={marker}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit() or identity_of(int(folder.name)) is None:
-            continue
-        with suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append((int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
-    return found
+    found = psutil.process_iter(["environ", "cmdline"])
+    return [
+        (process.pid, " ".join(process.info["cmdline"] or ()))
+        for process in found
+        if (process.info["environ"] or {}).get(MARKER) == marker and is_alive(process)
+    ]
 
 
 class Broker:
@@ -156,16 +126,7 @@ class Member:
         """Runs it until `stop`; after a kill it stays down for the requested time."""
         while not self._stopping:
             self._starts += 1
-            with self._log.open("wb") as log:
-                self._process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=dict(self._env),
-                    cwd=self._folder,
-                    start_new_session=True,
-                )
+            self._process = await self._start(self._log)
             status = await self._process.wait()
             down_sec, self._down_sec = self._down_sec, None
             if self._stopping:
@@ -187,16 +148,7 @@ class Member:
 
     async def twin(self) -> asyncio.subprocess.Process:
         """Starts a second process with the same command line."""
-        with (self._folder / f"{self.name}.twin.log").open("ab") as log:
-            return await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=dict(self._env),
-                cwd=self._folder,
-                start_new_session=True,
-            )
+        return await self._start(self._folder / f"{self.name}.twin.log")
 
     async def stop(self) -> bool:
         """Sends SIGTERM and waits; False if it had to be killed."""
@@ -213,6 +165,18 @@ class Member:
             await process.wait()
             return False
         return True
+
+    async def _start(self, log_file: Path) -> asyncio.subprocess.Process:
+        with log_file.open("wb") as log:
+            return await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(self._env),
+                cwd=self._folder,
+                start_new_session=True,
+            )
 
     @property
     def _log(self) -> Path:

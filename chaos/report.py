@@ -69,6 +69,7 @@ def _figures(outcome: Outcome) -> Iterator[str]:
     yield _row("kills", _counts(figures.kills))
     yield _row("starts delayed by a missing broker", _counts(figures.restarts))
     yield _row("streams followed", _counts(figures.watched))
+    yield _row("logs of jobs followed", _counts(figures.followed))
     yield _row("runs started more than once (log)", f"{figures.started_again} (at most {figures.most_attempts} times)")
     yield _row("runs executed more than once (side effects)", figures.executed_again)
     yield _row("runs executed after their end", figures.executed_after_end)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import random
-import zipfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -26,6 +24,7 @@ from pyoco_server.http_client.errors import (
     Unavailable,
     WheelVersionConflict,
 )
+from support.wheels import NOT_A_WHEEL, installable
 
 # The tags of each package: all workers, workers that sync wheels, some of those.
 PACKAGES: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +35,6 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 RETRY_SEC = 15.0
 FINAL_RETRY_SEC = 60.0
 HEAVY_BYTES = 4 * 1024 * 1024
-NOT_A_WHEEL = b"PK\x03\x04 and then nothing that belongs to it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +50,15 @@ class BuiltWheel:
 def build_wheel(package: str, version: int, build: int, *, good: bool = True, ballast: bytes = b"") -> BuiltWheel:
     """Builds a wheel that pip installs, or one with a missing requirement; `ballast` slows down its transfer."""
     stamp = f"{version}.0/{build}"
-    folder = f"{package}-{version}.0.dist-info"
-    needs = "" if good else "Requires-Dist: a-package-that-does-not-exist\n"
     files: dict[str, str | bytes] = {
         f"{package}/ballast.bin": ballast,
         f"{package}/__init__.py": f"STAMP = {stamp!r}\n",
         f"{package}/stamp.txt": stamp,
-        f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}.0\n{needs}",
-        f"{folder}/WHEEL": "Wheel-Version: 1.0\nGenerator: chaos\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    files[f"{folder}/RECORD"] = "".join(f"{name},,\n" for name in (*files, f"{folder}/RECORD"))
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    return BuiltWheel(name=f"{package}-{version}.0-py3-none-any.whl", stamp=stamp, data=target.getvalue(), good=good)
+    name, data = installable(
+        package, f"{version}.0", files, requires=() if good else ("a-package-that-does-not-exist",)
+    )
+    return BuiltWheel(name=name, stamp=stamp, data=data, good=good)
 
 
 class WheelChanger:

@@ -21,8 +21,10 @@ E2E = Path(__file__).parent / "e2e"
 E2E_TIMEOUT_SEC = 300.0
 
 # No deadline per example: it would measure how busy the machine is.
-settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000)
+settings.register_profile(
+    "quick", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000, derandomize=False)
 settings.load_profile("long" if LONG else "quick")
 
 # A shell starts background jobs with SIGINT ignored, and programs that the tests start would inherit that.

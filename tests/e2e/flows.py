@@ -3,8 +3,6 @@
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -44,12 +42,6 @@ def ignore() -> None:
     time.sleep(600)
 
 
-def crash() -> None:
-    print("about to crash", flush=True)
-    time.sleep(0.1)  # steps leave a runner in bundles: without this the crash would take the word that it began along
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
 def wait_for_file(path: str) -> str:
     """Is done when the file is there."""
     while not Path(path).exists():
@@ -72,26 +64,6 @@ def note_and_wait(path: str, witness: str) -> str:
     return wait_for_file(path)
 
 
-def write_until(path: str, more: int = 0) -> int:
-    """Writes one number after the other until the file is there, and so many more; then it says how far it came."""
-    number = 0
-    while more or not Path(path).exists():
-        more -= 1 if more and Path(path).exists() else 0
-        number += 1
-        print(number)
-        time.sleep(0.01)
-    print(f"wrote {number}")
-    return number
-
-
-def flood(count: int) -> int:
-    """Writes so many numbers as fast as it can."""
-    for number in range(1, count + 1):
-        print(number)
-    print(f"wrote {count}")
-    return count
-
-
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -105,12 +77,9 @@ FLOWS = {
     "fails": _flow("fails", divide),
     "listens": _flow("listens", wait),
     "deaf": _flow("deaf", ignore),
-    "crashes": _flow("crashes", crash),
     "waits": _flow("waits", wait_for_file),
     "counts": _flow("counts", count),
     "notes": _flow("notes", note_and_wait),
-    "writes": _flow("writes", write_until),
-    "floods": _flow("floods", flood),
 }
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
-from support.processes import wait_for_exit
-from support.programs import PATIENCE_SEC, ROOT, Program, address_of, descendants, server, up
+from support.processes import descendants, wait_for_exit
+from support.programs import PATIENCE_SEC, ROOT, Program, address_of, server, up
 from support.shells import Shell
 from support.terminal import Terminal
 
@@ -122,21 +122,6 @@ def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: st
     }
     events = shell("events", execution_id).out
     assert re.search(r"NODE_STARTED +build .*by w-1", events)
-
-
-@needs_tools
-def test_a_rejected_release_fails_with_the_reason(address: str, tmp_path: Path, steps: Path) -> None:
-    shell = Shell(address, tmp_path)
-    execution_id = put_and_execute(shell, "rejected")
-
-    with worker(address, tmp_path, "rejected") as program:
-        program.err.wait_for("test ended")
-        program.err.wait_for("lint ended")
-        shell("approve", execution_id, "--reject", "--reason", "not on a friday").json()
-        execution = ended(address, execution_id)
-
-    assert execution["status"] == "FAILED"
-    assert "not on a friday" in shell("execution", execution_id).out
 
 
 @needs_tools

@@ -15,20 +15,8 @@ import pytest
 
 from e2e.test_first_run import begun, seen, submit
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
-from support.processes import wait_for_exit
-from support.programs import (
-    FLOWS,
-    ROOT,
-    Program,
-    address_of,
-    command_of,
-    descendants,
-    server,
-    until,
-    up,
-    up_with_worker,
-    worker,
-)
+from support.processes import command_of, descendants, port_of, reserve_port, wait_for_exit
+from support.programs import FLOWS, ROOT, Program, address_of, server, until, up, up_with_worker, worker
 
 RESOLVER = f"{FLOWS}:resolve"
 
@@ -286,14 +274,14 @@ def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: 
 
 
 def test_a_gateway_that_still_looks_for_its_broker_keeps_no_caller_waiting(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with server("up", "--nats-url", "nats://127.0.0.1:1", "--port", str(port), cwd=tmp_path) as looking:
+    with (
+        reserve_port() as reserved,
+        server("up", "--nats-url", "nats://127.0.0.1:1", "--port", str(port_of(reserved)), cwd=tmp_path) as looking,
+    ):
         looking.out.wait_for("Waiting for application startup")
 
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=5.0)
+            socket.create_connection(("127.0.0.1", port_of(reserved)), timeout=5.0)
 
 
 def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:

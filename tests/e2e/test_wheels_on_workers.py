@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from e2e.test_first_run import begun, seen
-from support.installable import installable
-from support.processes import wait_for_exit
-from support.programs import PATIENCE_SEC, Program, address_of, descendants, up, worker
+from support.processes import descendants, wait_for_exit
+from support.programs import PATIENCE_SEC, Program, address_of, up, worker
+from support.wheels import installable
 
 QUICK = {"PYOCO_WHEEL_SYNC_INTERVAL_SEC": "0.3", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2", "PIP_NO_INDEX": "1"}
 MODULE = """\
@@ -117,31 +117,6 @@ def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: 
     assert outcome(client, later) == ("2.0", [second["name"]])
     assert client.get(f"/runs/{later}").json()["wheels"] == [{"name": second["name"], "sha256": second["sha256_hex"]}]
     assert (told["enabled"], told["last_result"]) == (True, "ok")
-
-
-def test_a_wheel_that_cannot_be_installed_is_told_and_stops_nothing(client: httpx.Client) -> None:
-    bad = upload(client, installable("needy", requires=["absent-9"]))
-    other = upload(client, installable("elsewhere", tag="cp311-cp311-macosx_11_0_arm64"))
-    good = upload(client, tools("3.0"))
-
-    told = synced(client, good["name"])
-
-    assert told["last_result"] == "partial"
-    assert [one["wheel_name"] for one in told["failed"]] == [bad["name"]]
-    assert [one["wheel_name"] for one in told["skipped"]] == [other["name"]]
-    assert outcome(client, submit(client, "version")) == ("3.0", [good["name"]])
-
-
-def test_a_wheel_that_was_deleted_is_gone(client: httpx.Client) -> None:
-    for wheel in client.get("/wheels").json():
-        client.delete(f"/wheels/{wheel['name']}")
-
-    synced(client)
-
-    run = seen(client, submit(client, "version"), "COMPLETED", "FAILED")
-    assert run["status"] == "FAILED"
-    assert "No module named 'tools_of_ours'" in run["error"]
-    assert "wheels" not in run
 
 
 def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(

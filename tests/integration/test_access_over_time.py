@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -20,18 +19,9 @@ from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, serving
 
+pytestmark = pytest.mark.settings(http_auth_mode="api_key")
+
 STREAM = "KV_pyoco_auth"
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
 
 
 async def answers(client: httpx.AsyncClient, key: str, status: int, err_id: str | None = None) -> None:
@@ -113,7 +103,7 @@ async def test_a_key_that_was_revoked_behind_a_gateways_back_is_refused_when_the
         async with open_api_keys(config) as keys:
             await keys.revoke(key_id)
 
-        assert (await client.get("/runs", headers=showing(key))).status_code != 200
+        # The gateway may have read the keys before the revocation: that copy is good for a second.
         await answers(client, key, 403, "ERR-PYOCO-0015")
 
 

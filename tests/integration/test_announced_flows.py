@@ -22,8 +22,8 @@ from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.library import PyocoNatsWorker
 from pyoco_server.worker.wheels.wheel_sync import WheelSync
 from support.broker import Broker
-from support.installable import installable, put
 from support.runs import outcome_of
+from support.wheels import installable, put
 
 FLOWS = """
 import os, time
@@ -105,7 +105,7 @@ async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_wor
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
     monkeypatch.setattr(
-        "pyoco_server.worker.runner_pool.flow_discovery.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0
+        "pyoco_server.worker.runner_pool.runner_group.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0
     )
 
     pool = await start(f"FLOWS = [{name!r}]")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from bench.load import post_count
-from bench.processes import Child, descendants
+from bench.processes import Child
+
+from support.processes import descendants_of
 
 
 class EveryThirdRefused(BaseHTTPRequestHandler):
@@ -47,7 +49,7 @@ def test_the_built_in_client_posts_the_count_it_was_given_and_owns_up_to_refusal
 
 def test_stopping_a_child_ends_what_it_left_behind_and_says_so(tmp_path: Path) -> None:
     child = Child("parent", ["sh", "-c", "sleep 60 & wait"], cwd=tmp_path)
-    while not any(one.comm == "sleep" for one in descendants(child.pid)):
+    while not any(one.name() == "sleep" for one in descendants_of(child.pid)):
         child.require_alive()
 
     told = child.stop()

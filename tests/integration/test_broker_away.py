@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,23 +12,14 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import listed, seen, serving, submit
 from support.runners import began, declared, succeeded
 from support.workers import at_work
 
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
+
 # What the contract promises, and as much again for a busy machine.
 ANSWER_SEC = 4.0
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
 
 @pytest.mark.parametrize("how", ["killed", "paused"])

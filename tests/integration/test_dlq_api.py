@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
 
@@ -34,18 +33,6 @@ def picky(wanted: str = "nothing") -> str:
 
 def resolve(name: str) -> Flow:
     return Flow(name) >> TaskWrapper(Task(func={"picky": picky}[name], name=name))
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Any:
-    with Broker(tmp_path) as broker:
-        yield gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as opened:
-        yield opened
 
 
 @asynccontextmanager

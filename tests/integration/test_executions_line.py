@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import pytest_asyncio
 
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, record_key
@@ -20,12 +19,6 @@ from support.gateways import gateway_settings
 from support.streams import Gateway, listening
 
 LONG_SEC = 30.0
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest_asyncio.fixture

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.services.context import Stores
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.stores import DeadLetter
-from support.broker import Broker
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import seen, serving, submit
 from support.runners import began, declared
 from support.samples import new_run_id, worker
 from support.workers import at_work
 
-
-@pytest_asyncio.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, worker_heartbeat_interval_sec=0.1, run_heartbeat_interval_sec=0.1)
-
-
-@pytest_asyncio.fixture
-async def stores(settings: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(settings, name="test") as opened:
-        yield opened
+pytestmark = pytest.mark.settings(worker_heartbeat_interval_sec=0.1, run_heartbeat_interval_sec=0.1)
 
 
 async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **headers: str) -> dict[str, Any]:
@@ -54,10 +34,10 @@ async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **heade
 
 
 async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
-    settings: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Indexer, "_catch_up", lambda self: None)
-    async with serving(settings) as client:
+    async with serving(config) as client:
         run_id = await submit(client)
 
         answer = await client.get(f"/runs/{run_id}/explain")
@@ -65,10 +45,8 @@ async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0063")
 
 
-async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(
-    settings: NatsBackendConfig, stores: Stores
-) -> None:
-    async with serving(settings) as client, at_work(stores, settings, tags=("gpu-large",)):
+async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client, at_work(stores, config, tags=("gpu-large",)):
         run_id = await submit(client, tag="gpu_large")
         told = await explained(client, run_id, "no_worker_for_tag", "similar_tag")
 
@@ -81,8 +59,8 @@ async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(
     assert told["reasons"][1]["facts"]["similar"] == "gpu-large"
 
 
-async def test_it_is_told_in_japanese_to_whoever_prefers_it(settings: NatsBackendConfig) -> None:
-    async with serving(settings) as client:
+async def test_it_is_told_in_japanese_to_whoever_prefers_it(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_id = await submit(client)
         told = await explained(client, run_id, "no_worker_for_tag", **{"accept-language": "ja,en;q=0.5"})
 
@@ -90,8 +68,8 @@ async def test_it_is_told_in_japanese_to_whoever_prefers_it(settings: NatsBacken
     assert "pyoco-worker --tags default" in told["reasons"][0]["hint"]
 
 
-async def test_a_run_behind_others_says_how_many_are_ahead(settings: NatsBackendConfig, stores: Stores) -> None:
-    async with serving(settings) as client, at_work(stores, settings) as at:
+async def test_a_run_behind_others_says_how_many_are_ahead(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client, at_work(stores, config) as at:
         first = await submit(client)
         runner = await at.executor.begun()
         runner.say(declared("think"), began("think"))
@@ -109,8 +87,8 @@ async def test_a_run_behind_others_says_how_many_are_ahead(settings: NatsBackend
     assert at_it["queue"]["waiting_sec"] is None
 
 
-async def test_a_cancel_that_waits_for_a_deaf_flow_says_until_when(settings: NatsBackendConfig, stores: Stores) -> None:
-    patient = replace(settings, cancel_grace_period_sec=5.0)
+async def test_a_cancel_that_waits_for_a_deaf_flow_says_until_when(config: NatsBackendConfig, stores: Stores) -> None:
+    patient = replace(config, cancel_grace_period_sec=5.0)
     async with serving(patient) as client, at_work(stores, patient) as at:
         run_id = await submit(client)
         runner = await at.executor.begun()
@@ -128,10 +106,8 @@ async def test_a_cancel_that_waits_for_a_deaf_flow_says_until_when(settings: Nat
     assert (ended["queue"], ended["served_tags"]) == (None, [])
 
 
-async def test_a_failed_run_says_which_task_and_has_its_dead_letter(
-    settings: NatsBackendConfig, stores: Stores
-) -> None:
-    async with serving(settings) as client, at_work(stores, settings) as at:
+async def test_a_failed_run_says_which_task_and_has_its_dead_letter(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client, at_work(stores, config) as at:
         run_id = await submit(client)
         (await at.executor.begun()).end("flow_not_found")
         await seen(client, run_id, "FAILED")
@@ -146,8 +122,8 @@ async def test_a_failed_run_says_which_task_and_has_its_dead_letter(
     assert "error" not in told["dead_letter"]
 
 
-async def test_a_completed_run_has_nothing_to_explain(settings: NatsBackendConfig, stores: Stores) -> None:
-    async with serving(settings) as client, at_work(stores, settings) as at:
+async def test_a_completed_run_has_nothing_to_explain(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client, at_work(stores, config) as at:
         run_id = await submit(client)
         (await at.executor.begun()).end()
         await seen(client, run_id, "COMPLETED")
@@ -156,10 +132,10 @@ async def test_a_completed_run_has_nothing_to_explain(settings: NatsBackendConfi
     assert told["reasons"][0]["hint"] == "Nothing to do."
 
 
-async def test_workers_that_are_gone_are_named(settings: NatsBackendConfig, stores: Stores) -> None:
+async def test_workers_that_are_gone_are_named(config: NatsBackendConfig, stores: Stores) -> None:
     stopped = replace(worker("w-old", last_seen_at=stores.clock.now()), stopped_at=1.0, stop_reason="SIGTERM")
     await stores.registry.put(stopped)
-    async with serving(settings) as client:
+    async with serving(config) as client:
         told = await explained(client, await submit(client), "workers_for_tag_are_gone")
 
     assert told["reasons"][0]["facts"]["last_worker"] == "w-old"
@@ -167,8 +143,8 @@ async def test_workers_that_are_gone_are_named(settings: NatsBackendConfig, stor
 
 
 @pytest.mark.parametrize("run_id", ["0190a5b2-7c4e-7abc-8def-0123456789ab", "not-an-id"])
-async def test_a_run_that_does_not_exist_cannot_be_explained(settings: NatsBackendConfig, run_id: str) -> None:
-    async with serving(settings) as client:
+async def test_a_run_that_does_not_exist_cannot_be_explained(config: NatsBackendConfig, run_id: str) -> None:
+    async with serving(config) as client:
         answer = await client.get(f"/runs/{run_id}/explain")
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from support.broker import Broker
 from support.executions import code_of
-from support.gateways import gateway_settings, serving
 
 MIB = 1024 * 1024
 YAML = {"Content-Type": "application/yaml"}
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
 )
-
-
-@pytest_asyncio.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    with Broker(tmp_path) as broker:
-        async with serving(gateway_settings(broker.url, tmp_path)) as opened:
-            yield opened
 
 
 def edges(count: int) -> list[list[str]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
@@ -26,23 +24,6 @@ from support.wheels import NAME, wheel
 KEY = {"Idempotency-Key": "k-1"}
 TICKETS = "/jobs/{id}/ws-ticket"
 HELLO = {"flow_name": "hello", "params": {"n": 1, "name": "é"}}
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as connected:
-        yield connected
 
 
 def replayed(answer: httpx.Response) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
-from pathlib import Path
 
 import orjson
 import pytest
@@ -19,12 +17,6 @@ from support.stores import Ports, opened_ports
 from support.tcp_proxy import TcpProxy
 
 KILLS = 3
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) -> None:

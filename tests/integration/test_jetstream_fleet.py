@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.system import SystemClock
@@ -26,12 +25,6 @@ from support.stores import jetstream_ports, settings
 def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
     with Broker(tmp_path) as broker:
         yield settings(broker.url)
-
-
-@pytest_asyncio.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with await Connection.open(config) as opened:
-        yield opened
 
 
 async def test_a_fleet_is_followed_into_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from pyoco_server.adapters.jetstream import key_value
 from pyoco_server.adapters.jetstream.connect import Connection
@@ -33,12 +32,6 @@ from support.stores import jetstream_ports, settings
 def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
     with Broker(tmp_path) as broker:
         yield settings(broker.url)
-
-
-@pytest_asyncio.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with await Connection.open(config) as opened:
-        yield opened
 
 
 async def stream_config(connection: Connection, name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from random import Random
@@ -15,7 +15,6 @@ import pytest_asyncio
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
-from support.broker import Broker
 from support.gateways import gateway_settings, submit
 from support.sockets import joined
 from support.streams import Gateway, events_in, listening
@@ -23,12 +22,6 @@ from support.written import Writer, numbered
 
 LINES = 3000
 PATIENCE_SEC = 60.0
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
-    with Broker(tmp_path) as broker:
-        yield gateway_settings(broker.url, tmp_path)
 
 
 @pytest_asyncio.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
@@ -21,22 +20,10 @@ INVALID = (422, "ERR-PYOCO-0017")
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Any:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
 def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsBackendConfig:
     # Lists wait for what the gateway wrote itself: a busy machine is not a broken one.
     monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
     return gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as found:
-        yield found
 
 
 async def page(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:

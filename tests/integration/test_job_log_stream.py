@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
@@ -25,28 +24,7 @@ from support.streams import PATIENCE_SEC, Event, Gateway, events_in, listening
 from support.workers import at_work
 from support.written import Writer, numbered
 
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
-
-
-@pytest_asyncio.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    async with listening(config) as listens:
-        yield listens
-
-
-@pytest_asyncio.fixture
-async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(config, name="writer of the test") as opened:
-        yield opened
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 @asynccontextmanager

@@ -4,52 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.services.context import Stores
-from support.broker import Broker
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import seen, serving, submit
 from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.served import served
-from support.workers import Working, at_work
+from support.workers import Working
+
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 TEXT = {"Accept": "text/plain"}
 # Characters of one to four bytes, over several chunks.
 LINES = [f"{number:04} größer 漢字 😀 " + "x" * (number % 300) for number in range(1500)]
 WHOLE = "".join(f"{line}\n" for line in LINES).encode()
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Any:
-    with Broker(tmp_path) as broker:
-        yield gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture
-async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(config, name="worker of the test") as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture
-async def worker(stores: Stores, config: NatsBackendConfig) -> AsyncIterator[Working]:
-    async with at_work(stores, config, patience_sec=60.0) as working:
-        yield working
 
 
 async def page(client: httpx.AsyncClient, job_id: str, **query: Any) -> dict[str, Any]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from fastapi import Response
 
 from pyoco_server.adapters.jetstream.reads import StreamReader
@@ -19,21 +16,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api.api.jobs import log_routes
 from pyoco_server.stores.run_logs import MAX_READS_IN_FLIGHT
-from support.broker import Broker
-from support.gateways import gateway_settings, serving, submit
+from support.gateways import submit
 from support.written import Writer, numbered
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
-    with Broker(tmp_path) as broker:
-        yield gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as opened:
-        yield opened
 
 
 async def written(client: httpx.AsyncClient, config: NatsBackendConfig, lines: int) -> str:

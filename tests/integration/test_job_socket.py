@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket as sockets
-from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.bootstrap import open_api_keys, open_stores
+from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import key_id_in
 from pyoco_server.domain.auth.scopes import Scope
@@ -32,28 +30,7 @@ from support.streams import PATIENCE_SEC, Gateway, listening
 from support.workers import at_work
 from support.written import Writer, numbered
 
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
-
-
-@pytest_asyncio.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    async with listening(config) as listens:
-        yield listens
-
-
-@pytest_asyncio.fixture
-async def stores(config: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(config, name="writer of the test") as opened:
-        yield opened
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 async def until_nobody_watches(gateway: Gateway) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
@@ -40,12 +38,6 @@ LABELS = [
 @pytest.fixture
 def config(shared_broker: Broker, tmp_path: Path) -> NatsBackendConfig:
     return gateway_settings(shared_broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as found:
-        yield found
 
 
 async def add(client: httpx.AsyncClient, job_id: str, tag: str, **headers: str) -> httpx.Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,7 @@ from support.samples import new_run_id
 from support.sockets import heard, joined, say, to_the_close
 from support.streams import Gateway, listening
 
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+pytestmark = pytest.mark.settings(http_auth_mode="api_key")
 
 
 @pytest_asyncio.fixture

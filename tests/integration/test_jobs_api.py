@@ -32,12 +32,6 @@ def config(shared_broker: Broker, tmp_path: Path) -> NatsBackendConfig:
 
 
 @pytest_asyncio.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as found:
-        yield found
-
-
-@pytest_asyncio.fixture
 async def hand(config: NatsBackendConfig) -> AsyncIterator[Hand]:
     """What a worker would do."""
     async with open_stores(config, name="worker") as stores:

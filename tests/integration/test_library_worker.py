@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyoco.core.context import Context
@@ -18,12 +17,12 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.ids import RunId, WorkerId
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.domain.ids import RunId
 from pyoco_server.worker import PyocoNatsWorker
-from support.broker import Broker
 from support.flow_files import TWO_TASKS
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import seen, serving, submit
+
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
 PATIENCE_SEC = 10.0
 
@@ -80,17 +79,6 @@ class Flows:
 @pytest.fixture
 def flows() -> Flows:
     return Flows()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Any:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
 
 @asynccontextmanager
@@ -248,26 +236,6 @@ async def test_a_worker_of_several_tags_takes_the_runs_of_each(config: NatsBacke
         worked = {await one.run_once(timeout=PATIENCE_SEC) for _ in run_ids}
 
     assert worked == run_ids
-
-
-async def test_a_worker_is_seen_in_the_registry_while_it_is_there_and_after(
-    config: NatsBackendConfig, flows: Flows
-) -> None:
-    async with open_stores(config, name="test") as stores:
-        async with worker(config, flows, "seen"):
-            there = await stores.registry.get(WorkerId("seen"))
-        gone = await stores.registry.get(WorkerId("seen"))
-
-    assert there is not None
-    assert there.stopped_at is None
-    assert gone is not None
-    assert gone.stopped_at is not None
-
-
-async def test_a_name_that_a_living_worker_has_is_refused(config: NatsBackendConfig, flows: Flows) -> None:
-    async with worker(config, flows, "twin"):
-        with pytest.raises(InvalidUsage, match="twin"):
-            await PyocoNatsWorker.connect(config, flows.resolve, "twin")
 
 
 @pytest.mark.parametrize(("tags", "worker_id"), [(["a.b"], "w"), (["*"], "w"), (["ok"], "no spaces"), (["ok"], "")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,16 +20,7 @@ from support.callers import hand_out, showing
 from support.gateways import gateway_settings, seen, serving, submit
 from support.workers import at_work
 
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, run_heartbeat_interval_sec=0.05)
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 class Scrape:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.services.executions.submit import submit as submit_request
 from pyoco_server.services.projections import lists
-from support.broker import Broker
 from support.gateways import gateway_settings, listed, seen, serving, submit
 from support.world import USER
 
@@ -40,23 +37,6 @@ BAD_QUERIES = [
     ("cursor=" + "a" * 5000, "cursor"),
     ("x" * 5000 + "=1", "xxx"),
 ]
-
-
-@pytest.fixture
-def settings(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path)
-
-
-@pytest_asyncio.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(settings: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(settings) as opened:
-        yield opened
 
 
 async def ask(client: httpx.AsyncClient, **query: Any) -> Any:
@@ -85,9 +65,9 @@ async def test_labels_are_found_and_of_several_a_run_has_all(client: httpx.Async
     assert ids(await ask(client, tags="default")) == [plain]
 
 
-async def test_runs_of_a_yaml_are_found_by_its_digest(client: httpx.AsyncClient, settings: NatsBackendConfig) -> None:
+async def test_runs_of_a_yaml_are_found_by_its_digest(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     await submit(client)
-    async with open_stores(settings, name="test") as stores:
+    async with open_stores(config, name="test") as stores:
         asked = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
         run_id = (await submit_request(stores, asked, (), USER)).execution_id
     await listed(client, [run_id], flow="main")
@@ -136,14 +116,14 @@ async def test_a_run_that_changes_on_the_way_comes_last_in_its_newer_state(clien
 
 
 async def test_a_cursor_goes_on_at_another_gateway_and_at_one_that_lost_its_index(
-    client: httpx.AsyncClient, settings: NatsBackendConfig, tmp_path: Path
+    client: httpx.AsyncClient, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     runs = [await submit(client) for _ in range(3)]
     first = await ask(client, cursor="", limit=1)
 
-    async with serving(gateway_settings(settings.nats_url, tmp_path / "other")) as other:
+    async with serving(gateway_settings(config.nats_url, tmp_path / "other")) as other:
         second = await ask(other, cursor=first["next_cursor"], limit=1)
-    async with serving(gateway_settings(settings.nats_url, tmp_path / "new")) as new:
+    async with serving(gateway_settings(config.nats_url, tmp_path / "new")) as new:
         third = await ask(new, cursor=second["next_cursor"], limit=1)
 
     assert [ids(page["items"]) for page in (first, second, third)] == [[runs[2]], [runs[1]], [runs[0]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,6 @@ PATIENCE_SEC = 60.0
 AGAIN_SEC = 0.01
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runner processes need /proc, pidfd and a subreaper")
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest_asyncio.fixture
@@ -178,15 +172,6 @@ async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed
 
     assert shown["status"] == "FAILED"
     assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
-
-
-async def test_a_task_that_fails_leaves_its_traceback_in_the_log(broker: Broker, stores: Stores) -> None:
-    _, run_id = await run_of(broker, stores, "fails")
-
-    first, *rest = [line for _, line in await lines_of(stores, run_id)]
-    assert first.text == "so far so good"
-    assert {(line.task, line.stream, line.level) for line in rest} == {("fails", "pyoco", "ERROR")}
-    assert rest[-1].text == "ValueError: no such file"
 
 
 # --- much -------------------------------------------------------------------------------------------------------------

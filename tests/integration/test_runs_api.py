@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server import __version__
 from pyoco_server.bootstrap import open_stores
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
 from support.hand import Hand
 from support.runners import began, declared, succeeded
 
-
-@pytest_asyncio.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(broker: Broker, tmp_path: Path) -> Any:
-    return gateway_settings(broker.url, tmp_path)
-
-
 # --- health and submit ------------------------------------------------------------------------------------------------
 
 
-async def test_a_gateway_says_that_it_is_well_and_that_its_broker_is_there(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_gateway_says_that_it_is_well_and_that_its_broker_is_there(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         answer = await client.get("/health")
 
     assert answer.status_code == 200
     assert answer.json() == {"status": "ok", "nats": "connected", "version": __version__}
 
 
-async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contract(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contract(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         accepted = (await client.post("/runs", json={"flow_name": "hello", "params": {"深": [1, None]}})).json()
         run = (await client.get(f"/runs/{accepted['run_id']}")).json()
 
@@ -55,8 +41,8 @@ async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contr
     assert {"state", "task_records"}.isdisjoint(run)
 
 
-async def test_a_request_id_ties_answer_and_event_together(settings: Any) -> None:
-    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+async def test_a_request_id_ties_answer_and_event_together(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
         answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
         (stored,) = await stores.events.read(RunId(answer.json()["run_id"]))
         unasked = await client.get("/health")
@@ -112,14 +98,8 @@ async def test_what_cannot_be_answered_is_refused_with_the_ids_of_the_contract(
     assert answer.headers["x-request-id"]
 
 
-@pytest_asyncio.fixture
-async def client(settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(settings) as client:
-        yield client
-
-
-async def test_a_refused_submit_leaves_no_run(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_refused_submit_leaves_no_run(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         await client.post("/runs", json={"flow_name": ""})
 
         assert (await client.get("/runs")).json() == []
@@ -128,8 +108,8 @@ async def test_a_refused_submit_leaves_no_run(settings: Any) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(settings: Any) -> None:
-    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
         hand = Hand(stores)
         run_id = await submit(client)
         await hand.start(run_id)
@@ -149,8 +129,8 @@ async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(settings: A
     assert all(one["task_records"] == tasks["task_records"] for one in included)
 
 
-async def test_a_failed_run_says_why(settings: Any) -> None:
-    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+async def test_a_failed_run_says_why(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
         await Hand(stores).start(run_id)
         await Hand(stores).fail(run_id, "ValueError: no such file")
@@ -163,8 +143,8 @@ async def test_a_failed_run_says_why(settings: Any) -> None:
 # --- listing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         for _ in range(20):
             run_id = await submit(client)
             listed = (await client.get("/runs", params={"limit": 1})).json()
@@ -176,15 +156,17 @@ async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(sett
     assert len(everything) == 20
 
 
-async def test_a_list_of_another_gateway_shows_it_soon_after(settings: Any, broker: Broker, tmp_path: Path) -> None:
+async def test_a_list_of_another_gateway_shows_it_soon_after(
+    config: NatsBackendConfig, broker: Broker, tmp_path: Path
+) -> None:
     other = gateway_settings(broker.url, tmp_path, index_path=str(tmp_path / "other.sqlite"))
-    async with serving(settings) as client, serving(other) as second:
+    async with serving(config) as client, serving(other) as second:
         run_id = await submit(client)
         await listed(second, [run_id])
 
 
-async def test_a_list_can_be_asked_for_by_status_flow_and_tag(settings: Any) -> None:
-    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+async def test_a_list_can_be_asked_for_by_status_flow_and_tag(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
         hello, etl = await submit(client, "hello"), await submit(client, "etl", tag="gpu")
         await Hand(stores).start(etl)
         await Hand(stores).complete(etl)
@@ -197,8 +179,8 @@ async def test_a_list_can_be_asked_for_by_status_flow_and_tag(settings: Any) -> 
         await listed(client, [], flow="e' OR 1=1 --")
 
 
-async def test_a_list_item_is_a_summary_unless_all_is_asked_for(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_list_item_is_a_summary_unless_all_is_asked_for(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_id = await submit(client, params={"n": 1})
         (summary,) = (await client.get("/runs")).json()
         (whole,) = (await client.get("/runs?include=full")).json()
@@ -209,8 +191,8 @@ async def test_a_list_item_is_a_summary_unless_all_is_asked_for(settings: Any) -
     assert "state" not in whole
 
 
-async def test_fifty_are_listed_unless_more_or_less_is_asked_for(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_fifty_are_listed_unless_more_or_less_is_asked_for(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         await asyncio.gather(*(submit(client) for _ in range(60)))
 
         assert len((await client.get("/runs")).json()) == 50
@@ -218,13 +200,13 @@ async def test_fifty_are_listed_unless_more_or_less_is_asked_for(settings: Any) 
         assert len((await client.get("/runs?limit=7&include=full")).json()) == 7
 
 
-async def test_a_gateway_without_its_index_file_builds_it_again(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_gateway_without_its_index_file_builds_it_again(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_ids = {await submit(client) for _ in range(5)}
-    for file in Path(settings.index_path).parent.glob("runs.sqlite*"):
+    for file in Path(config.index_path).parent.glob("runs.sqlite*"):
         file.unlink()
 
-    async with serving(settings) as client:
+    async with serving(config) as client:
         listed = (await client.get("/runs")).json()
 
     assert {one["run_id"] for one in listed} == run_ids
@@ -233,8 +215,8 @@ async def test_a_gateway_without_its_index_file_builds_it_again(settings: Any) -
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_waiting_run_is_cancelling_in_the_answer_and_cancelled_right_after(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_waiting_run_is_cancelling_in_the_answer_and_cancelled_right_after(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_id = await submit(client)
         answer = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
         after = (await client.get(f"/runs/{run_id}")).json()
@@ -245,8 +227,8 @@ async def test_a_waiting_run_is_cancelling_in_the_answer_and_cancelled_right_aft
     assert (after["cancel"]["how"], after["cancel"]["reason"]) == ("before_start", "wrong input")
 
 
-async def test_cancelling_twice_is_cancelling_once(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_cancelling_twice_is_cancelling_once(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_id = await submit(client)
         await client.post(f"/runs/{run_id}/cancel")
         again = await client.post(f"/runs/{run_id}/cancel", content=b"")
@@ -254,8 +236,8 @@ async def test_cancelling_twice_is_cancelling_once(settings: Any) -> None:
     assert (again.status_code, again.json()["status"]) == (200, "CANCELLED")
 
 
-async def test_cancelling_a_finished_run_shows_how_it_ended(settings: Any) -> None:
-    async with serving(settings) as client, open_stores(settings, name="test") as stores:
+async def test_cancelling_a_finished_run_shows_how_it_ended(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
         await Hand(stores).start(run_id)
         await Hand(stores).complete(run_id)
@@ -268,20 +250,20 @@ async def test_cancelling_a_finished_run_shows_how_it_ended(settings: Any) -> No
 # --- starting again ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_gateway_that_starts_again_finds_what_it_made(settings: Any) -> None:
-    async with serving(settings) as client:
+async def test_a_gateway_that_starts_again_finds_what_it_made(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run_id = await submit(client)
-    async with serving(settings) as client:
+    async with serving(config) as client:
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
 
 
 async def test_a_gateway_without_a_place_for_its_index_leaves_nothing_behind(
-    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = tmp_path / "temporary"
     places.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(places))
-    async with serving(replace(settings, index_path="")) as client:
+    async with serving(replace(config, index_path="")) as client:
         await listed(client, [await submit(client)])
         assert list(places.iterdir())
 

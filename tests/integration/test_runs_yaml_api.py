@@ -24,17 +24,6 @@ from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 
 
-@pytest.fixture
-def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(nats_url, tmp_path)
-
-
-@pytest.fixture
-async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(config) as client:
-        yield client
-
-
 async def send(client: httpx.AsyncClient, text: str | bytes = TWO_TASKS, **fields: str) -> httpx.Response:
     data = text if isinstance(text, bytes) else text.encode()
     files = {"workflow": ("flow.yaml", data, "application/yaml")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from support.streams import listening, until_status, watching
 from support.workers import at_work
 
 QUICK = {"run_heartbeat_interval_sec": 0.05, "cancel_grace_period_sec": 0.2}
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.bootstrap import open_api_keys, open_stores
@@ -30,24 +28,9 @@ from support.streams import PATIENCE_SEC, Gateway, listening, to_the_end, until_
 from support.workers import at_work
 from support.world import USER
 
+pytestmark = pytest.mark.settings(http_watch_heartbeat_sec=0.1, run_heartbeat_interval_sec=0.05)
+
 MANY = 200
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def config(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(broker.url, tmp_path, http_watch_heartbeat_sec=0.1, run_heartbeat_interval_sec=0.05)
-
-
-@pytest_asyncio.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    async with listening(config) as listens:
-        yield listens
 
 
 async def label(stores: Stores, run_id: str, tag: str) -> None:

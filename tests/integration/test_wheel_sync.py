@@ -20,10 +20,9 @@ from pyoco_server.testing.wheel_store import MemoryWheelStore
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.library import PyocoNatsWorker
 from pyoco_server.worker.wheels.wheel_sync import WheelSync
-from support.installable import broken, installable, put
-from support.processes import wait_for_exit
-from support.programs import command_of, descendants
+from support.processes import command_of, descendants, wait_for_exit
 from support.runs import outcome_of, until
+from support.wheels import broken, installable, put
 
 FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
 ABSENT = "absent"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.pieces import Pieces
@@ -19,18 +17,6 @@ from support.broker import Broker
 from support.callers import hand_out, showing
 from support.gateways import gateway_settings, serving
 from support.wheels import NAME, described, wheel, wheel_name, zipped
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(broker: Broker, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(gateway_settings(broker.url, tmp_path)) as opened:
-        yield opened
 
 
 async def upload(client: httpx.AsyncClient, name: str = NAME, data: bytes | None = None, **form: str) -> httpx.Response:

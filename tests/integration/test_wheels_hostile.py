@@ -31,12 +31,6 @@ PATIENCE_SEC = 30.0
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
 def address(broker: Broker, tmp_path: Path) -> Iterator[str]:
     with served(gateway_settings(broker.url, tmp_path)) as found:
         yield found

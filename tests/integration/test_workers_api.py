@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.commands import StartExecution
@@ -21,10 +19,17 @@ from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
 from support.callers import hand_out, showing
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import listed, seen, serving, submit
 from support.samples import new_run_id, worker
 from support.workers import at_work
 from support.world import USER
+
+pytestmark = pytest.mark.settings(
+    worker_heartbeat_interval_sec=0.1,
+    run_heartbeat_interval_sec=0.1,
+    workers_kv_ttl_sec=1.0,
+    worker_disconnect_timeout_sec=1.5,
+)
 
 FIELDS = {
     "worker_id",
@@ -49,30 +54,6 @@ FIELDS = {
 EVERYBODY = {"scope": "all", "include_hidden": "true"}
 
 
-@pytest_asyncio.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    with Broker(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
-    return gateway_settings(
-        broker.url,
-        tmp_path,
-        worker_heartbeat_interval_sec=0.1,
-        run_heartbeat_interval_sec=0.1,
-        workers_kv_ttl_sec=1.0,
-        worker_disconnect_timeout_sec=1.5,
-    )
-
-
-@pytest_asyncio.fixture
-async def stores(settings: NatsBackendConfig) -> AsyncIterator[Stores]:
-    async with open_stores(settings, name="test") as opened:
-        yield opened
-
-
 async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, Any]]:
     answer = await client.get("/workers", params=query)
     assert answer.status_code == 200, answer.text
@@ -94,15 +75,15 @@ async def until(
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-async def test_there_is_nobody_at_first(settings: NatsBackendConfig) -> None:
-    async with serving(settings) as client:
+async def test_there_is_nobody_at_first(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         assert (await client.get("/workers")).json() == []
 
 
 async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_contract(
-    settings: NatsBackendConfig, stores: Stores
+    config: NatsBackendConfig, stores: Stores
 ) -> None:
-    async with serving(settings) as client, at_work(stores, settings, slots=2, tags=("default", "gpu")) as at:
+    async with serving(config) as client, at_work(stores, config, slots=2, tags=("default", "gpu")) as at:
         idle = (await until(client, lambda shown: "w-1" in shown))["w-1"]
         run_id = await submit(client)
         runner = await at.executor.begun()
@@ -122,9 +103,9 @@ async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_co
     assert '"worker_alive":true' in watched
 
 
-async def test_two_gateways_show_the_same_fleet(settings: NatsBackendConfig, stores: Stores, tmp_path: Path) -> None:
-    other = replace(settings, index_path=str(tmp_path / "other.sqlite"))
-    async with serving(settings) as one, serving(other) as two, at_work(stores, settings):
+async def test_two_gateways_show_the_same_fleet(config: NatsBackendConfig, stores: Stores, tmp_path: Path) -> None:
+    other = replace(config, index_path=str(tmp_path / "other.sqlite"))
+    async with serving(config) as one, serving(other) as two, at_work(stores, config):
         mine = await until(one, lambda shown: "w-1" in shown)
         theirs = await until(two, lambda shown: "w-1" in shown)
 
@@ -133,10 +114,10 @@ async def test_two_gateways_show_the_same_fleet(settings: NatsBackendConfig, sto
         assert await until(two, lambda shown: not shown) == {}
 
 
-async def test_goodbye_and_silence_are_told_apart(settings: NatsBackendConfig, stores: Stores) -> None:
-    async with serving(settings) as client:
+async def test_goodbye_and_silence_are_told_apart(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client:
         await stores.registry.put(worker("silent", last_seen_at=stores.clock.now()))
-        async with at_work(stores, settings, name="polite"):
+        async with at_work(stores, config, name="polite"):
             await until(client, lambda shown: {"silent", "polite"} <= shown.keys())
 
         told = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
@@ -149,21 +130,21 @@ async def test_goodbye_and_silence_are_told_apart(settings: NatsBackendConfig, s
 
 
 async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
-    settings: NatsBackendConfig, stores: Stores
+    config: NatsBackendConfig, stores: Stores
 ) -> None:
     await stores.registry.put(worker("dead", last_seen_at=stores.clock.now()))
-    async with serving(settings) as client:
+    async with serving(config) as client:
         await until(client, lambda shown: not shown)
 
-    async with serving(settings) as restarted:
+    async with serving(config) as restarted:
         assert await fleet(restarted) == {}
         assert (await fleet(restarted, scope="all"))["dead"]["state"] == "DISCONNECTED"
 
 
-async def test_a_limit_says_how_many_there_are_in_all(settings: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_limit_says_how_many_there_are_in_all(config: NatsBackendConfig, stores: Stores) -> None:
     for name in ("b", "c", "a"):
         await stores.registry.put(worker(name, last_seen_at=stores.clock.now()))
-    async with serving(settings) as client:
+    async with serving(config) as client:
         answer = await client.get("/workers", params={"limit": 2})
 
     assert [shown["worker_id"] for shown in answer.json()] == ["a", "b"]
@@ -183,9 +164,9 @@ async def test_a_limit_says_how_many_there_are_in_all(settings: NatsBackendConfi
     ],
 )
 async def test_a_query_that_makes_no_sense_is_refused_by_name(
-    settings: NatsBackendConfig, parameter: str, value: str | list[str]
+    config: NatsBackendConfig, parameter: str, value: str | list[str]
 ) -> None:
-    async with serving(settings) as client:
+    async with serving(config) as client:
         answer = await client.get("/workers", params={parameter: value})
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
@@ -193,9 +174,9 @@ async def test_a_query_that_makes_no_sense_is_refused_by_name(
 
 
 async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_living_are_alive(
-    settings: NatsBackendConfig, stores: Stores, broker: Broker
+    config: NatsBackendConfig, stores: Stores, broker: Broker
 ) -> None:
-    async with serving(settings) as client, at_work(stores, settings):
+    async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         broker.kill()
         async with asyncio.timeout(10):
@@ -216,9 +197,9 @@ async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_livi
 
 
 async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
-    settings: NatsBackendConfig, stores: Stores
+    config: NatsBackendConfig, stores: Stores
 ) -> None:
-    async with serving(settings) as client, at_work(stores, settings):
+    async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         for _ in range(5):
             hidden = await client.patch("/workers/w-1", json={"hidden": True})
@@ -230,8 +211,8 @@ async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
             assert "w-1" in await fleet(client)
 
 
-async def test_heartbeats_go_on_under_a_hidden_worker(settings: NatsBackendConfig, stores: Stores) -> None:
-    async with serving(settings) as client, at_work(stores, settings):
+async def test_heartbeats_go_on_under_a_hidden_worker(config: NatsBackendConfig, stores: Stores) -> None:
+    async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         await client.patch("/workers/w-1", json={"hidden": True})
         before = (await fleet(client, **EVERYBODY))["w-1"]["last_seen_at"]
@@ -242,8 +223,8 @@ async def test_heartbeats_go_on_under_a_hidden_worker(settings: NatsBackendConfi
 
 
 @pytest.mark.parametrize("name", ["nobody", "a..b", "x" * 129, "%20", ".hidden"])
-async def test_a_worker_that_does_not_exist_cannot_be_hidden(settings: NatsBackendConfig, name: str) -> None:
-    async with serving(settings) as client:
+async def test_a_worker_that_does_not_exist_cannot_be_hidden(config: NatsBackendConfig, name: str) -> None:
+    async with serving(config) as client:
         answer = await client.patch(f"/workers/{name}", json={"hidden": True})
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0020")
@@ -252,8 +233,8 @@ async def test_a_worker_that_does_not_exist_cannot_be_hidden(settings: NatsBacke
 @pytest.mark.parametrize(
     "body", [b"", b"no", b"[]", b"{}", b'{"hidden": "yes"}', b'{"hidden": 1}', b'{"hidden": null}']
 )
-async def test_a_wish_that_cannot_be_understood_is_refused(settings: NatsBackendConfig, body: bytes) -> None:
-    async with serving(settings) as client:
+async def test_a_wish_that_cannot_be_understood_is_refused(config: NatsBackendConfig, body: bytes) -> None:
+    async with serving(config) as client:
         answer = await client.patch("/workers/w-1", content=body)
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
@@ -263,9 +244,9 @@ async def test_a_wish_that_cannot_be_understood_is_refused(settings: NatsBackend
 
 
 async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy_is(
-    settings: NatsBackendConfig, stores: Stores
+    config: NatsBackendConfig, stores: Stores
 ) -> None:
-    guarded = replace(settings, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
+    guarded = replace(config, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
     keys = [showing(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
     admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
     async with serving(guarded) as client:
@@ -299,9 +280,9 @@ async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy
 
 
 async def test_a_run_whose_worker_falls_silent_says_so_and_is_not_failed(
-    settings: NatsBackendConfig, stores: Stores
+    config: NatsBackendConfig, stores: Stores
 ) -> None:
-    async with serving(settings) as client:
+    async with serving(config) as client:
         run_id = await submit(client)
         await started(stores, run_id)
         await stores.registry.put(worker("w1", "i1", last_seen_at=stores.clock.now()))
@@ -322,8 +303,8 @@ async def started(stores: Stores, run_id: str) -> None:
     (await handle(stores, RunId(run_id), command, USER)).accepted()
 
 
-async def test_a_run_that_waits_has_no_worker(settings: NatsBackendConfig) -> None:
-    async with serving(settings) as client:
+async def test_a_run_that_waits_has_no_worker(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
         run = (await client.get(f"/runs/{await submit(client)}")).json()
 
     assert (run["worker_alive"], run["worker_heartbeat_at"], run["worker_tags"]) == (False, None, None)

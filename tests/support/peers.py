@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from support.processes import port_of, reserve_port
+
 PATIENCE_SEC = 10.0
 
 
@@ -147,7 +149,7 @@ def _read_request(connection: socket.socket) -> Asked | None:
     return Asked(method=method, target=target, headers=headers, body=body)
 
 
-def nobody_there() -> str:
+def unused_address() -> str:
     """An address at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with reserve_port() as reserved:
+        return f"http://127.0.0.1:{port_of(reserved)}"

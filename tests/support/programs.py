@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar
 
 import orjson
 
-from support.processes import wait_for_exit
+from support.processes import descendants_of, kill_after
 
 ROOT = Path(__file__).parents[2]
 FLOWS = ROOT / "tests" / "e2e" / "flows.py"
@@ -59,12 +59,10 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        started = [] if self._process.poll() is not None else descendants(self.pid)
+        started = [] if self._process.poll() is not None else descendants_of(self.pid)
         self._process.kill()
         self._process.wait()
-        for pid in started:
-            if not wait_for_exit(pid, 5.0):
-                os.kill(pid, signal.SIGKILL)
+        kill_after(started, 5.0)
         self.out.close()
         self.err.close()
 
@@ -160,33 +158,3 @@ def client(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> 
 def address_of(program: Program) -> str:
     """Where it says that it is, waiting until it says so."""
     return program.err.wait_for(r"pyoco-server is up: (http://\S+)")[1]
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process that the process has started, and those that they have started."""
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and (parent := _parent(folder)) is not None:
-            parents.setdefault(parent, []).append(int(folder.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
-    return found
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _parent(folder: Path) -> int | None:
-    try:
-        # The name of the program stands in parentheses and may hold anything, also spaces.
-        return int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from bench.connection import StepFailed
 from bench.execution_rows import execution_rows
 from bench.journal import Journal
 from bench.measures import p99
-from bench.processes import StepFailed
 from bench.report import BEGIN, END, Circumstances, Report, write_into
 from bench.rows import product_rows
 from bench.tag_rows import tag_rows

@@ -14,10 +14,13 @@ from chaos.replay import rule_violations
 
 from pyoco_server.domain.execution.codec import event_id, type_name
 from pyoco_server.domain.execution.commands import (
+    ArchiveExecution,
     CancelExecution,
     Command,
+    CompleteExecution,
     CreateExecution,
     ExpireNode,
+    FailExecution,
     FailNode,
     PutNodeWaiting,
     ReportNodeProgress,
@@ -211,6 +214,31 @@ def test_every_command_to_a_node_follows_the_rules() -> None:
     )
 
     assert [violation for log in histories for violation in rule_violations(RUN, log)] == []
+
+
+def test_every_end_of_an_open_graph_follows_the_rules() -> None:
+    create = CreateExecution(at=1.0, request=Request(flow_name="open", tag="", work=Work.NODES))
+    begun = (create, START, StartNode(at=3.0, node_id=A, worker_id=WorkerId("w"), from_outside=True))
+    fail = FailExecution(at=5.0, error=Failure(code="X", message="x"), from_outside=True)
+    histories = (
+        play(*begun, CompleteExecution(at=5.0, from_outside=True), ArchiveExecution(at=6.0, from_outside=True)),
+        play(*begun, fail),
+        play(*begun, CancelExecution(at=4.0), StopNode(at=4.5, node_id=A, attempt=1, from_outside=True)),
+    )
+
+    assert [violation for log in histories for violation in rule_violations(RUN, log)] == []
+
+
+def test_an_accepted_command_without_effect_is_a_repetition_only_at_an_open_graph() -> None:
+    create = CreateExecution(at=1.0, request=Request(flow_name="open", tag="", work=Work.NODES))
+    opened = keyed(create, START)
+    journal = journal_of(opened)
+    journal.responses.append(replace(journal.responses[-1], key="again"))
+    assert "commands not applied exactly once" not in broken(opened, journal)
+
+    journal.responses.append(replace(journal.responses[0], key="created again"))
+
+    assert "commands not applied exactly once" in broken(opened, journal)
 
 
 def test_a_node_that_was_claimed_before_its_lease_expired_is_found() -> None:

@@ -19,11 +19,6 @@ from support.samples import new_run_id
 from support.world import HELLO, OURS, THEIRS, USER, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def ask(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
     return await cancel(world.stores, run_id, reason, replace(USER, actor=Actor(kind="user", id="alice")))
 

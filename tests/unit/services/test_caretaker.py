@@ -21,11 +21,6 @@ from support.samples import new_run_id, worker
 from support.world import HELLO, OURS, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def half_written(world: World, run_id: RunId) -> None:
     """A writer appended to the log and was killed before it advanced the snapshot."""
     execution = await world.told(run_id)

@@ -21,11 +21,6 @@ SOON_SEC = 10.0
 WANTED = ClaimFilter(graph_ids=("g",), tenant_id=None)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 @asynccontextmanager
 async def line(world: World) -> AsyncIterator[ClaimQueue]:
     """The line of a gateway whose index follows the stores."""

@@ -21,11 +21,6 @@ from support.executions_in_memory import FORK, A, B, begun
 from support.world import USER, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 @asynccontextmanager
 async def writing(desk: ExecutionCache) -> AsyncIterator[ExecutionCache]:
     """The desk, while it writes what was left."""

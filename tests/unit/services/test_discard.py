@@ -16,11 +16,6 @@ from support.world import USER, World
 KEYED = replace(USER, idempotency_key="k-1", commit_id=CommitId("ours"))
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def finished(world: World) -> RunId:
     run_id = await world.submit()
     await world.start(run_id)

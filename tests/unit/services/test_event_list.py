@@ -17,11 +17,6 @@ from support.executions_in_memory import begun
 from support.world import World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def cancelled(world: World, run_id: RunId) -> None:
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.IDLE))

@@ -20,11 +20,6 @@ from support.world import USER, World
 RELEASE = read_document({"nodes": ["a", "b"], "edges": [["a", "b"]]})
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def put(world: World, document: GraphDocument, version: int = 1) -> None:
     graph = StoredGraph(graph_id="release", version=version, document=document, updated_at=1.0, updated_by=None)
     assert await world.truth.graphs.put(None, graph) is not None

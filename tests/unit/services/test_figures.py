@@ -16,11 +16,6 @@ from support.services import following
 from support.world import HELLO, USER, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def look(world: World, tenant_filter: str | None = None) -> Metrics:
     await world.catch_up()
     async with following(world) as services:

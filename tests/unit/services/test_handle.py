@@ -22,11 +22,6 @@ def start(attempt: int = 1) -> StartExecution:
     return StartExecution(at=2.0, attempt=attempt, worker_id=WORKER, instance_id=OURS)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_log_and_snapshot_both_have_what_was_handled(world: World) -> None:
     run_id = await world.submit()
 

@@ -40,11 +40,6 @@ def keyed(hold: Holding, *, resumed: bool = False) -> CommandContext:
     return replace(USER, idempotency_key="k-1", commit_id=OURS, resumed=resumed, hold=hold)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_a_commit_has_the_id_and_the_key_of_its_request_and_its_events_are_told(world: World) -> None:
     run_id, hold = await world.submit(), Holding()
 

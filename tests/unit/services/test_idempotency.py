@@ -20,11 +20,6 @@ from support.world import HELLO, World
 OK = Answer(status=200, body=b"done")
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def done(turn: IdempotentAttempt) -> Answer:
     return replace(OK, body=turn.resource_id.encode())
 

@@ -16,11 +16,6 @@ from support.samples import new_run_id
 from support.world import USER, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_a_label_is_seen_in_log_and_snapshot_when_it_is_answered(world: World) -> None:
     run_id = await world.submit()
 

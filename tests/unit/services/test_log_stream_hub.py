@@ -29,11 +29,6 @@ PATIENCE_SEC = 10.0
 MANY = 1000
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 @asynccontextmanager
 async def feeding(world: World) -> AsyncIterator[tuple[LogStreamHub, WatchHub]]:
     """A hub at work; time moves by hand, so that nothing beats by itself."""

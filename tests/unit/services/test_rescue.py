@@ -51,11 +51,6 @@ class Scene:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def scene(world: World) -> Scene:
     return Scene(world)
 

@@ -15,11 +15,6 @@ from pyoco_server.worker.attempt.job_parser import parse_job
 from support.world import HELLO, USER, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def only_run(world: World) -> RunId:
     """The id of the one run that has ever been begun."""
     (seen,) = [batch async for batch in world.feed.commits(after=0)]

@@ -41,11 +41,6 @@ class DeafLive(EventLog):
             heard(CommitHeard())
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 @asynccontextmanager
 async def hub(world: World, live: EventLog | None = None) -> AsyncIterator[WatchHub]:
     """A hub at work; time moves by hand, so that nothing beats by itself."""

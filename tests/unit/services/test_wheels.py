@@ -21,11 +21,6 @@ from support.world import USER, World
 TRAIL = Trail(source={"client": "10.0.0.7"}, actor={"kind": "anonymous"})
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def upload(world: World, name: str = NAME, data: bytes | None = None) -> Wheel:
     whole = wheel() if data is None else data
     return await WheelService(world.stores).upload(as_upload(whole, name), TRAIL, USER)

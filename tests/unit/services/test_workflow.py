@@ -23,11 +23,6 @@ from support.samples import new_run_id, worker
 from support.world import HELLO, World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def queued_text(world: World) -> str | None:
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     return parse_job(delivery.payload).workflow_yaml

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.fleet.records import WorkerState, to_plain
-from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus
+from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus, filter_workers
 from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
@@ -99,7 +99,7 @@ async def list_workers(
     fleet: FleetDep, lists: ListsDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]
 ) -> Response:
     """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
-    found = await fleet.list_workers(query.asked())
+    found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
     body = orjson.dumps([_worker_out(seen, visible) for seen in shown])

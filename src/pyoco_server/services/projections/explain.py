@@ -108,8 +108,8 @@ class ExplainService:
 
     async def _ahead(self, execution: Execution) -> int:
         await self.lists.fresh()  # an index that is being filled would show no queue
-        older = self.lists.index.unfinished(
-            status="PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MAX_AHEAD
+        older = self.lists.index.oldest(
+            "PENDING", tag=execution.request.tag, updated_before=execution.updated_at, limit=MAX_AHEAD
         )
         return len(older)
 
