@@ -1,11 +1,10 @@
 """The parts of a round that are about the executions dialect, which only this product has; as in `parts.py`."""
 
-from pyoco_server.adapters.embedded_nats.server import Sync
-
 from bench import executions, node_work
 from bench.measures import p50, p95
 from bench.plan import Bench, Part
 from bench.systems import Stack
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 WHOLE_FORK = 1000
 

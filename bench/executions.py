@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import nats
-from pyoco_server.adapters.embedded_nats.server import Sync
 
 from bench.connection import Connection, StepFailed
 from bench.limits import bare_framework, rate
@@ -28,6 +27,7 @@ from bench.node_work import (
     working,
 )
 from bench.systems import Stack
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 
 PATIENCE_SEC = 120.0

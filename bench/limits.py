@@ -10,10 +10,10 @@ from pathlib import Path
 import nats
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy
-from pyoco_server.adapters.embedded_nats.server import Sync
 
 from bench.load import Tool, post_for
 from bench.processes import Child, wait_until_healthy
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 from support.processes import port_of, reserve_port
 

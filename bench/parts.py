@@ -3,8 +3,6 @@
 import time
 from dataclasses import asdict
 
-from pyoco_server.adapters.embedded_nats.server import Sync
-
 from bench import limits, measures, run_logs, streams, transports
 from bench.access import Guarded, cost_of_access
 from bench.execution_parts import EXECUTION_PARTS
@@ -16,6 +14,7 @@ from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
 from bench.tag_parts import TAG_PARTS
 from bench.wheels import sync_beside_pip
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
 # A list that takes this long is measured once and without filters: nobody needs the second digit of such a figure.

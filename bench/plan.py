@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyoco_server.adapters.embedded_nats.server import Sync
-
 from bench.journal import Journal, Side
 from bench.load import Tool
 from bench.row import CONNECTIONS
 from bench.rows import LIST_SIZES
 from bench.systems import Stack
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

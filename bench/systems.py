@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
-from pyoco_server.adapters.embedded_nats.server import Sync
 
 from bench.connection import Connection, StepFailed
 from bench.fill import StoredRun, fill_peer
@@ -19,6 +18,7 @@ from bench.journal import Side
 from bench.peer_env import PeerEnv
 from bench.processes import Child, own_mib, tree_mib, wait_until_healthy
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 from support.processes import port_of, reserve_port
 

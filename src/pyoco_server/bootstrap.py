@@ -17,8 +17,7 @@ from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.subject_log import JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
-from pyoco_server.adapters.jwt.keys import TokenKeys
-from pyoco_server.adapters.jwt.verifier import TokenVerifier, rules_of
+from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.config import NatsBackendConfig
