@@ -66,7 +66,7 @@ INDEX_NAME = "runs.sqlite"
 
 
 def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
-    """The config with the address of the data folder's own broker, where one runs and nobody named another."""
+    """The config with the address of the data folder's own broker, if it runs."""
     running = find_running(config.data_dir)
     return replace(config, nats_url=running.url, nats_token=running.token) if running else config
 

@@ -31,8 +31,8 @@ _CLAIMED[204] = {"description": "Nothing was to be had within the time: ask agai
 async def claim_node(request: Request) -> Response:
     """Take the next READY node of these graphs, of the oldest execution first, with a lease.
 
-    `progress` renews the lease; whoever is silent for longer loses the node to the next one, with `attempt + 1`.
-    Repeated with the same key it is the same node.
+    `progress` renews the lease. After its end the next claim takes the node, with `attempt + 1`. A claim that is
+    repeated with the same key returns the same node.
     """
     claims, caller, body = services_of(request).claims, caller_of(request), await request.body()
     asked = read_optional(schemas.ClaimBody, body)
@@ -77,7 +77,7 @@ router.add_api_route(
 
 
 class WaitsQuery(BaseModel):
-    """Which waits. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -90,7 +90,7 @@ class WaitsQuery(BaseModel):
 @router.get("/waits", responses=shown(schemas.WaitList, 404, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
 async def list_waits(lists: ListsDep, caller: CallerDep, query: Annotated[WaitsQuery, Query()]) -> Response:
-    """The nodes that wait for somebody, with prompt and key, the longest waiting first.
+    """The nodes that wait to be resumed, with prompt and key, the longest waiting first.
 
     `POST /executions/{executionId}/nodes/{nodeId}/resume` with the key lets one go on; `…/fail` gives it up.
     """
