@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
@@ -19,15 +20,16 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.http_api.api.executions import translate
-from pyoco_server.services.claims.claim_node import ClaimService, Take
+from pyoco_server.services.claims.claim_node import Claim, ClaimService, NothingToClaim, name_of, named
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Unfinished, Work, find_earlier, once
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, find_earlier, once
 from pyoco_server.services.loops import log_and_continue
 from pyoco_server.services.maintenance import cancels
 from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
@@ -199,21 +201,27 @@ class SeededGateway:
         assert request.claim is not None
         claim = replace(request.claim, wait_sec=request.wait_sec)
 
-        async def earlier() -> Answered | Unfinished | None:
-            found = await find_earlier(self.stores, RecordKey(request.key), request.name)
-            return Answered(answer=found, replayed=True) if isinstance(found, Answer) else found
-
-        async def run_once(node: str, take: Take) -> Answered:
-            async def work(turn: IdempotentAttempt) -> Answer:
-                return Answer(status=200, body=translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
-
-            return await self._once(request, work, node)
-
         async def is_disconnected() -> bool:
             return False
 
-        answered = await self.claims.claim(claim, earlier=earlier, run_once=run_once, is_disconnected=is_disconnected)
-        return None if answered is None else _told(request, answered)
+        first = self.claims.queue.reserve(claim.wanted)
+        if first is None:
+            earlier = await find_earlier(self.stores, RecordKey(request.key), request.name)
+            if isinstance(earlier, Answer):
+                return _told(request, Answered(answer=earlier, replayed=True))
+            first = None if earlier is None else named(earlier.resource_id, claim)
+        async with aclosing(self.claims.proposals(claim, first, is_disconnected)) as proposals:
+            async for node in proposals:
+                with suppress(NothingToClaim):
+                    return _told(request, await self._once(request, self._take(claim, node), name_of(node)))
+        return None
+
+    def _take(self, claim: Claim, node: ClaimableNode) -> Work:
+        async def work(turn: IdempotentAttempt) -> Answer:
+            claimed = await self.claims.take(claim, node, turn)
+            return Answer(status=200, body=translate.claimed_out(claimed, claim.lease_sec, turn.context))
+
+        return work
 
 
 def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:

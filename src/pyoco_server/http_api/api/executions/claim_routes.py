@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,7 +20,7 @@ from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, gi
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, earlier_answer, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read_optional, services_of
-from pyoco_server.services.claims.claim_node import Claim, Take
+from pyoco_server.services.claims.claim_node import Claim, NothingToClaim, name_of, named
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 
 router = APIRouter(tags=["executions"])
@@ -44,19 +46,23 @@ async def claim_node(request: Request) -> Response:
     )
     digest = of_json(body)
 
-    async def answer(node: str, take: Take) -> Response:
-        async with IdempotentRequest(request, digest, required=True, new_id=lambda: node) as once:
-            if turn := once.attempt:
-                once.response = json_response(translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
-        return once.answer
-
-    answered = await claims.claim(
-        claim,
-        earlier=lambda: earlier_answer(request, digest),
-        run_once=answer,
-        is_disconnected=request.is_disconnected,
-    )
-    return answered or Response(status_code=204)
+    first = claims.queue.reserve(claim.wanted)
+    if first is None:
+        # With a node at hand this read is not needed: creating the record has the same effect.
+        earlier = await earlier_answer(request, digest)
+        if isinstance(earlier, Response):
+            return earlier
+        # An unfinished attempt may have taken its node: it is continued whether or not there are others.
+        first = None if earlier is None else named(earlier.resource_id, claim)
+    async with aclosing(claims.proposals(claim, first, request.is_disconnected)) as proposals:
+        async for node in proposals:
+            with suppress(NothingToClaim):
+                async with IdempotentRequest(request, digest, required=True, new_id=partial(name_of, node)) as once:
+                    if turn := once.attempt:
+                        claimed = await claims.take(claim, node, turn)
+                        once.response = json_response(translate.claimed_out(claimed, claim.lease_sec, turn.context))
+                return once.answer
+    return Response(status_code=204)
 
 
 router.add_api_route(
