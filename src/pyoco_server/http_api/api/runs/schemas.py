@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.http_api.protocol.fields import FlowName, Label, Tag, TimeoutSec
@@ -27,18 +28,24 @@ class RunSubmitRequest(BaseModel):
     timeout_sec: TimeoutSec = None
 
 
-class RunSubmitYamlRequest(BaseModel):
-    """A run of a flow.yaml. Its params are the file's `flow.defaults`."""
+class RunYamlFields(BaseModel):
+    """The text parts of the form beside the flow.yaml."""
 
     model_config = ConfigDict(extra="forbid")
+
+    flow_name: FlowName
+    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    timeout_sec: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SEC, allow_inf_nan=False)
+
+
+class RunSubmitYamlRequest(RunYamlFields):
+    """A run of a flow.yaml. Its params are the file's `flow.defaults`."""
 
     workflow: str = Field(
         description="A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/reference/flow-yaml.md.",
         json_schema_extra={"format": "binary"},
         examples=["tasks:\n  greet:\n    callable: tasks:greet\nflow:\n  graph: greet\n"],
     )
-    flow_name: FlowName
-    tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     timeout_sec: TimeoutSec = None
 
 
