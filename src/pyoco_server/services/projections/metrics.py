@@ -15,7 +15,7 @@ from pyoco_server.domain.queries.steps import StepKind
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.projections.lists import ListService
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 
 # Further tags are shown as one: each is a time series that a monitoring system has to keep.
 MAX_TAGS = 100
@@ -44,7 +44,7 @@ class MetricsService:
 
     lists: ListService
     fleet: FleetView
-    watches: WatchHub
+    topics: RunTopics
     claims: ClaimQueue
 
     async def gather(self, *, tenant_filter: str | None) -> Metrics:
@@ -59,7 +59,7 @@ class MetricsService:
             "pyoco_index_caught_up": indexer.is_caught_up,
             "pyoco_index_failures_total": indexer.failures,
             "pyoco_index_behind": behind,
-            "pyoco_watchers": self.watches.open_count,
+            "pyoco_watchers": self.topics.open_count,
             "pyoco_claims_waiting": self.claims.waiting,
         }
         return Metrics(
