@@ -22,7 +22,7 @@ def every_way() -> None:
     print("by print")
     print("two", "lines\nat once", end="")
     print()
-    sys.stderr.write("by stderr\n")
+    sys.stderr.writelines(["by stderr\n"])
     print("by the first stdout", file=sys.__stdout__)
     os.write(1, b"by a descriptor\n")
     subprocess.run([sys.executable, "-c", "import os; os.write(2, b'by a program\\n')"], check=True)

@@ -23,27 +23,22 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 START = "from pyoco_server.cli.client.program import main; main()"
 NAMES = [entry.name for entry in ALL_COMMANDS]
-OF_THE_CONTRACT = [
-    "submit",
-    "submit-yaml",
-    "get",
-    "tasks",
-    "list",
-    "list-vnext",
-    "watch",
-    "cancel",
-    "workers",
-    "metrics",
-    "dlq",
-    "dlq-replay",
-    "wheels",
-    "wheel-history",
-    "wheel-upload",
-    "wheel-delete",
-    "explain",
-    "init",
-    "doctor",
-]
+OF_THE_CONTRACT = {
+    *(
+        "submit",
+        "submit-yaml",
+        "get",
+        "tasks",
+        "list",
+        "list-vnext",
+        "watch",
+        "cancel",
+        "explain",
+        "workers",
+        "metrics",
+    ),
+    *("dlq", "dlq-replay", "wheels", "wheel-history", "wheel-upload", "wheel-delete", "init", "doctor"),
+}
 WHEEL: dict[str, Any] = {
     "name": "demo-1.0-py3-none-any.whl",
     "size_bytes": 1_500_000,
@@ -101,7 +96,7 @@ def answers() -> dict[str, Any]:
 
 
 def test_the_commands_of_the_contract_are_there() -> None:
-    assert set(OF_THE_CONTRACT) <= set(NAMES)
+    assert set(NAMES) >= OF_THE_CONTRACT
 
 
 @pytest.mark.parametrize("name", ["", "job", *NAMES])

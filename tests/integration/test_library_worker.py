@@ -38,7 +38,6 @@ class Flows:
     def resolve(self, name: str) -> Flow:
         flows: dict[str, Callable[..., object]] = {
             "hello": self._hello,
-            "fails": self._fail,
             "listens": self._listen,
             "deaf": self._be_deaf,
             "prints": self._print,
@@ -54,9 +53,6 @@ class Flows:
         other = threading.Thread(target=print, args=("of nobody",))
         other.start()
         other.join()
-        raise ValueError("no such file")
-
-    def _fail(self) -> None:
         raise ValueError("no such file")
 
     def _listen(self, ctx: Context) -> str:

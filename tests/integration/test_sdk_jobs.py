@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +25,13 @@ from support.hand import Hand
 from support.samples import new_run_id
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
-from support.twins import Twin
 from support.written import Writer, numbered
 
 
-class Person:
-    """Calls the client in a thread, beside the loop in which the gateway runs."""
-
-    def __init__(self, url: str) -> None:
-        self._twin = Twin(url)
-
-    async def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
-        async with asyncio.timeout(PATIENCE_SEC):
-            return await asyncio.to_thread(self._twin.ask, method, *arguments, **named)
-
-    async def take(self, method: str, *arguments: Any, **named: Any) -> list[Any]:
-        async with asyncio.timeout(PATIENCE_SEC):
-            return await asyncio.to_thread(lambda: self._twin.take(method, *arguments, **named))
-
-
 @pytest.fixture
-def person(gateway: Gateway) -> Person:
-    return Person(url(gateway))
+async def sdk(gateway: Gateway) -> AsyncIterator[AsyncPyocoHttpClient]:
+    async with AsyncPyocoHttpClient(url(gateway)) as client:
+        yield client
 
 
 def url(gateway: Gateway) -> str:
@@ -56,16 +42,16 @@ def messages(entries: list[JobLogEntry]) -> list[str]:
     return [entry["message"] for entry in entries]
 
 
-async def listed(person: Person, job_ids: list[str], **query: Any) -> None:
+async def listed(sdk: AsyncPyocoHttpClient, job_ids: list[str], **query: Any) -> None:
     """Return as soon as the list has just these jobs."""
     async with asyncio.timeout(PATIENCE_SEC):
-        while [job["id"] for job in await person.take("iter_jobs", **query)] != job_ids:
+        while [job["id"] async for job in sdk.iter_jobs(**query)] != job_ids:
             continue
 
 
-async def begun(person: Person, stores: Stores, *texts: str, **wanted: Any) -> tuple[str, Writer]:
+async def begun(sdk: AsyncPyocoHttpClient, stores: Stores, *texts: str, **wanted: Any) -> tuple[str, Writer]:
     """A job that runs and has written this, and what it goes on writing with."""
-    job_id: str = (await person.ask("submit_job", {}, **wanted))["id"]
+    job_id: str = (await sdk.submit_job({}, **wanted))["id"]
     await Hand(stores).start(job_id)
     writer = Writer(stores.run_logs, RunId(job_id))
     if texts:
@@ -73,79 +59,81 @@ async def begun(person: Person, stores: Stores, *texts: str, **wanted: Any) -> t
     return job_id, writer
 
 
-async def test_a_job_has_the_submitted_values(person: Person) -> None:
-    wanted = {"flow": "report", "tag": "gpu", "tags": ["urgent", "a/b"], "timeout_sec": 60.0}
+async def test_a_job_has_the_submitted_values(sdk: AsyncPyocoHttpClient) -> None:
+    wanted: dict[str, Any] = {"flow": "report", "tag": "gpu", "tags": ["urgent", "a/b"], "timeout_sec": 60.0}
 
-    job = await person.ask("submit_job", {"input": "data.csv"}, **wanted, idempotency_key="once")
-    again = await person.ask("submit_job", {"input": "data.csv"}, **wanted, idempotency_key="once")
-    shown = await person.ask("get_job", job["id"])
+    job = await sdk.submit_job({"input": "data.csv"}, **wanted, idempotency_key="once")
+    again = await sdk.submit_job({"input": "data.csv"}, **wanted, idempotency_key="once")
+    shown = await sdk.get_job(job["id"])
 
     assert job == again == shown
     assert (job["status"], job["flow"], job["tag"], job["tags"]) == ("pending", "report", "gpu", ["urgent", "a/b"])
     assert (job["parameters"], job["timeoutSec"]) == ({"input": "data.csv"}, 60.0)
     with pytest.raises(IdempotencyConflict):
-        await person.ask("submit_job", {"input": "other.csv"}, **wanted, idempotency_key="once")
+        await sdk.submit_job({"input": "other.csv"}, **wanted, idempotency_key="once")
 
 
-async def test_jobs_are_listed_by_their_labels_and_status_newest_first(person: Person) -> None:
+async def test_jobs_are_listed_by_their_labels_and_status_newest_first(sdk: AsyncPyocoHttpClient) -> None:
     first, second, third = [
-        (await person.ask("submit_job", {}, tags=tags))["id"] for tags in (["x"], ["x", "y"], ["y", "日本語"])
+        (await sdk.submit_job({}, tags=tags))["id"] for tags in (["x"], ["x", "y"], ["y", "日本語"])
     ]
 
-    await listed(person, [third, second, first], limit=1)
-    await listed(person, [second], tags=["x", "y"])
-    await listed(person, [third], tags="日本語", status="pending")
-    await listed(person, [], status="failed")
-    page = await person.ask("list_jobs", limit=2)
-    rest = await person.ask("list_jobs", limit=2, next_token=page["nextToken"])
+    await listed(sdk, [third, second, first], limit=1)
+    await listed(sdk, [second], tags=["x", "y"])
+    await listed(sdk, [third], tags="日本語", status="pending")
+    await listed(sdk, [], status="failed")
+    page = await sdk.list_jobs(limit=2)
+    rest = await sdk.list_jobs(limit=2, next_token=page["nextToken"])
 
     assert [job["id"] for job in page["jobs"] + rest["jobs"]] == [third, second, first]
-    assert [(one["tag"], one["count"]) for one in await person.take("iter_tags", limit=1)] == [
+    assert [(one["tag"], one["count"]) async for one in sdk.iter_tags(limit=1)] == [
         ("x", 2),
         ("y", 2),
         ("日本語", 1),
     ]
-    assert (await person.ask("list_tags", "日"))["tags"] == [{"tag": "日本語", "count": 1}]
+    assert (await sdk.list_tags("日"))["tags"] == [{"tag": "日本語", "count": 1}]
 
 
-async def test_labels_are_added_and_removed_also_on_a_finished_job(person: Person, stores: Stores) -> None:
-    job_id, _ = await begun(person, stores, tags=["a"])
+async def test_labels_are_added_and_removed_also_on_a_finished_job(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
+    job_id, _ = await begun(sdk, stores, tags=["a"])
     await Hand(stores).complete(job_id)
 
-    added = await person.ask("add_job_tag", job_id, "seen/by ann?#%41")
-    twice = await person.ask("add_job_tag", job_id, "seen/by ann?#%41")
-    await person.ask("remove_job_tag", job_id, "a")
-    await person.ask("remove_job_tag", job_id, "never had")
-    kept = await person.ask("job_tags", job_id)
-    await person.ask("remove_job_tag", job_id, "seen/by ann?#%41")
+    added = await sdk.add_job_tag(job_id, "seen/by ann?#%41")
+    twice = await sdk.add_job_tag(job_id, "seen/by ann?#%41")
+    await sdk.remove_job_tag(job_id, "a")
+    await sdk.remove_job_tag(job_id, "never had")
+    kept = await sdk.job_tags(job_id)
+    await sdk.remove_job_tag(job_id, "seen/by ann?#%41")
 
     assert added == twice == ["a", "seen/by ann?#%41"]
     assert kept == ["seen/by ann?#%41"]
-    assert await person.ask("job_tags", job_id) == []
+    assert await sdk.job_tags(job_id) == []
 
 
-async def test_missing_jobs_and_invalid_queries_are_errors(person: Person) -> None:
+async def test_missing_jobs_and_invalid_queries_are_errors(sdk: AsyncPyocoHttpClient) -> None:
     nobody = str(new_run_id())
 
     for method in ("get_job", "job_tags", "job_logs"):
         with pytest.raises(RunNotFound) as caught:
-            await person.ask(method, nobody)
+            await getattr(sdk, method)(nobody)
         assert (caught.value.err_id, caught.value.code) == ("ERR-PYOCO-0005", "EXECUTION_NOT_FOUND")
     with pytest.raises(RunNotFound):
-        await person.take("follow_job_logs", nobody)
+        [item async for item in sdk.follow_job_logs(nobody)]
     with pytest.raises(InvalidRequest) as refused:
-        await person.ask("list_jobs", status="lost")
+        await sdk.list_jobs(status="lost")
     assert refused.value.hint
 
 
-async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(person: Person, stores: Stores) -> None:
-    job_id, writer = await begun(person, stores, *numbered(1, 5))
+async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(
+    sdk: AsyncPyocoHttpClient, stores: Stores
+) -> None:
+    job_id, writer = await begun(sdk, stores, *numbered(1, 5))
     await writer.write("trouble", task="save", level="ERROR")
 
-    first = await person.ask("job_logs", job_id, limit=2)
-    rest = await person.ask("job_logs", job_id, since_token=first["nextToken"])
-    tail = await person.ask("job_logs", job_id, tail=2)
-    chosen = await person.ask("job_logs", job_id, task="save", level="WARNING")
+    first = await sdk.job_logs(job_id, limit=2)
+    rest = await sdk.job_logs(job_id, since_token=first["nextToken"])
+    tail = await sdk.job_logs(job_id, tail=2)
+    chosen = await sdk.job_logs(job_id, task="save", level="WARNING")
 
     assert messages(first["entries"] + rest["entries"]) == [*numbered(1, 5), "trouble"]
     assert messages(tail["entries"]) == ["5", "trouble"]
@@ -153,16 +141,18 @@ async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(person
     assert (rest["complete"], rest["entries"][-1]["timestamp"]) == (False, "2023-11-14T22:13:20.250Z")
 
 
-async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, stores: Stores, tmp_path: Path) -> None:
+async def test_a_download_is_resumed_until_the_log_is_complete(
+    sdk: AsyncPyocoHttpClient, stores: Stores, tmp_path: Path
+) -> None:
     path = tmp_path / "job.log"
-    job_id, writer = await begun(person, stores, "größer", "漢字")
+    job_id, writer = await begun(sdk, stores, "größer", "漢字")
 
-    first = await person.ask("download_job_log", job_id, path)
-    nothing = await person.ask("download_job_log", job_id, path)
+    first = await sdk.download_job_log(job_id, path)
+    nothing = await sdk.download_job_log(job_id, path)
     await writer.write("😀")
     await Hand(stores).complete(job_id)
-    rest = await person.ask("download_job_log", job_id, path)
-    last = await person.ask("download_job_log", job_id, path)
+    rest = await sdk.download_job_log(job_id, path)
+    last = await sdk.download_job_log(job_id, path)
 
     assert path.read_text("utf-8") == "größer\n漢字\n😀\n"
     assert first == {"bytes_written": 16, "size_bytes": 16, "complete": False}
@@ -172,15 +162,15 @@ async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, s
 
 
 async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
-    person: Person, stores: Stores, tmp_path: Path
+    sdk: AsyncPyocoHttpClient, stores: Stores, tmp_path: Path
 ) -> None:
-    job_id, _ = await begun(person, stores, "1")
+    job_id, _ = await begun(sdk, stores, "1")
     path = tmp_path / "notes.txt"
     path.write_text("longer than the log")
 
     with pytest.raises(ValueError, match="it is not the beginning of this log"):
-        await person.ask("download_job_log", job_id, path)
-    await person.ask("download_job_log", job_id, path, resume=False)
+        await sdk.download_job_log(job_id, path)
+    await sdk.download_job_log(job_id, path, resume=False)
 
     assert path.read_bytes() == b"1\n"
 
@@ -196,11 +186,11 @@ async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
     ids=["all", "tail", "level", "task"],
 )
 async def test_a_log_is_followed_to_the_end_of_its_job(
-    gateway: Gateway, stores: Stores, wanted: dict[str, Any], shown: list[str]
+    sdk: AsyncPyocoHttpClient, stores: Stores, wanted: dict[str, Any], shown: list[str]
 ) -> None:
-    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 3))
+    job_id, writer = await begun(sdk, stores, *numbered(1, 3))
 
-    async with AsyncPyocoHttpClient(url(gateway)) as client, client.follow_job_logs(job_id, **wanted) as lines:
+    async with sdk.follow_job_logs(job_id, **wanted) as lines:
         seen = [await anext(lines)] if "level" not in wanted else []
         assert lines.status is None
         await writer.write("late", task="save", level="ERROR")
@@ -215,15 +205,14 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.job["error"] == "no more paper"
 
 
-async def test_following_continues_at_its_place(gateway: Gateway, stores: Stores) -> None:
-    job_id, writer = await begun(Person(url(gateway)), stores, *numbered(1, 5))
-    async with AsyncPyocoHttpClient(url(gateway)) as client:
-        async with client.follow_job_logs(job_id) as lines:
-            first = [await anext(lines), await anext(lines)]
-        await writer.write("6")
-        await Hand(stores).complete(job_id)
-        async with client.follow_job_logs(job_id, after=lines.place) as more:
-            rest = [entry async for entry in more]
+async def test_following_continues_at_its_place(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
+    job_id, writer = await begun(sdk, stores, *numbered(1, 5))
+    async with sdk.follow_job_logs(job_id) as lines:
+        first = [await anext(lines), await anext(lines)]
+    await writer.write("6")
+    await Hand(stores).complete(job_id)
+    async with sdk.follow_job_logs(job_id, after=lines.place) as more:
+        rest = [entry async for entry in more]
 
     assert messages(first + rest) == numbered(1, 6)
     assert (lines.status, more.status) == (None, "completed")
@@ -237,12 +226,9 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
     seen: list[JobLogEntry] = []
     async with listening(config) as before, TcpProxy(url(before)) as proxy:
         address = proxy.url.replace("nats://", "http://")
-        job_id, writer = await begun(Person(url(before)), stores, *numbered(1, 10))
-        async with (
-            asyncio.timeout(60),
-            AsyncPyocoHttpClient(address) as client,
-            client.follow_job_logs(job_id) as lines,
-        ):
+        async with asyncio.timeout(60), AsyncPyocoHttpClient(address) as client:
+            job_id, writer = await begun(client, stores, *numbered(1, 10))
+            lines = client.follow_job_logs(job_id)
             for first in range(11, 200, 20):
                 await writer.write(*numbered(first, first + 19))
                 seen += [await anext(lines) for _ in range(7)]
@@ -260,8 +246,10 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
     assert lines.status == "completed"
 
 
-async def test_a_download_resumes_over_cut_connections(gateway: Gateway, stores: Stores, tmp_path: Path) -> None:
-    job_id, writer = await begun(Person(url(gateway)), stores)
+async def test_a_download_resumes_over_cut_connections(
+    gateway: Gateway, sdk: AsyncPyocoHttpClient, stores: Stores, tmp_path: Path
+) -> None:
+    job_id, writer = await begun(sdk, stores)
     for first in range(0, 20_000, 1000):
         await writer.write(*(f"{number:0200}" for number in range(first, first + 1000)))
     path = tmp_path / "job.log"

@@ -41,16 +41,13 @@ def result(request: Request[T], response: httpx.Response) -> T:
     try:
         return request.read(_text(response))
     except (ValueError, RecursionError) as error:
-        what = f"{_origin(response)} where a gateway's answer was expected ({error})"
-        raise _unexpected(what, response) from error
+        raise unexpected(response, f" where a gateway's answer was expected ({error})") from error
 
 
-def not_a_stream(response: httpx.Response) -> UnexpectedAnswer:
-    return _unexpected(f"{_origin(response)} where a stream of events was expected", response)
-
-
-def broken_stream(response: httpx.Response, why: str) -> UnexpectedAnswer:
-    return _unexpected(f"{_origin(response)}, but {why}", response)
+def unexpected(response: httpx.Response, why: str) -> UnexpectedAnswer:
+    """The answer is a success, and not what a gateway sends."""
+    hint = "Check the address, and what stands between here and the gateway."
+    return UnexpectedAnswer(f"{_origin(response)}{why}", request=response.request, response=response, hint=hint)
 
 
 def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
@@ -92,11 +89,6 @@ def unreachable(
         detail = f"the connection to {place} broke while submitting: {why}{tried}"
         return SubmitUncertain(detail, request=sent, idempotency_key=request.idempotency_key)
     return GatewayUnreachable(f"the gateway at {place} cannot be reached: {why}{tried}", request=sent)
-
-
-def _unexpected(what: str, response: httpx.Response) -> UnexpectedAnswer:
-    hint = "Check the address, and what stands between here and the gateway."
-    return UnexpectedAnswer(what, request=response.request, response=response, hint=hint)
 
 
 def _text(response: httpx.Response) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from pyoco_server.domain.execution.commands import CreateExecution
@@ -81,7 +81,7 @@ class DeadLetterService:
         """Submit the run of a dead letter again: the same flow, input, tag, labels and YAML, for the same tenant."""
         stores = self.executions.stores
         dead_letter = await stores.dead_letters.get(seq)
-        if dead_letter is None or not self._is_visible(dead_letter, tenant_filter):
+        if dead_letter is None or self._visible([dead_letter], tenant_filter) == set():
             raise DeadLetterNotFound(seq=seq)
         original = _replayable(dead_letter)
         commits = await stores.events.read(original)
@@ -104,17 +104,14 @@ class DeadLetterService:
             for filed in found
             if query.reason in (None, filed.letter.reason) and query.flow in (None, filed.letter.flow_name)
         ]
-        if query.tenant_filter is None:
-            return chosen
-        run_ids = [RunId(filed.letter.run_id) for filed in chosen if filed.letter.run_id]
-        visible = self.lists.runs_of(query.tenant_filter, run_ids)
-        return [filed for filed in chosen if filed.letter.run_id in visible]
+        visible = self._visible([filed.letter for filed in chosen], query.tenant_filter)
+        return [filed for filed in chosen if visible is None or filed.letter.run_id in visible]
 
-    def _is_visible(self, dead_letter: DeadLetter, tenant_filter: str | None) -> bool:
+    def _visible(self, letters: Sequence[DeadLetter], tenant_filter: str | None) -> Set[str] | None:
+        """The runs of these dead letters that the tenant may see; None for all."""
         if tenant_filter is None:
-            return True
-        run_id = dead_letter.run_id
-        return run_id is not None and bool(self.lists.runs_of(tenant_filter, [RunId(run_id)]))
+            return None
+        return self.lists.runs_of(tenant_filter, [RunId(letter.run_id) for letter in letters if letter.run_id])
 
 
 def _replayable(dead_letter: DeadLetter) -> RunId:

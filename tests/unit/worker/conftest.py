@@ -28,6 +28,11 @@ def working(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
     return at_work(world.stores, world.config, on_begin=note, patience_sec=5.0, **how)
 
 
+async def letters(world: World) -> list[tuple[str, str | None]]:
+    """Reason and run of every dead letter."""
+    return [(letter.reason, letter.run_id) for letter in await world.truth.dead_letters.recent()]
+
+
 @pytest.fixture
 def world() -> World:
     return World(clock=SystemClock(), **QUICK)

@@ -18,11 +18,7 @@ from pyoco_server.logs import JsonLines
 from pyoco_server.services.executions.service import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
-from unit.worker.conftest import QUICK, working
-
-
-async def letters(world: World) -> list[tuple[str, str | None]]:
-    return [(letter.reason, letter.run_id) for letter in await world.truth.dead_letters.recent()]
+from unit.worker.conftest import QUICK, letters, working
 
 
 async def receipt(world: World, run_id: RunId) -> dict[str, Any]:

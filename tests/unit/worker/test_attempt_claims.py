@@ -14,11 +14,7 @@ from pyoco_server.testing.job_queue import MemoryJobQueue
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import THEIRS, USER, WORKER, World
-from unit.worker.conftest import working
-
-
-async def letters(world: World) -> list[tuple[str, str | None]]:
-    return [(letter.reason, letter.run_id) for letter in await world.truth.dead_letters.recent()]
+from unit.worker.conftest import letters, working
 
 
 async def put_into_queue(world: World, payload: bytes, created_sequence: int | None = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import TaskStarted, TaskSucceeded
 from pyoco_server.worker.output.capture import CapturedStream, OutputCapture
-from pyoco_server.worker.output.log_pipe import OutputDecoder
+from pyoco_server.worker.output.tagged_lines import OutputDecoder
 
 
 class Captured:

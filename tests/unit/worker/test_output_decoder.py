@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.domain.run_logs.lines import LogLine
-from pyoco_server.worker.output.log_pipe import FIRST_TASK, LAST_LINES, LINE_CAP_BYTES, OutputDecoder
 from pyoco_server.worker.output.tagged_lines import (
+    FIRST_TASK,
+    LAST_LINES,
+    LINE_CAP_BYTES,
     PIPE_BUF,
     TEXT_CAP_BYTES,
+    OutputDecoder,
     sole_task_mark,
     split_writes,
     tag_lines,

@@ -12,7 +12,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogLine, chunk_of
 from pyoco_server.errors import RequestTooLarge
 from pyoco_server.worker.output import run_log
-from pyoco_server.worker.output.log_pipe import FIRST_TASK
+from pyoco_server.worker.output.tagged_lines import FIRST_TASK
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, World
 from unit.worker.conftest import QUICK, working

@@ -17,8 +17,7 @@ from pyoco_server.worker.runner_process.protocol import EndKind
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import HELLO, THEIRS, USER, World
-from unit.worker.conftest import working
-from unit.worker.test_attempt import letters
+from unit.worker.conftest import letters, working
 from unit.worker.test_attempt_claims import put_into_queue
 
 SHORT = replace(HELLO, timeout_sec=0.02)

@@ -107,10 +107,8 @@ def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
                     break
     page = found[: query.limit]
     following = page[-1][0] if len(found) > len(page) else unread
-    return JobPage(
-        runs=_listed(reader, [number for _, number in page]),
-        following=None if following is None else run_id_of(following),
-    )
+    shown = _listed(reader, [number for _, number in page])
+    return JobPage(runs=shown, following=None if following is None else run_id_of(following))
 
 
 def changed(reader: sqlite3.Connection, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:

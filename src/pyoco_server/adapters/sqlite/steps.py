@@ -53,12 +53,10 @@ class StepChanges:
 
     def change(self, run: int, row: RunRow | None, *, before: int) -> None:
         """Replace the `before` stored steps of the run by those of the row; None removes them."""
-        stored = set(self._writer.execute(_STORED, (run,))) if before else set()
+        stored = {step[2]: step for step in self._writer.execute(_STORED, (run,))} if before else {}
         wanted = [] if row is None else self._wanted(run, row)
-        self._puts += [step for step in wanted if step not in stored]
-        self._removals += [
-            (run, place) for place in {step[2] for step in stored}.difference(step[2] for step in wanted)
-        ]
+        self._puts += [step for step in wanted if stored.pop(step[2], None) != step]
+        self._removals += [(run, place) for place in stored]
 
     def flush(self) -> None:
         self._writer.executemany(_REMOVE, self._removals)

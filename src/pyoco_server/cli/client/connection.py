@@ -18,15 +18,15 @@ from typer import Option
 
 from pyoco_server import errors
 from pyoco_server.cli import output
+from pyoco_server.http_client.connection import DEFAULT_URL
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
 
-DEFAULT_SERVER = "http://127.0.0.1:8000"
 # Bridges the restart of a gateway, and reports an absent one within about a second.
 RETRIES = 3
 
-ServerOption = Annotated[str | None, Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_SERVER}.")]
+ServerOption = Annotated[str | None, Option("--server", metavar="URL", help=f"PYOCO_SERVER, {DEFAULT_URL}.")]
 ApiKeyOption = Annotated[str | None, Option("--api-key", metavar="KEY", help="Better by PYOCO_API_KEY.")]
 TokenOption = Annotated[str | None, Option("--token", metavar="JWT", help="A bearer token instead of a key.")]
 
@@ -49,7 +49,7 @@ class Target:
         try:
             return PyocoHttpClient(self.server, api_key=self.api_key, token=self.token, **options)
         except ValueError as error:
-            raise errors.InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_SERVER} doctor") from error
+            raise errors.InvalidUsage(str(error), example=f"pyoco-client --server {DEFAULT_URL} doctor") from error
 
 
 def remote_command(command: Callable[..., Any]) -> Callable[..., Any]:

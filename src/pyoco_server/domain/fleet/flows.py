@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeGuard
 
-import msgspec
 import orjson
 
 MAX_FLOWS = 500
@@ -78,16 +77,28 @@ def flows_from_plain(plain: object) -> tuple[AnnouncedFlow, ...]:
 
 @lru_cache(maxsize=64)
 def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
+    # Here: runners import this module and never read, and what they have loaded cannot come in a wheel.
+    import msgspec
+
     plain = orjson.loads(stored)
     found: dict[str, AnnouncedFlow] = {}
-    for one in plain if isinstance(plain, list) else ():
+    for one in _list(plain):
         name = one.get("name") if isinstance(one, dict) else None
         if len(found) < MAX_FLOWS and _is_name(name) and name not in found:
-            try:
-                found[name] = _with_valid_graph(msgspec.convert(one, AnnouncedFlow))
-            except msgspec.ValidationError:
-                found[name] = AnnouncedFlow(name=name)
+            nodes, edges = _texts(one.get("nodes")), [_texts(edge) for edge in _list(one.get("edges"))]
+            # A malformed edge becomes an edge to an unknown node, which makes the graph invalid.
+            pairs = tuple((edge[0], edge[1]) if len(edge) == 2 else ("", "") for edge in edges)
+            found[name] = _with_valid_graph(AnnouncedFlow(name=name, nodes=nodes, edges=pairs))
     return tuple(found.values())
+
+
+def _list(plain: object) -> list[Any]:
+    return plain if isinstance(plain, list) else []
+
+
+def _texts(plain: object) -> tuple[str, ...]:
+    texts = _list(plain)
+    return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
 
 
 def _is_name(name: object) -> TypeGuard[str]:

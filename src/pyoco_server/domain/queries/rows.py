@@ -53,10 +53,6 @@ class _State(msgspec.Struct):
     graph: _Graph | None = None
 
 
-class _Record(msgspec.Struct):
-    prompt: Any = None
-
-
 class _Cancel(msgspec.Struct):
     requested_at: float
     stopped_at: float | None = None
@@ -73,7 +69,7 @@ class _Snapshot(msgspec.Struct):
     tag: str
     tags: list[str]
     tasks: dict[str, str]
-    task_records: dict[str, _Record]
+    task_records: dict[str, Any]
     task_records_truncated: bool
     submitted_at: float
     start_time: float | None
@@ -236,9 +232,10 @@ def _steps(snapshot: _Snapshot) -> Iterator[Step]:
 
 def _prompt(snapshot: _Snapshot, name: str) -> bytes | None:
     record = snapshot.task_records.get(name)
-    if record is None or record.prompt is None:
+    prompt = record.get("prompt") if isinstance(record, dict) else None
+    if prompt is None:
         return b"" if snapshot.task_records_truncated else None
     try:
-        return orjson.dumps(record.prompt)
+        return orjson.dumps(prompt)
     except orjson.JSONEncodeError:  # nested deeper than it writes, though it reads it
         return None

@@ -58,13 +58,12 @@ def needed(
     found: dict[NormalizedName, list[Candidate]] = {}
     skipped = []
     for wheel in sorted(wheels, key=lambda wheel: wheel.name):
-        if not wheel.is_for(frozenset(tags)):
-            continue
-        verdict = _judge(wheel, rank, runs_on)
-        if isinstance(verdict, LeftOut):
-            skipped.append(verdict)
-        else:
-            found.setdefault(verdict.package, []).append(verdict)
+        if wheel.is_for(frozenset(tags)):
+            candidate = _candidate(wheel, rank, runs_on)
+            if isinstance(candidate, Candidate):
+                found.setdefault(candidate.package, []).append(candidate)
+            else:
+                skipped.append(LeftOut(wheel_name=wheel.name, reason=candidate))
     packages = {package: _best_first(candidates) for package, candidates in sorted(found.items())}
     return Need(packages=packages, skipped=tuple(skipped))
 
@@ -74,30 +73,23 @@ def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda one: (one.version, -one.place, one.build), reverse=True))
 
 
-def _judge(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> LeftOut | Candidate:
+def _candidate(wheel: Wheel, rank: Mapping[Tag, int], own: Mapping[NormalizedName, str]) -> Candidate | str:
+    """The candidate, or the reason why the wheel is skipped."""
     try:
         parse_wheel_name(wheel.name)  # stricter: the name becomes a file name
         package, version, build, built_for = parse_wheel_filename(wheel.name)
     except (InvalidRequest, InvalidWheelFilename):
-        return LeftOut(wheel_name=wheel.name, reason="not the name of a wheel")
+        return "not the name of a wheel"
     if package in own:
-        reason = f"workers run on {package} {own[package]} of their own; upgrade the worker instead"
-        return LeftOut(wheel_name=wheel.name, reason=reason)
+        return f"workers run on {package} {own[package]} of their own; upgrade the worker instead"
     if wheel.sha256_hex is None:
-        return LeftOut(wheel_name=wheel.name, reason="the registry has no sha256 to check it against; upload it again")
+        return "the registry has no sha256 to check it against; upload it again"
     places = [rank[tag] for tag in built_for if tag in rank]
     if not places:
         built = ", ".join(sorted(map(str, built_for)))
-        best = next(iter(rank), None)
-        reason = f"built for {built}, which this worker cannot run (its own is {best})"
-        return LeftOut(wheel_name=wheel.name, reason=reason)
+        return f"built for {built}, which this worker cannot run (its own is {next(iter(rank), None)})"
     return Candidate(
-        wheel=wheel,
-        package=package,
-        version=version,
-        build=build,
-        place=min(places),
-        sha256_hex=wheel.sha256_hex,
+        wheel=wheel, package=package, version=version, build=build, place=min(places), sha256_hex=wheel.sha256_hex
     )
 
 
@@ -105,12 +97,12 @@ def in_order_of_need(candidates: Sequence[Candidate], requires: Mapping[str, Seq
     """The same candidates, each after those it requires; `requires` maps a wheel to the packages it names."""
     by_package = {candidate.package: candidate for candidate in candidates}
     placed: dict[str, Candidate] = {}
-    begun: set[str] = set()
+    visited: set[str] = set()
 
     def place(candidate: Candidate) -> None:
-        if candidate.name in begun:
+        if candidate.name in visited:
             return  # placed already, or a cycle: then one of them has to come first
-        begun.add(candidate.name)
+        visited.add(candidate.name)
         for required in requires.get(candidate.name, ()):
             if (other := by_package.get(canonicalize_name(required))) is not None:
                 place(other)

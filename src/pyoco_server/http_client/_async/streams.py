@@ -119,7 +119,7 @@ class AsyncEventStream(ABC):
         if response.status_code == NO_CONTENT:
             self.is_complete = True
         elif response.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
-            raise answers.not_a_stream(response)
+            raise answers.unexpected(response, " where a stream of events was expected")
         return SseParser(last_event_id=self.last_event_id)
 
     def _items(self, parser: SseParser, chunk: bytes, response: httpx.Response) -> Iterator[Any]:
@@ -127,7 +127,7 @@ class AsyncEventStream(ABC):
         try:
             items = [self._item(event) for event in parser.feed(chunk)]
         except (EventTooLong, ValueError, RecursionError) as error:
-            raise answers.broken_stream(response, str(error)) from error
+            raise answers.unexpected(response, f", but {error}") from error
         position = parser.last_event_id  # also that of the stream's opening, before the first event
         if position.isascii() and position.isprintable():  # anything else cannot be sent back in a header
             self.last_event_id = position

@@ -87,7 +87,7 @@ class Transfers:
             self._transport.sleep(pause_sec)
         stored = response.headers.get("etag", "").strip('"')
         if size != (total or size) or (len(stored) == 64 and stored != digest.hexdigest()):
-            raise answers.broken_stream(response, f"its bytes are not those of {name}")
+            raise answers.unexpected(response, f", but its bytes are not those of {name}")
         return size
 
     def download_job_log(self, job_id: str, log: LogFile) -> bool | None:
@@ -110,7 +110,7 @@ class Transfers:
                     if response.status_code != PARTIAL:
                         position = 0  # the server ignored the range and sends the log from its start
                     elif _first_byte(response) != position:
-                        raise answers.broken_stream(response, f"it does not begin at byte {position}")
+                        raise answers.unexpected(response, f", but it does not begin at byte {position}")
                     for piece in response.iter_bytes():
                         retry.progress()
                         log.write(position, piece)

@@ -274,10 +274,8 @@ class Attempt:
             ),
             log.add,
         )
-        stop = RunnerStop(
-            *(runner, execution.request.timeout_sec, config.cancel_grace_period_sec, self._now, self.log_fields)
-        )
-        self._stop = stop
+        limit_sec, grace_sec = execution.request.timeout_sec, config.cancel_grace_period_sec
+        self._stop = stop = RunnerStop(runner, limit_sec, grace_sec, self._now, self.log_fields)
         try:
             async for update in runner.updates():
                 log.note_steps(update.steps)

@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, TextIO
 
@@ -238,10 +238,6 @@ class CapturedStream(io.TextIOWrapper):
             self.buffer.flush()
         self._lines.add(threading.get_ident(), text)
         return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]  # of text, as in its base
-        for line in lines:
-            self.write(line)
 
     def flush(self) -> None:
         """Sends the incomplete line of this thread too, so that it is visible whatever happens next."""

@@ -6,62 +6,17 @@ import asyncio
 import fcntl
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pyoco_server.domain.run_logs.lines import LogLine
-from pyoco_server.worker.output.tagged_lines import TaggedLineDecoder
+from pyoco_server.worker.output.tagged_lines import OutputDecoder
 
 READ_BYTES = 32 * 1024
 PIPE_BYTES = 256 * 1024  # a task that prints much need not wait while the supervisor is busy
 # Small amounts are left to accumulate: waking up costs more than reading. A pipe takes longer to fill at full speed.
 PAUSE_SEC = 0.005
 MAX_READS = 64  # more than a pipe holds, and a bound against a writer that never stops
-LINE_CAP_BYTES = 64 * 1024
-LAST_LINES = 40  # a crash report takes half of them
-# Placeholder for the first task of a run: its name arrives on the control socket, slightly later.
-FIRST_TASK = "\x1e first"
-
-
-class OutputDecoder:
-    """Bytes in, lines out; remembers the last lines, which often explain a crash. Pure."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._unfinished = b""
-        self._decoder = TaggedLineDecoder(None)
-        self._last: deque[str] = deque(maxlen=LAST_LINES)
-
-    @property
-    def last_lines(self) -> tuple[str, ...]:
-        return tuple(self._last)
-
-    def begin_run(self) -> None:
-        self._last.clear()
-        self._decoder.sole = FIRST_TASK
-
-    def feed(self, data: bytes) -> list[LogLine]:
-        whole, newline, rest = data.rpartition(b"\n")
-        lines = self._add(self._unfinished + whole) if newline else []
-        self._unfinished = rest if newline else self._unfinished + rest
-        while len(self._unfinished) >= LINE_CAP_BYTES:  # bound for an endless line
-            lines += self._add(self._unfinished[:LINE_CAP_BYTES])
-            self._unfinished = self._unfinished[LINE_CAP_BYTES:]
-        return lines
-
-    def finish(self) -> list[LogLine]:
-        """Ends the run: an incomplete last line is a line too."""
-        unfinished, self._unfinished = self._unfinished, b""
-        lines = self._add(unfinished) if unfinished else []
-        self._decoder.sole = None
-        return lines
-
-    def _add(self, data: bytes) -> list[LogLine]:
-        lines = self._decoder.lines(data, self._now())
-        # Only what the run itself wrote: the failure and its traceback are in the error.
-        self._last.extend([line.text for line in lines if line.stream != "pyoco"][-LAST_LINES:])
-        return lines
 
 
 class LogPipe:

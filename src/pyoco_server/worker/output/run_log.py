@@ -22,7 +22,7 @@ from pyoco_server.stores import LogStore, StoredChunk
 from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.output.log_buffer import LogBuffer
-from pyoco_server.worker.output.log_pipe import FIRST_TASK
+from pyoco_server.worker.output.tagged_lines import FIRST_TASK
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,17 @@ A piece has at most PIPE_BUF bytes: the kernel never interleaves such writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pyoco_server.domain.run_logs.lines import LEVELS, Level, LogLine, Stream
 
 PIPE_BUF = 4096
+LINE_CAP_BYTES = 64 * 1024
+LAST_LINES = 40  # a crash report takes half of them
+# Placeholder for the first task of a run: its name arrives on the control socket, slightly later.
+FIRST_TASK = "\x1e first"
 TEXT_CAP_BYTES = 48 * 1024  # with the heads of its pieces still below the supervisor's limit for one line
 LEVEL_OF: Final[dict[Stream, Level]] = {"stdout": "INFO", "stderr": "WARNING", "output": "INFO"}
 
@@ -80,17 +85,50 @@ def split_writes(data: bytes) -> list[bytes]:
     return found
 
 
-class TaggedLineDecoder:
-    """Decodes what came through the pipe, one physical line at a time; `sole` is the task that runs alone."""
+class OutputDecoder:
+    """Bytes of the pipe in, lines out; remembers the last lines, which often explain a crash."""
 
-    def __init__(self, sole: str | None) -> None:
-        self.sole = sole
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._unfinished = b""
+        self._sole: str | None = None  # the task that runs alone
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
 
-    def lines(self, data: bytes, now: float) -> list[LogLine]:
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        return tuple(self._last)
+
+    def begin_run(self) -> None:
+        self._last.clear()
+        self._sole = FIRST_TASK
+
+    def feed(self, data: bytes) -> list[LogLine]:
+        whole, newline, rest = data.rpartition(b"\n")
+        lines = self._add(self._unfinished + whole) if newline else []
+        self._unfinished = rest if newline else self._unfinished + rest
+        while len(self._unfinished) >= LINE_CAP_BYTES:  # bound for an endless line
+            lines += self._add(self._unfinished[:LINE_CAP_BYTES])
+            self._unfinished = self._unfinished[LINE_CAP_BYTES:]
+        return lines
+
+    def finish(self) -> list[LogLine]:
+        """Ends the run: an incomplete last line is a line too."""
+        unfinished, self._unfinished = self._unfinished, b""
+        lines = self._add(unfinished) if unfinished else []
+        self._sole = None
+        return lines
+
+    def _add(self, data: bytes) -> list[LogLine]:
+        lines = self._lines(data, self._now())
+        # Only what the run itself wrote: the failure and its traceback are in the error.
+        self._last.extend([line.text for line in lines if line.stream != "pyoco"][-LAST_LINES:])
+        return lines
+
+    def _lines(self, data: bytes, now: float) -> list[LogLine]:
         """The lines in these bytes, which must end with a complete line; `now` is the time of untagged ones."""
         text = data.decode("utf-8", "replace")
         if "\x1e" not in text:
-            return [_NEW(LogLine, (now, self.sole, "output", _PLAIN, line)) for line in text.split("\n")]
+            return [_NEW(LogLine, (now, self._sole, "output", _PLAIN, line)) for line in text.split("\n")]
         # The common case, up to 150,000 lines a second: every line starts with its only head.
         simple = _SIMPLE.findall(text)
         if len(simple) == text.count("\n") + 1 == text.count("\x1e"):
@@ -118,7 +156,7 @@ class TaggedLineDecoder:
         for code, at_us, task, text in pieces:
             name = task.decode("utf-8", "replace") or None
             if code is None:
-                self.sole = name
+                self._sole = name
                 if text:  # another write came before the newline of the mark
                     yield self._untagged(text, now)
             elif text or code.islower():  # else the end of a line that another write split: no line
@@ -126,7 +164,7 @@ class TaggedLineDecoder:
                 yield LogLine(int(at_us) / 1_000_000, name, stream, level, text.decode("utf-8", "replace"))
 
     def _untagged(self, text: bytes, now: float) -> LogLine:
-        return LogLine(now, self.sole, "output", _PLAIN, text.decode("utf-8", "replace"))
+        return LogLine(now, self._sole, "output", _PLAIN, text.decode("utf-8", "replace"))
 
 
 def _cut(line: bytes, cap: int) -> list[bytes]:

@@ -53,28 +53,22 @@ def load_resolver(spec: str) -> Resolver:
 def _load_resolver(spec: str) -> Resolver:
     location, colon, name = spec.rpartition(":")
     if not colon or not location or not name:
-        raise InvalidUsage(f"the flow resolver {spec!r} is not of the form {FORM}", resolver=spec)
+        raise _invalid(spec, f"is not of the form {FORM}")
     module = _load_file(spec, Path(location)) if location.endswith(".py") else _load_module(spec, location)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InvalidUsage(
-                f"the flow resolver {spec!r} names {name!r}, but {location} has no such name", resolver=spec
-            )
+            raise _invalid(spec, f"names {name!r}, but {location} has no such name")
         found = getattr(found, part)
     if not callable(found):
-        kind = type(found).__name__
-        raise InvalidUsage(f"the flow resolver {spec!r} is a {kind}; it must be a function of the flow's name")
+        raise _invalid(spec, f"is a {type(found).__name__}; it must be a function of the flow's name")
     return found  # type: ignore[no-any-return]  # what it returns is checked at each call
 
 
 def _load_module(spec: str, name: str) -> ModuleType:
     _put_first_on_path(Path.cwd())
     if _is_absent(name):
-        raise InvalidUsage(
-            f"the flow resolver {spec!r} names module {name!r}, which is not installed and not below {Path.cwd()}",
-            resolver=spec,
-        )
+        raise _invalid(spec, f"names module {name!r}, which is not installed and not below {Path.cwd()}")
     return _import_resolver(spec, lambda: importlib.import_module(name))
 
 
@@ -89,13 +83,13 @@ def _is_absent(name: str) -> bool:
 def _load_file(spec: str, path: Path) -> ModuleType:
     path = path.expanduser().resolve()
     if not path.is_file():
-        raise InvalidUsage(f"the flow resolver {spec!r} names {path}, and there is no such file", resolver=spec)
+        raise _invalid(spec, f"names {path}, and there is no such file")
     _put_first_on_path(path.parent)
     # The file must not replace a loaded module of the same name.
     name = path.stem if path.stem not in sys.modules else f"pyoco_flows_{path.stem}"
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
-        raise InvalidUsage(f"the flow resolver {spec!r} names {path}, which Python cannot load", resolver=spec)
+        raise _invalid(spec, f"names {path}, which Python cannot load")
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module
     loader = found.loader
@@ -113,7 +107,11 @@ def _import_resolver(spec: str, load: Callable[[], ModuleType]) -> ModuleType:
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         described = describe_error(error, hide_frames_of=__file__)
         reason = f"{described.error_type}: {described.message}\n{described.traceback}"
-        raise InvalidUsage(f"the flow resolver {spec!r} cannot be imported: {reason}", resolver=spec) from error
+        raise _invalid(spec, f"cannot be imported: {reason}") from error
+
+
+def _invalid(spec: str, why: str) -> InvalidUsage:
+    return InvalidUsage(f"the flow resolver {spec!r} {why}", resolver=spec)
 
 
 def _put_first_on_path(folder: Path) -> None:

@@ -36,8 +36,7 @@ class PyocoNatsWorker:
         self._config = config
         self._resolver = flow_resolver
         self._arrived: asyncio.Queue[Delivery] = asyncio.Queue()
-        self._queues: dict[str, TagQueue] = {}
-        self._pulls: dict[str, asyncio.Task[None]] = {}
+        self._pulls: dict[TagQueue, asyncio.Task[None] | None] = {}
         self._open = AsyncExitStack()
 
     @classmethod
@@ -84,11 +83,10 @@ class PyocoNatsWorker:
 
     async def close(self) -> None:
         """Unregisters the worker; jobs that arrived and were not started are released."""
-        for task in self._pulls.values():
-            task.cancel()
-        if self._pulls:
-            await asyncio.wait(self._pulls.values())
-        for queue in self._queues.values():
+        for queue, pull in self._pulls.items():
+            if pull is not None:
+                pull.cancel()
+                await asyncio.wait([pull])
             await queue.close()
         while not self._arrived.empty():
             await self._supervisor.answer(self._arrived.get_nowait(), RELEASED)
@@ -106,13 +104,12 @@ class PyocoNatsWorker:
         self._supervisor = Supervisor(stores, executor, self._config, self._worker_id, self._tags, slots=1)
         await self._open.enter_async_context(self._supervisor.in_service())
         for tag in self._tags:
-            self._queues[tag] = await stores.queue.open(tag)
+            self._pulls[await stores.queue.open(tag)] = None
 
     def _pull(self) -> None:
-        for tag, queue in self._queues.items():
-            pull = self._pulls.get(tag)
+        for queue, pull in self._pulls.items():
             if pull is None or pull.done():
-                self._pulls[tag] = asyncio.create_task(self._receive(queue))
+                self._pulls[queue] = asyncio.create_task(self._receive(queue))
 
     async def _receive(self, queue: TagQueue) -> None:
         for delivery in await queue.receive(1):

@@ -17,7 +17,6 @@ from pyoco_server.cli.output import localized
 from pyoco_server.cli.stdout import draw, is_terminal, write, write_json
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import BrokerUnavailable, CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken
-from pyoco_server.http_client.connection import on_this_machine
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -64,13 +63,13 @@ def examine(target: Target, tag: str | None) -> Iterator[Finding]:
 
     with target.client(timeout=PROBE_TIMEOUT_SEC, retries=0) as client:
         try:
-            health, asked_at = client.health(), time.time()
+            health = client.health()
         except PyocoClientError as error:
             yield unreachable(error)
             return
         yield _ok("server", f"{client.base_url} answers", f"{client.base_url} が応答しています")
         yield version_of(health)
-        yield clock(_server_date(client.base_url), asked_at)
+        yield clock(_server_date(client), time.time())
         reached = broker(health)
         yield reached
         if reached.verdict == "ok":
@@ -184,19 +183,14 @@ def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Fin
     yield Finding(check="tag", verdict="wrong" if tag else "warning", detail=detail, todo=start)
 
 
-def _server_date(address: str) -> str | None:
-    """The Date header of the server; the SDK returns only bodies."""
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import ProxyHandler, build_opener
+def _server_date(client: PyocoHttpClient) -> str | None:
+    """The Date header of the server; the methods of the SDK return only bodies."""
+    from pyoco_server.http_client.answers import FAILURES
+    from pyoco_server.http_client.requests import get
 
-    opener = build_opener(*([ProxyHandler({})] if on_this_machine(address) else []))
     try:
-        with opener.open(f"{address}/health", timeout=PROBE_TIMEOUT_SEC) as answer:
-            return str(answer.headers["Date"])
-    except HTTPError as error:
-        return str(error.headers["Date"])
-    except (OSError, HTTPException):
+        return str(client._transport.exchange(get("/health")).headers["Date"])
+    except (*FAILURES, KeyError):
         return None
 
 
