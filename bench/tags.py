@@ -16,6 +16,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
 from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.queries.rows import change_of
 
 TAGS_EACH = 20
 VOCABULARY = 20_000
@@ -114,7 +115,7 @@ def _take_in(
     for first in range(0, len(numbers), BATCH):
         some = numbers[first : first + BATCH]
         changes = [
-            SnapshotSeen(sequence=sequence + nth, run_id=RunId(run.run_id), plain=plain)
+            change_of(SnapshotSeen(sequence=sequence + nth, run_id=RunId(run.run_id), plain=plain))
             for nth, (run, plain) in enumerate(_snapshots(some, labels, version, status), start=1)
         ]
         sequence += len(changes)
@@ -150,6 +151,9 @@ def _snapshots(
                 "status": status or run.status,
                 "params": {"x": 1},
                 "tasks": {"only": "SUCCEEDED"},
+                "task_records": {},
+                "task_records_truncated": False,
+                "state": {"status": "COMPLETED", "nodes": [[4, 1]]},
                 "tag": run.tag,
                 "tags": list(labels(number)),
                 "worker_id": "filler",

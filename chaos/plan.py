@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 Kind = Literal[
     "worker",

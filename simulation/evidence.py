@@ -35,7 +35,7 @@ class IndexSeen:
             gateway=gateway,
             claimable=frozenset((node.run_id, node.node_id, node.attempt) for node in claimable),
             waits=frozenset((wait.run_id, wait.node_id, wait.attempt) for wait in waits),
-            known=index.known(run_ids),
+            known={run_id: (run.version, run.status) for run_id, run in index.known(run_ids).items()},
         )
 
 

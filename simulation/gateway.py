@@ -217,7 +217,7 @@ class SeededGateway:
 
 def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:
     try:
-        translate.rejected(handled, request.name)
+        translate.raise_rejection(handled, request.name)
     except PyocoError as refusal:
         if refusal.kind is not Kind.CONFLICT:
             raise

@@ -58,6 +58,10 @@ class PyocoError(Exception):
         """The catalogue's English text for this error."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
+    def texts(self, language: str) -> tuple[str, str]:
+        """Message and hint in Japanese (`ja`) or English."""
+        return (self.message_ja, self.hint_ja) if language == "ja" else (self.message(), self.hint)
+
     @classmethod
     def ids(cls) -> dict[str, str]:
         """The fields by which a log line names this error."""

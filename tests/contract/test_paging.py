@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Place, Tail, Walk, decode, encode
-from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow
+from pyoco_server.domain.queries.query import IndexPosition, RunQuery
+from pyoco_server.domain.queries.rows import Change, RunRow
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.projections.paging import page
-from pyoco_server.testing.index import MemoryRunIndex, _matches
+from pyoco_server.testing.index import MemoryRunIndex, matches
+from support.indexes import removed, row
 
 RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
 QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
@@ -45,19 +46,21 @@ class Bucket:
     def __init__(self, *followers: RunIndex) -> None:
         self.followers = list(followers)
         self.sequence = 0
-        self.last: dict[RunId, SnapshotSeen] = {}
+        self.last: dict[RunId, Change] = {}
 
     def take(self, changes: Sequence[tuple[RunId, Any]]) -> None:
         seen = []
         for run_id, change in changes:
             old = self.last.get(run_id)
-            if change is False and (old is None or old.plain is None):
+            if change is False and not isinstance(old, RunRow):
                 continue
             self.sequence += 1
-            plain = change and change | {"version": self.sequence}
-            if change is False and old is not None and old.plain is not None:
-                plain = {**old.plain, "heartbeat_at": float(self.sequence)}
-            self.last[run_id] = SnapshotSeen(sequence=self.sequence, run_id=run_id, plain=plain)
+            if change is None:
+                self.last[run_id] = removed(self.sequence, run_id)
+            elif isinstance(old, RunRow) and change is False:
+                self.last[run_id] = replace(old, revision=self.sequence)
+            else:
+                self.last[run_id] = row(self.sequence, run_id, version=self.sequence, **change)
             seen.append(self.last[run_id])
         for index in self.followers:
             index.apply(seen, self.position)
@@ -69,8 +72,8 @@ class Bucket:
 
     def fitting(self, query: RunQuery) -> dict[RunId, int]:
         """The runs that the query asks for now, and their versions."""
-        rows = [RunRow.of(seen) for seen in self.last.values() if seen.plain is not None]
-        return {row.run_id: row.version for row in rows if _matches(row, query)}
+        rows = [change for change in self.last.values() if isinstance(change, RunRow)]
+        return {row.run_id: row.version for row in rows if matches(row, query)}
 
     @property
     def position(self) -> IndexPosition:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.query import KnownRun, RunQuery
+from pyoco_server.domain.queries.rows import Change
 from pyoco_server.ports import RunIndex
-from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
+from support.indexes import A, B, C, D, at, opened, removed, run_ids, seen, summaries, take_in
 
 YAML = "ab" * 32
 
@@ -26,25 +27,25 @@ def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
 def test_runs_are_listed_by_their_last_update_newest_first(index: RunIndex) -> None:
     take_in(index, seen(1, A, updated_at=5.0), seen(2, B, updated_at=9.0), seen(3, C, updated_at=7.0))
 
-    assert index.run_ids(RunQuery()) == [B, C, A]
+    assert run_ids(index) == [B, C, A]
 
 
 def test_runs_updated_at_the_same_moment_are_listed_by_id_the_later_first(index: RunIndex) -> None:
     take_in(index, seen(1, B, updated_at=5.0), seen(2, A, updated_at=5.0, status="RUNNING"), seen(3, C, updated_at=5.0))
 
-    assert index.run_ids(RunQuery()) == [C, B, A]
+    assert run_ids(index) == [C, B, A]
 
 
 def test_a_list_ends_at_its_limit(index: RunIndex) -> None:
     take_in(index, seen(1, A), seen(2, B, status="RUNNING"), seen(3, C), seen(4, D, status="RUNNING"))
 
-    assert index.run_ids(RunQuery(limit=3)) == [D, C, B]
+    assert run_ids(index, RunQuery(limit=3)) == [D, C, B]
 
 
 def test_summaries_are_json_objects_in_the_order_of_the_list(index: RunIndex) -> None:
     take_in(index, seen(1, A), seen(2, B, status="FAILED", error="boom", worker_id="w-1"))
 
-    first, second = (orjson.loads(summary) for summary in index.summaries(RunQuery()))
+    first, second = summaries(index)
 
     assert (first["run_id"], first["status"], first["error"], first["worker_id"]) == (B, "FAILED", "boom", "w-1")
     assert (second["run_id"], second["status"], second["error"]) == (A, "PENDING", None)
@@ -99,7 +100,7 @@ def test_every_given_filter_applies(index: RunIndex, query: RunQuery, expected: 
         seen(4, D, flow_name="train", tag="gpu", tags=["big"], workflow_yaml_sha256=YAML),
     )
 
-    assert index.run_ids(query) == expected
+    assert run_ids(index, query) == expected
 
 
 def test_archived_runs_are_listed_only_when_asked_for(index: RunIndex) -> None:
@@ -107,8 +108,8 @@ def test_archived_runs_are_listed_only_when_asked_for(index: RunIndex) -> None:
 
     take_in(index, seen(3, A, status="COMPLETED", archived_at=300.0))
 
-    assert index.run_ids(RunQuery()) == [B]
-    assert index.run_ids(RunQuery(archived=True)) == [A]
+    assert run_ids(index) == [B]
+    assert run_ids(index, RunQuery(archived=True)) == [A]
 
 
 def test_a_run_that_moves_on_leaves_the_lists_it_was_in(index: RunIndex) -> None:
@@ -116,30 +117,30 @@ def test_a_run_that_moves_on_leaves_the_lists_it_was_in(index: RunIndex) -> None
 
     take_in(index, seen(2, A, status="RUNNING", tags=["kept", "new"]))
 
-    assert index.run_ids(RunQuery(status="PENDING")) == []
-    assert index.run_ids(RunQuery(labels=("old",))) == []
-    assert index.run_ids(RunQuery(labels=("kept", "new"), status="RUNNING")) == [A]
+    assert run_ids(index, RunQuery(status="PENDING")) == []
+    assert run_ids(index, RunQuery(labels=("old",))) == []
+    assert run_ids(index, RunQuery(labels=("kept", "new"), status="RUNNING")) == [A]
 
 
 def test_a_replay_changes_nothing(index: RunIndex) -> None:
-    changes = [seen(1, A), seen(2, B), seen(3, A, status="COMPLETED"), removed(4, B)]
+    changes: list[Change] = [seen(1, A), seen(2, B), seen(3, A, status="COMPLETED"), removed(4, B)]
     take_in(index, *changes)
-    before = index.summaries(RunQuery())
+    before = summaries(index)
 
     take_in(index, *changes)
     take_in(index, *changes[:2])
 
-    assert index.summaries(RunQuery()) == before
+    assert summaries(index) == before
     assert index.position() == at(4, B)
 
 
 def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex) -> None:
-    take_in(index, seen(1, A, version=7, status="COMPLETED"))
+    take_in(index, seen(1, A, version=7, status="COMPLETED", tenant_id="acme"))
 
     take_in(index, seen(2, A, version=6, status="RUNNING"))
 
-    assert index.run_ids(RunQuery(status="COMPLETED")) == [A]
-    assert index.known([A]) == {A: (7, "COMPLETED")}
+    assert run_ids(index, RunQuery(status="COMPLETED")) == [A]
+    assert index.known([A, B]) == {A: KnownRun(version=7, status="COMPLETED", tenant_id="acme")}
 
 
 def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> None:
@@ -147,8 +148,8 @@ def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> 
 
     take_in(index, seen(3, A, version=1, updated_at=5.0, heartbeat_at=777.0))
 
-    assert index.run_ids(RunQuery()) == [B, A]
-    assert orjson.loads(index.summaries(RunQuery())[1])["heartbeat_at"] == 777.0
+    assert run_ids(index) == [B, A]
+    assert summaries(index)[1]["heartbeat_at"] == 777.0
 
 
 def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
@@ -156,23 +157,16 @@ def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
 
     take_in(index, removed(3, A))
 
-    assert index.run_ids(RunQuery(labels=("x",))) == [B]
+    assert run_ids(index, RunQuery(labels=("x",))) == [B]
     assert index.counts() == {"PENDING": 1}
-    assert index.known([A, B]) == {B: (2, "PENDING")}
-
-
-def test_it_knows_whose_a_run_is(index: RunIndex) -> None:
-    take_in(index, seen(1, A, tenant_id="acme"), seen(2, B))
-
-    assert index.tenants([A, B, C]) == {A: "acme", B: ""}
-    assert index.tenants([]) == {}
+    assert index.known([A, B]) == {B: (2, "PENDING", "")}
 
 
 def test_a_removed_run_is_not_revived_by_what_was_before_its_removal(index: RunIndex) -> None:
     take_in(index, removed(3, A), seen(1, A))
     take_in(index, seen(1, A))
 
-    assert index.run_ids(RunQuery()) == []
+    assert run_ids(index) == []
 
 
 def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -> None:
@@ -180,7 +174,7 @@ def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -
 
     take_in(index, removed(2, A), seen(3, A, version=3))
 
-    assert index.known([A]) == {A: (3, "PENDING")}
+    assert index.known([A]) == {A: (3, "PENDING", "")}
 
 
 def changed_since(index: RunIndex, since: int, query: RunQuery | None = None, after: str = "") -> list[RunId]:
@@ -248,7 +242,7 @@ def test_a_reset_forgets_rows_position_and_marks(index: RunIndex) -> None:
     assert index.mark("commits") == 0
     assert index.counts() == {}
     take_in(index, seen(1, B))
-    assert index.run_ids(RunQuery()) == [B]
+    assert run_ids(index) == [B]
 
 
 def test_a_mark_is_zero_until_it_is_set(index: RunIndex) -> None:
@@ -281,6 +275,10 @@ def test_runs_at_work_are_shown_with_the_revision_that_every_heartbeat_raises(in
     assert len(index.at_work(1)) == 1
 
 
+def oldest(index: RunIndex, status: str, *, limit: int = 10, **query: Any) -> list[RunId]:
+    return [run.run_id for run in index.oldest(status, limit=limit, **query)]
+
+
 def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex) -> None:
     take_in(
         index,
@@ -290,10 +288,10 @@ def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex
         seen(4, D, status="CANCELLING", updated_at=40.0, tenant_id="acme"),
     )
 
-    assert index.unfinished(status="RUNNING", tag="default", updated_before=40.0, limit=10) == [B, A]
-    assert index.unfinished(status="RUNNING", tag="default", updated_before=99.0, limit=1) == [B]
-    assert index.unfinished(status="CANCELLING", tag="default", updated_before=40.0, limit=10) == []
-    assert index.unfinished(status="RUNNING", tag="gpu", updated_before=99.0, limit=10) == []
+    assert oldest(index, "RUNNING", tag="default", updated_before=40.0) == [B, A]
+    assert oldest(index, "RUNNING", tag="default", updated_before=99.0, limit=1) == [B]
+    assert oldest(index, "CANCELLING", tag="default", updated_before=40.0) == []
+    assert oldest(index, "RUNNING", tag="gpu", updated_before=99.0) == []
 
 
 def test_runs_of_a_status_are_read_oldest_first_page_by_page(index: RunIndex) -> None:
@@ -313,24 +311,13 @@ def test_runs_of_a_status_are_read_oldest_first_page_by_page(index: RunIndex) ->
     assert index.oldest("CANCELLING", after=second[-1].key, limit=2) == []
 
 
-def test_snapshots_of_foreign_origin_are_listed_too(index: RunIndex) -> None:
-    required = ("run_id", "flow_name", "status", "params", "tasks", "heartbeat_at", "updated_at")
-    whole = seen(1, A).plain or {}
-
-    take_in(index, SnapshotSeen(sequence=1, run_id=A, plain={key: whole[key] for key in required}))
-    take_in(index, SnapshotSeen(sequence=2, run_id=B, plain={"status": 7, "version": 2**64, "tags": {"no": "list"}}))
-
-    assert index.run_ids(RunQuery()) == [A, B]
-    assert index.counts() == {"PENDING": 1, "UNKNOWN": 1}
-
-
 def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
     runs = [RunId(f"run-{n:04}") for n in range(250)]
     changes = [seen(n + 1, run_id, tenant_id=f"t{n}", updated_at=float(n)) for n, run_id in enumerate(runs)]
     take_in(index, *changes)
 
-    assert index.run_ids(RunQuery(limit=200)) == runs[:49:-1]
-    assert index.unfinished(status="PENDING", tag="default", updated_before=9e9, limit=120) == runs[:120]
+    assert run_ids(index, RunQuery(limit=200)) == runs[:49:-1]
+    assert oldest(index, "PENDING", tag="default", updated_before=9e9, limit=120) == runs[:120]
 
 
 def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunIndex) -> None:
@@ -341,9 +328,9 @@ def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunInde
     ]
     take_in(index, *changes)
 
-    assert index.run_ids(RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
-    assert index.run_ids(RunQuery(labels=("all", "rare"))) == [runs[400], runs[200], runs[0]]
-    assert index.run_ids(RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
+    assert run_ids(index, RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
+    assert run_ids(index, RunQuery(labels=("all", "rare"))) == [runs[400], runs[200], runs[0]]
+    assert run_ids(index, RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
 
 
 @pytest.mark.parametrize("combinations", [40, 300, 1500])
@@ -356,13 +343,13 @@ def test_labels_in_however_many_combinations_are_found_in_order(index: RunIndex,
         ]
         take_in(index, *changes)
 
-    assert index.run_ids(RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
-    assert index.run_ids(RunQuery(labels=("odd", "all"), limit=3)) == [runs[1598], runs[1596], runs[1594]]
-    assert index.run_ids(RunQuery(labels=("customer-7",), limit=1)) == [
+    assert run_ids(index, RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
+    assert run_ids(index, RunQuery(labels=("odd", "all"), limit=3)) == [runs[1598], runs[1596], runs[1594]]
+    assert run_ids(index, RunQuery(labels=("customer-7",), limit=1)) == [
         runs[7 + (1599 - 7) // combinations * combinations]
     ]
-    assert index.run_ids(RunQuery(labels=("odd", "even"))) == []
-    assert index.run_ids(RunQuery(labels=("all",), before=(111.0, runs[10]))) == runs[9::-1]
+    assert run_ids(index, RunQuery(labels=("odd", "even"))) == []
+    assert run_ids(index, RunQuery(labels=("all",), before=(111.0, runs[10]))) == runs[9::-1]
 
 
 STATUSES = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
@@ -384,7 +371,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(st.integers
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[SnapshotSeen], list[list[SnapshotSeen]]]:
+def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
     """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
@@ -400,20 +387,18 @@ def histories(draw: st.DrawFn) -> tuple[list[SnapshotSeen], list[list[SnapshotSe
 
 
 def everything(index: RunIndex) -> list[object]:
-    lists: Callable[[RunQuery], object] = index.summaries
     queries = [RunQuery(archived=archived, status=status) for archived in (False, True) for status in (None, "RUNNING")]
     queries += [RunQuery(labels=("x",)), RunQuery(labels=("x", "y"), flow="f"), RunQuery(tenant_id="t")]
     queries += [RunQuery(workflow_yaml_sha256=YAML, labels=("z",)), RunQuery(flow="g", tag="default")]
     queries += [RunQuery(statuses=("PENDING", "RUNNING", "CANCELLING")), RunQuery(statuses=("FAILED",), labels=("x",))]
     queries += [RunQuery(updated_after=1.0), RunQuery(before=(2.0, B), labels=("x",))]
     return [
-        *(lists(query) for query in queries),
+        *(list(index.rows(query)) for query in queries),
         dict(index.counts()),
         index.finished_before(9e9, 10),
         *(index.oldest(status, after=after, limit=2) for status in STATUSES for after in (None, (1.0, B))),
-        *(index.unfinished(status=status, tag="default", updated_before=9e9, limit=10) for status in STATUSES),
+        *(oldest(index, status, tag="default", updated_before=9e9) for status in STATUSES),
         dict(index.known([A, B, C])),
-        dict(index.tenants([A, B, C])),
         index.changed(RunQuery(), since=0, after="", upto=C),
         index.last_run_id(),
         index.position(),
@@ -422,15 +407,15 @@ def everything(index: RunIndex) -> list[object]:
 
 @given(delivered=histories())
 def test_however_a_history_is_delivered_and_replayed_the_rows_are_the_same(
-    delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],
+    delivered: tuple[list[Change], list[list[Change]]],
 ) -> None:
     history, batches = delivered
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history:
-            reference.apply([change], at(change.sequence))
+            reference.apply([change], at(change.revision))
         for index in (memory, sqlite):
             for batch in batches:
-                index.apply(batch, at(max(change.sequence for change in batch)))
+                index.apply(batch, at(max(change.revision for change in batch)))
 
         assert everything(memory) == everything(reference)
         assert everything(sqlite) == everything(reference)

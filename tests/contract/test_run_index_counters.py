@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import BOUNDS, HistogramDelta, Tallies, Waiting
-from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.rows import Change, RunRow
 from pyoco_server.ports import RunIndex
 from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
 
@@ -92,8 +92,8 @@ def test_removing_a_run_takes_nothing_back(index: RunIndex) -> None:
 def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
     receipt = {"requested_at": 5.0, "stopped_at": 5.25, "how": "killed"}
     take_in(index, seen(1, A, status="CANCELLED", cancel=receipt))
-    take_in(index, seen(2, B, status="CANCELLED", cancel=receipt | {"how": {"no": "word"}}))
-    take_in(index, seen(3, C, status="CANCELLED", cancel="no receipt"))
+    take_in(index, seen(2, B, status="CANCELLED", cancel=receipt | {"how": None}))
+    take_in(index, seen(3, C, status="CANCELLED"))
 
     assert index.tallies()[HistogramDelta.STOPPED, "killed"].seconds == 0.25
     assert totals(index.tallies())["stopped", ""] == (1, 0.25)
@@ -156,7 +156,7 @@ def lives(draw: st.DrawFn, run_id: RunId) -> Life:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[SnapshotSeen]]]:
+def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[Change]]]:
     """Lives of three runs, one after the other for each run, mixed; and batches, as a bucket without history gives."""
     queues = [draw(st.lists(lives(run_id), min_size=1, max_size=3)) for run_id in (A, B, C)]
     everything = []
@@ -165,7 +165,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[SnapshotSeen]]]:
         courses = [Life(life.run_id, life.states, True) for life in queue[:-1]] + queue[-1:]
         everything.append(courses)
     steps = [_steps(courses) for courses in everything]
-    history: list[SnapshotSeen] = []
+    history: list[Change] = []
     while any(steps):
         chosen = draw(st.sampled_from([own for own in steps if own]))
         fields = chosen.pop(0)
@@ -183,7 +183,7 @@ def _steps(courses: Sequence[Life]) -> list[dict[str, Any] | None]:
 
 
 @st.composite
-def _deliveries(draw: st.DrawFn, history: list[SnapshotSeen]) -> list[list[SnapshotSeen]]:
+def _deliveries(draw: st.DrawFn, history: list[Change]) -> list[list[Change]]:
     """Cut anywhere, shuffled inside, with replays, and without states that were replaced before they were read."""
     batches, done = [], 0
     while done < len(history):
@@ -199,10 +199,10 @@ def _deliveries(draw: st.DrawFn, history: list[SnapshotSeen]) -> list[list[Snaps
     return batches
 
 
-def _replaced(later: list[SnapshotSeen], change: SnapshotSeen) -> bool:
+def _replaced(later: list[Change], change: Change) -> bool:
     """Whether the run goes on within the batch: its next state tells of this one."""
     following = next((other for other in later if other.run_id == change.run_id), None)
-    return change.plain is not None and following is not None and following.plain is not None
+    return isinstance(change, RunRow) and isinstance(following, RunRow)
 
 
 def recounted(courses: list[Life], tenant_id: str | None) -> Mapping[tuple[str, str], tuple[int, float]]:
@@ -230,14 +230,14 @@ def recounted(courses: list[Life], tenant_id: str | None) -> Mapping[tuple[str, 
 
 @given(world=worlds())
 def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
-    world: tuple[list[Life], list[list[SnapshotSeen]]],
+    world: tuple[list[Life], list[list[Change]]],
 ) -> None:
     courses, batches = world
     present = [life for life in courses if not life.ends_removed]
     for kind in ("memory", "sqlite"):
         with opened(kind) as index:
             for batch in batches:
-                index.apply(batch, at(max(change.sequence for change in batch)))
+                index.apply(batch, at(max(change.revision for change in batch)))
 
             for tenant_id in (None, "s", "t"):
                 theirs = [life.last for life in present if tenant_id in (None, life.last["tenant_id"])]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pyoco_server.adapters.sqlite import listing
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.domain.queries.query import Listed, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.query import Listed, RunQuery
+from pyoco_server.domain.queries.rows import Change
 from pyoco_server.ports import RunIndex
-from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
+from support.indexes import A, B, C, D, at, opened, removed, run_ids, seen, take_in
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -295,7 +296,7 @@ def test_labels_of_another_time_are_found_without_reading_what_is_newer(monkeypa
         page = index.jobs(JobQuery(labels=("early",)))
 
         assert [run.run_id for run in page.runs] == runs[4_999:4_949:-1]
-        assert index.run_ids(RunQuery(labels=("early",))) == runs[4_999:4_949:-1]
+        assert run_ids(index, RunQuery(labels=("early",))) == runs[4_999:4_949:-1]
 
 
 @pytest.mark.parametrize("query", [RunQuery(labels=("even", "odd")), RunQuery(labels=("even", "odd"), flow="main")])
@@ -337,7 +338,12 @@ def test_jobs_with_ids_of_foreign_origin_come_last(index: RunIndex) -> None:
 
 
 def test_a_replay_changes_nothing(index: RunIndex) -> None:
-    changes = [seen(1, A, tags=["x"]), seen(2, B, tags=["x"]), seen(3, A, tags=["y"], status="FAILED"), removed(4, B)]
+    changes: list[Change] = [
+        seen(1, A, tags=["x"]),
+        seen(2, B, tags=["x"]),
+        seen(3, A, tags=["y"], status="FAILED"),
+        removed(4, B),
+    ]
     take_in(index, *changes)
 
     take_in(index, *changes)
@@ -383,7 +389,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C, FOREIGN]), st.none() | st.tuples(st
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[SnapshotSeen], list[list[SnapshotSeen]]]:
+def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
     """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
@@ -418,15 +424,15 @@ def everything(index: RunIndex) -> list[object]:
 
 @given(delivered=histories())
 def test_however_a_history_is_delivered_and_replayed_jobs_and_labels_are_the_same(
-    delivered: tuple[list[SnapshotSeen], list[list[SnapshotSeen]]],
+    delivered: tuple[list[Change], list[list[Change]]],
 ) -> None:
     history, batches = delivered
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history:
-            reference.apply([change], at(change.sequence))
+            reference.apply([change], at(change.revision))
         for index in (memory, sqlite):
             for batch in batches:
-                index.apply(batch, at(max(change.sequence for change in batch)))
+                index.apply(batch, at(max(change.revision for change in batch)))
 
         assert everything(memory) == everything(reference)
         assert everything(sqlite) == everything(reference)

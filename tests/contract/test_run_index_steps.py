@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from pyoco_server.domain.execution.state import MAX_NODE_ATTEMPTS, Node
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.rows import Change as RowChange
+from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.ports import RunIndex
-from support.indexes import A, B, C, D, at, opened, removed, seen, take_in
+from support.indexes import A, B, C, D, at, opened, removed, take_in
 from support.steps import CANCELLING, ENDED, done, leased, ready, shown, waiting
 
 
@@ -43,12 +45,9 @@ def due(index: RunIndex, before: float, limit: int = 50) -> list[tuple[RunId, st
     return [(node.run_id, node.node_id) for node in index.due(before=before, limit=limit)]
 
 
-def since(moment: float, change: SnapshotSeen) -> SnapshotSeen:
-    """The same change, all of whose nodes wait since then."""
-    assert change.plain is not None
-    for node in change.plain["state"]["nodes"]:
-        node[2]["s"] = moment
-    return change
+def since(moment: float, row: RunRow) -> RunRow:
+    """The same row, all of whose nodes wait since then."""
+    return replace(row, steps=tuple(step._replace(since=moment) for step in row.steps))
 
 
 def test_ready_nodes_can_be_claimed_the_oldest_execution_first_its_nodes_in_order(index: RunIndex) -> None:
@@ -294,13 +293,6 @@ def test_the_steps_of_many_tenants_and_graphs_are_merged_into_one_list(index: Ru
     assert claimed(index, "g", limit=120) == [(run_id, "n") for run_id in runs[:120]]
 
 
-def test_snapshots_of_foreign_origin_have_no_steps(index: RunIndex) -> None:
-    take_in(index, seen(1, A, status="RUNNING", tasks={"n": "RUNNING"}))
-    take_in(index, seen(2, B, status="RUNNING", tasks={"n": "RUNNING"}, state={"nodes": "none", "graph": {}}))
-
-    assert set(index.steps_count().values()) == {0}
-
-
 NODE = st.sampled_from(["a", "b", "c"]).flatmap(
     lambda name: st.sampled_from(
         [done(name), ready(name), ready(name, attempt=1), leased(name, None)]
@@ -319,7 +311,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(NODES, FIEL
 Change = tuple[RunId, tuple[list[Node], dict[str, Any], dict[str, Any]] | None]
 
 
-def history_of(changes: list[Change]) -> list[SnapshotSeen]:
+def history_of(changes: list[Change]) -> list[RowChange]:
     return [
         removed(sequence, run_id) if change is None else shown(sequence, run_id, *change[0], **(change[1] | change[2]))
         for sequence, (run_id, change) in enumerate(changes, start=1)
@@ -353,7 +345,7 @@ def test_however_a_history_is_delivered_the_steps_are_the_same(
     ends = sorted({cut for cut in cuts if cut < len(history)} | {len(history)})
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history:
-            reference.apply([change], at(change.sequence))
+            reference.apply([change], at(change.revision))
         for index in (memory, sqlite):
             for begin, end in zip([0, *ends], ends, strict=False):
                 index.apply(history[0 if replay else begin : end], at(end))
@@ -366,7 +358,7 @@ def test_however_a_history_is_delivered_the_steps_are_the_same(
 def test_both_indexes_give_the_same_answers_after_every_change(changes: list[Change]) -> None:
     with opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history_of(changes):
-            memory.apply([change], at(change.sequence))
-            sqlite.apply([change], at(change.sequence))
+            memory.apply([change], at(change.revision))
+            sqlite.apply([change], at(change.revision))
 
             assert everything(sqlite) == everything(memory)

@@ -3,8 +3,6 @@
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -44,12 +42,6 @@ def ignore() -> None:
     time.sleep(600)
 
 
-def crash() -> None:
-    print("about to crash", flush=True)
-    time.sleep(0.1)  # steps leave a runner in bundles: without this the crash would take the word that it began along
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
 def wait_for_file(path: str) -> str:
     """Is done when the file is there."""
     while not Path(path).exists():
@@ -85,7 +77,6 @@ FLOWS = {
     "fails": _flow("fails", divide),
     "listens": _flow("listens", wait),
     "deaf": _flow("deaf", ignore),
-    "crashes": _flow("crashes", crash),
     "waits": _flow("waits", wait_for_file),
     "counts": _flow("counts", count),
     "notes": _flow("notes", note_and_wait),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,13 +48,6 @@ def test_a_run_is_submitted_waited_for_and_read(shell: Shell) -> None:
     assert re.search(r"✓ +total +SUCCEEDED", shell("tasks", run["run_id"], "--output", "table").out)
     assert shell("list", "--tags", "nightly").json()[0]["run_id"] == run["run_id"]
     assert run["run_id"] in shell("list", "--status", "completed", "--output", "table").out
-
-
-def test_a_run_that_fails_fails_the_command_that_waited_for_it(shell: Shell) -> None:
-    waited = shell("submit", "--flow-name", "fails", "--wait")
-
-    assert waited.code == 1
-    assert json.loads(waited.out)["error"] == "ZeroDivisionError: division by zero"
 
 
 def test_a_wait_that_times_out_fails_and_the_run_continues(shell: Shell, tmp_path: Path) -> None:
@@ -112,39 +104,6 @@ def test_how_far_a_task_is_is_seen_as_a_bar_in_tables_and_in_the_snapshot(shell:
     assert run["progress"] == {"count": 42.0}
 
 
-def test_a_run_that_outlasts_its_limit_is_stopped_and_the_command_that_waited_fails(shell: Shell) -> None:
-    waited = shell("submit", "--flow-name", "listens", "--run-timeout-sec", "0.2", "--wait")
-
-    run = json.loads(waited.out)
-    assert waited.code == 1
-    assert (run["status"], run["error_code"], run["timeout"]["how"]) == ("FAILED", "ERR-PYOCO-0042", "cooperative")
-    assert run["last_lines"] == ["waiting"]
-    explained = shell("explain", run["run_id"]).out
-    assert "longer timeout_sec" in explained
-
-
-def test_a_run_is_watched_line_by_line_and_as_json(shell: Shell) -> None:
-    run_id = shell.submit("sum")
-
-    lines = shell("watch", run_id, "--until-terminal")
-    events = [json.loads(line) for line in shell("watch", run_id, "--output", "json").out.splitlines()]
-
-    assert lines.code == 0
-    assert "run COMPLETED" in lines.out
-    assert events[-1]["snapshot"]["status"] == "COMPLETED"
-
-
-def test_ctrl_c_leaves_the_run_alone(shell: Shell) -> None:
-    run_id = shell.submit("listens")
-    with client("watch", run_id, cwd=shell.folder, env=shell.env) as program:
-        program.out.wait_for("RUNNING")
-        program.signal(signal.SIGINT)
-        assert program.exit_code() == 130
-
-    assert shell("get", run_id).json()["status"] in ("PENDING", "RUNNING")
-    assert shell("cancel", run_id, "--wait").json()["status"] == "CANCELLED"
-
-
 def test_the_first_flow_runs_as_it_was_written(shell: Shell) -> None:
     submitted = shell("submit-yaml", "--workflow-file", "flow.yaml", "--flow-name", "hello", "--wait", "-o", "table")
 
@@ -152,23 +111,49 @@ def test_the_first_flow_runs_as_it_was_written(shell: Shell) -> None:
     assert re.search(r"✓ +report +SUCCEEDED", submitted.out)
 
 
-def test_pages_follow_each_other(shell: Shell) -> None:
-    for _ in range(3):
-        shell.submit("hello")
+def test_a_job_is_followed_downloaded_labelled_found_and_removed(shell: Shell) -> None:
+    followed = shell("job", "submit", "--flow", "hello", "--param", "name=Ann", "--label", "nightly", "--follow")
+    first, last = followed.out.splitlines()
+    job_id = followed.err.removeprefix("submitted: ")
 
-    first = shell("list-vnext", "--flow", "hello", "--limit", "2").json()
-    second = shell("list-vnext", "--flow", "hello", "--limit", "2", "--cursor", first["next_cursor"]).json()
+    assert re.fullmatch(r"\S+Z greet saying hello to Ann", first)
+    assert re.fullmatch(rf"job {job_id} completed in \S+", last)
+    assert shell("job", "logs", job_id, "--text", "job.log").json()["complete"] is True
+    assert (shell.folder / "job.log").read_text() == "saying hello to Ann\n"
+    assert shell("job", "tag", job_id, "add", "seen").out.splitlines() == ["nightly", "seen"]
+    listed = shell("job", "ls", "--label", "nightly", "--label", "seen", "--status", "completed", "-o", "json").json()
+    assert [job["id"] for job in listed["jobs"]] == [job_id]
+    assert shell("job", "rm", job_id).code == 0
+    assert shell("job", "ls", "--label", "seen", "-o", "json").json() == {"jobs": []}
+    assert shell("get", job_id).json()["status"] == "COMPLETED"  # a job is a run
 
-    seen = [run["run_id"] for run in first["items"] + second["items"]]
-    assert len(first["items"]) == 2
-    assert len(set(seen)) == len(seen)
+
+def test_a_failed_run_fails_the_commands_that_wait_for_it_and_its_dead_letter_is_run_again(shell: Shell) -> None:
+    failed = shell("submit", "--flow-name", "fails", "--wait")
+    run = json.loads(failed.out)
+    (letter,) = shell("dlq", "--flow", "fails", "--limit", "1").json()["items"]
+    watched = shell("dlq-replay", "--seq", str(letter["seq"]), "--watch", "--timeout-sec", "30")
+
+    assert (failed.code, run["error"]) == (1, "ZeroDivisionError: division by zero")
+    assert letter["run_id"] == run["run_id"]
+    assert watched.code == 1
+    assert "FAILED" in watched.out
+    assert "ERR-PYOCO-0040" in shell("dlq-replay", "--seq", "999999").err
+
+
+def test_doctor_reports_no_problem_of_a_healthy_system_and_a_tag_without_workers(shell: Shell) -> None:
+    checks = {check["check"]: check["verdict"] for check in shell("doctor", "--output", "json").json()["checks"]}
+    without = shell("doctor", "--tag", "gpu")
+
+    assert checks == dict.fromkeys(["server", "version", "clock", "nats", "access", "workers", "tag"], "ok")
+    assert without.code == 1
+    assert "pyoco-worker --tags gpu" in without.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "err_id"),
     [
         (["get", MISSING_ID], "ERR-PYOCO-0005"),
-        (["cancel", MISSING_ID], "ERR-PYOCO-0005"),
         (["watch", MISSING_ID], "ERR-PYOCO-0005"),
         (["submit", "--flow-name", "hello", "--tag", "a.b"], "ERR-PYOCO-0002"),
         (["list-vnext", "--cursor", "made-up"], "ERR-PYOCO-0017"),

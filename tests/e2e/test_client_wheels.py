@@ -37,21 +37,6 @@ def test_a_wheel_is_uploaded_listed_fetched_and_deleted(shell: Shell) -> None:
     assert [event["action"] for event in shell("wheel-history", "--wheel-name", NAME).json()] == ["delete", "upload"]
 
 
-def test_a_refusal_says_what_is_wrong_and_what_to_do(shell: Shell) -> None:
-    path = shell.folder / wheel_name("other", "2.0")
-    path.write_bytes(wheel("other", "2.0"))
-    shell("wheel-upload", "--wheel-file", str(path))
-    path.write_bytes(wheel("other", "2.0", {"more.py": b""}))
-
-    again = shell("wheel-upload", "--wheel-file", str(path))
-    missing = shell("wheel-delete", "--wheel-name", wheel_name("missing"))
-
-    assert (again.code, missing.code) == (1, 1)
-    assert "[ERR-PYOCO-0022]" in again.err
-    assert "hint: Raise the version" in again.err
-    assert "[ERR-PYOCO-0023]" in missing.err
-
-
 def test_on_a_terminal_a_bar_shows_how_far_an_upload_is(shell: Shell) -> None:
     path = large_wheel(shell.folder / wheel_name("large"), 20_000_000, "large")
     words = ("-m", "pyoco_server.cli.client", "wheel-upload", "--wheel-file", str(path))

@@ -61,16 +61,6 @@ def begun(client: httpx.Client, run_id: str) -> None:
     until(lambda: client.get(f"/runs/{run_id}").json()["tasks"], lambda tasks: "RUNNING" in tasks.values())
 
 
-def test_a_first_run_completes_with_its_tasks_and_outputs(client: httpx.Client) -> None:
-    run = seen(client, submit(client, "sum", count=4), "COMPLETED", "FAILED")
-
-    assert (run["status"], run["error"]) == ("COMPLETED", None)
-    assert run["tasks"] == {"numbers": "SUCCEEDED", "total": "SUCCEEDED"}
-    assert run["task_records"]["total"]["output"] == 10
-    assert run["worker_id"] == "beside"
-    assert client.get("/runs").json()[0]["run_id"] == run["run_id"]
-
-
 def test_an_accepted_run_is_on_the_disk(client: httpx.Client) -> None:
     assert client.post("/runs", json={"flow_name": "hello"}).json()["durability"] == "fsynced"
 
@@ -88,14 +78,6 @@ def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
     assert not [line for line in system.logs() if "saying hello to log" in line["message"]]
 
 
-def test_a_failing_flow_fails_its_run_and_says_where(client: httpx.Client) -> None:
-    run = seen(client, submit(client, "fails"), "FAILED")
-
-    assert run["error"] == "ZeroDivisionError: division by zero"
-    assert run["tasks"] == {"divide": "FAILED"}
-    assert "1 / 0" in run["task_records"]["divide"]["traceback"]
-
-
 def test_a_flow_that_nobody_serves_fails_its_run_and_leaves_a_letter(client: httpx.Client, folder: Path) -> None:
     run_id = submit(client, "no-such-flow")
     run = seen(client, run_id, "FAILED")
@@ -111,19 +93,6 @@ async def letters(folder: Path) -> list[DeadLetter]:
         return list(await stores.dead_letters.recent())
 
 
-def test_a_cancelled_flow_that_listens_stops_by_itself(client: httpx.Client) -> None:
-    run_id = submit(client, "listens")
-    begun(client, run_id)
-
-    answer = client.post(f"/runs/{run_id}/cancel", json={"reason": "enough"}).json()
-    run = seen(client, run_id, "CANCELLED")
-
-    assert answer["status"] == "CANCELLING"
-    assert (run["cancel"]["how"], run["cancel"]["reason"]) == ("cooperative", "enough")
-    assert run["cancel"]["stopped_at"] - run["cancel"]["requested_at"] < 0.5
-    assert run["tasks"] == {"wait": "CANCELLED"}
-
-
 def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "deaf")
     begun(client, run_id)
@@ -134,16 +103,6 @@ def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client:
     assert run["cancel"]["how"] == "killed"
     assert 0.5 <= run["cancel"]["stopped_at"] - run["cancel"]["delivered_at"] < 1.5
     system.out.wait_for(rf'"err_id":"ERR-PYOCO-0021"|"run_id":"{run_id}".*"err_id":"ERR-PYOCO-0021"')
-
-
-def test_a_runner_that_crashes_fails_its_run_by_the_name_of_the_signal_and_is_replaced(client: httpx.Client) -> None:
-    run = seen(client, submit(client, "crashes"), "FAILED")
-
-    assert "SIGSEGV" in run["error"]
-    assert "about to crash" in run["error"]
-    assert run["tasks"] == {"crash": "FAILED"}
-    for _ in range(3):
-        seen(client, submit(client, "hello"), "COMPLETED")
 
 
 def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(

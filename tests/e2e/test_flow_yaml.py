@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,10 +23,6 @@ def load(day):
 
 def save(load):
     return len(load)
-
-def wait(ctx):
-    while not ctx.is_cancelled:
-        time.sleep(0.01)
 
 def wait_for_file(path):
     while not Path(path).exists():
@@ -95,46 +90,11 @@ def test_the_example_runs(client: httpx.Client) -> None:
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_a_run_of_a_file_is_cancelled(client: httpx.Client) -> None:
-    run_id = submit_file(client, ONE_TASK % ("wait", ""))
-    begun(client, run_id)
-
-    client.post(f"/runs/{run_id}/cancel")
-
-    run = seen(client, run_id, "CANCELLED", "FAILED", "COMPLETED")
-    assert (run["status"], run["cancel"]["how"]) == ("CANCELLED", "cooperative")
-
-
-@pytest.mark.parametrize(
-    ("callable_name", "words"),
-    [("tasks_of_ours:no_such", "has no 'no_such'"), ("no_such_module:f", "No module named 'no_such_module'")],
-)
-def test_a_callable_that_the_worker_does_not_have_fails_the_run_by_name(
-    client: httpx.Client, callable_name: str, words: str
-) -> None:
-    text = f"tasks: {{first: {{callable: '{callable_name}'}}}}\nflow: {{graph: first}}\n"
-
-    run = seen(client, submit_file(client, text), "COMPLETED", "FAILED")
-
-    assert run["status"] == "FAILED"
-    assert f"task 'first': its callable '{callable_name}'" in run["error"]
-    assert words in run["error"]
-
-
 def test_what_is_said_to_try_works_without_a_flow_by_name(system: Program) -> None:
     words = [line for line in system.err.all() if line.startswith("try: ")]
 
     assert len(words) == 1
     assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
-
-
-def test_a_flow_that_is_asked_for_by_name_is_not_found_there(client: httpx.Client) -> None:
-    answer: dict[str, Any] = client.post("/runs", json={"flow_name": "from a file"}).json()
-
-    run = seen(client, answer["run_id"], "COMPLETED", "FAILED")
-
-    assert run["status"] == "FAILED"
-    assert "no flow named 'from a file'" in run["error"]
 
 
 def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_path: Path) -> None:

@@ -125,21 +125,6 @@ def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: st
 
 
 @needs_tools
-def test_a_rejected_release_fails_with_the_reason(address: str, tmp_path: Path, steps: Path) -> None:
-    shell = Shell(address, tmp_path)
-    execution_id = put_and_execute(shell, "rejected")
-
-    with worker(address, tmp_path, "rejected") as program:
-        program.err.wait_for("test ended")
-        program.err.wait_for("lint ended")
-        shell("approve", execution_id, "--reject", "--reason", "not on a friday").json()
-        execution = ended(address, execution_id)
-
-    assert execution["status"] == "FAILED"
-    assert "not on a friday" in shell("execution", execution_id).out
-
-
-@needs_tools
 def test_a_cancel_stops_the_command_and_all_that_it_started(address: str, tmp_path: Path, steps: Path) -> None:
     write_step(steps / "build", slow_step(tmp_path))
     shell = Shell(address, tmp_path)

@@ -1,7 +1,8 @@
-"""Every method of the blocking client against one real gateway, its broker and a worker."""
+"""The blocking client against one real gateway, its broker and a worker: one pass over its methods."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from uuid import uuid4
 import pytest
 
 from pyoco_server import __version__
-from pyoco_server.http_client import InvalidRequest, NotFound, RunNotFound, WaitTimeout, WorkerNotFound
-from support.programs import Program, address_of, until, up_with_worker
+from pyoco_server.http_client import InvalidRequest, RunNotFound, WaitTimeout
+from support.programs import ROOT, Program, address_of, up_with_worker
 from support.twins import Twin
 
 PATIENCE_SEC = 30.0
 QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
+ODD_NAMES = ["100%", "a b", "lint?", "#1", "back\\slash", "%2F", "構築"]
 UNKNOWN = "0198c0de-0000-7000-8000-000000000000"
 WORKFLOW = """\
 version: 1
@@ -48,8 +50,26 @@ def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
     return run_id
 
 
-def test_health(twin: Twin) -> None:
+def test_the_small_reads_and_changes_have_answers(twin: Twin) -> None:
+    twin.ask("wait", submitted(twin, "hello"), timeout_sec=PATIENCE_SEC)  # the worker is registered now
+    run_id = submitted(twin, "hello", tag="nobody-serves-this")
+    hidden = twin.ask("patch_worker", "beside", hidden=True)
+    shown = twin.ask("patch_worker", "beside", hidden=False)
+
     assert twin.ask("health") == {"status": "ok", "nats": "connected", "version": __version__}
+    assert "pyoco" in twin.ask("get_metrics")
+    assert (hidden["hidden"], shown["hidden"]) == (True, False)
+    assert "beside" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
+    assert twin.ask("explain_run", run_id)["reasons"][0]["hint"]
+    assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
+
+
+def test_a_missing_run_is_an_error_in_the_language_that_was_asked_for(system: Program) -> None:
+    with pytest.raises(RunNotFound) as caught:
+        Twin(address_of(system), "sync", language="ja").ask("get_run", UNKNOWN)
+
+    assert (caught.value.err_id, caught.value.message) == ("ERR-PYOCO-0005", "runが見つかりません")
+    assert caught.value.request_id
 
 
 def test_a_run_is_submitted_waited_for_and_read(twin: Twin) -> None:
@@ -65,13 +85,6 @@ def test_a_run_is_submitted_waited_for_and_read(twin: Twin) -> None:
     assert read["task_records"]["total"]["output"] == tasks["task_records"]["total"]["output"]
 
 
-def test_a_failed_run_is_waited_for_like_any_other(twin: Twin) -> None:
-    finished = twin.ask("wait", submitted(twin, "fails"), timeout_sec=PATIENCE_SEC)
-
-    assert finished["status"] == "FAILED"
-    assert "division by zero" in (finished["error"] or "")
-
-
 def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin: Twin) -> None:
     run_id = submitted(twin, "listens")
 
@@ -83,43 +96,6 @@ def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin
     assert caught.value.snapshot["run_id"] == run_id
     assert stopped["status"] == again["status"] == "CANCELLED"
     assert stopped["cancel"]["reason"] == "seen enough"
-
-
-def test_runs_are_listed_as_soon_as_they_are_submitted(twin: Twin) -> None:
-    run_id = submitted(twin, "listens")
-
-    items = twin.ask("list_runs", flow="listens", tag="default", limit=200)
-    whole = twin.ask("list_runs", flow="listens", limit=1, include="full")
-    twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC)
-
-    assert run_id in [item["run_id"] for item in items]
-    assert "task_records" in whole[0]
-    assert twin.ask("list_runs", status="FAILED", flow="listens") == []
-
-
-@pytest.mark.parametrize("method", ["get_run", "get_tasks", "cancel_run", "wait"])
-@pytest.mark.parametrize("run_id", [UNKNOWN, "no-run-id"])
-def test_a_missing_run_is_an_error(twin: Twin, method: str, run_id: str) -> None:
-    with pytest.raises(RunNotFound) as caught:
-        twin.ask(method, run_id)
-
-    assert caught.value.err_id == "ERR-PYOCO-0005"
-    assert caught.value.request_id
-
-
-def test_bad_input_is_refused_with_its_place(twin: Twin) -> None:
-    with pytest.raises(InvalidRequest, match="flow_name") as caught:
-        twin.ask("submit_run", "")
-
-    assert caught.value.err_id == "ERR-PYOCO-0002"
-    assert caught.value.hint
-
-
-def test_hints_come_in_the_language_that_was_asked_for(system: Program) -> None:
-    with pytest.raises(RunNotFound) as caught:
-        Twin(address_of(system), "sync", language="ja").ask("get_run", UNKNOWN)
-
-    assert caught.value.message == "runが見つかりません"
 
 
 def test_a_watch_shows_a_run_from_its_start_to_its_end(twin: Twin, tmp_path: Path) -> None:
@@ -136,18 +112,6 @@ def test_a_watch_shows_a_run_from_its_start_to_its_end(twin: Twin, tmp_path: Pat
     assert (rest[-1]["event"], rest[-1]["snapshot"]["status"]) == ("snapshot", "COMPLETED")
     assert rest[-1]["snapshot"]["task_records"]["wait_for_file"]["output"] == "found"
     assert int(rest[-1]["id"]) > int(running[-1]["id"])
-
-
-def test_a_watch_ends_when_its_time_is_over_or_there_is_nothing_to_see(twin: Twin) -> None:
-    run_id = submitted(twin, "listens")
-
-    seen = twin.take("watch", run_id, timeout_sec=1)
-    stopped = twin.ask("cancel_run", run_id, wait=True, timeout_sec=PATIENCE_SEC)
-
-    assert seen
-    assert twin.take("watch", run_id, since=stopped["updated_at"]) == []
-    with pytest.raises(RunNotFound):
-        twin.take("watch", UNKNOWN)
 
 
 def test_a_workflow_file_is_run(twin: Twin) -> None:
@@ -178,67 +142,101 @@ def test_pages_are_walked_to_their_end(twin: Twin) -> None:
     assert caught.value.err_id == "ERR-PYOCO-0017"
 
 
-def test_workers_are_listed_and_hidden(twin: Twin) -> None:
-    hidden = twin.ask("patch_worker", "beside", hidden=True)
-    without = twin.ask("list_workers")
-    within = twin.ask("list_workers", scope="all", include_hidden=True, limit=10)
-    shown = twin.ask("patch_worker", "beside", hidden=False)
-
-    assert (hidden["hidden"], shown["hidden"]) == (True, False)
-    assert "beside" not in [worker["worker_id"] for worker in without]
-    assert "beside" in [worker["worker_id"] for worker in within]
-    with pytest.raises(WorkerNotFound):
-        twin.ask("patch_worker", "nobody", hidden=True)
-    with pytest.raises(InvalidRequest):
-        twin.ask("list_workers", state="ASLEEP")
+# --- executions ------------------------------------------------------------------------------------------------------
 
 
-def letter_of(twin: Twin, run_id: str) -> dict[str, Any]:
-    """The letter of a failed run, which is written a moment after its end."""
-
-    def ask() -> list[dict[str, Any]]:
-        page = twin.ask("list_dead_letters", reason="execution_error", tag="default", flow="fails", limit=10)
-        return [letter for letter in page["items"] if letter["run_id"] == run_id]
-
-    return until(ask, bool)[0]
+@pytest.fixture
+def graph_id(twin: Twin) -> str:
+    """A graph of the test's own, so that no other test claims its nodes."""
+    name = f"release-{uuid4()}"
+    twin.ask("put_graph", name, Path(ROOT / "examples" / "release.yaml").read_text("utf-8"))
+    return name
 
 
-def test_dead_letters_are_listed_and_replayed(twin: Twin) -> None:
-    label = str(uuid4())
-    failed = twin.ask("wait", submitted(twin, "fails", tags=[label]), timeout_sec=PATIENCE_SEC)
-    letter = letter_of(twin, failed["run_id"])
-
-    again = twin.ask("replay_dead_letter", letter["seq"])
-    replayed = twin.ask("wait", again["run_id"], timeout_sec=PATIENCE_SEC)
-
-    assert letter["run_id"] == failed["run_id"]
-    assert again["replay_of"] == {"seq": letter["seq"], "run_id": failed["run_id"]}
-    assert (replayed["replay_of"], replayed["tags"]) == (failed["run_id"], [label])
-    assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
-    with pytest.raises(NotFound) as caught:
-        twin.ask("replay_dead_letter", 999_999)
-    assert caught.value.err_id == "ERR-PYOCO-0040"
+def started(twin: Twin, graph_id: str, **named: Any) -> str:
+    execution_id: str = twin.ask("execute", graph_id, **named)["executionId"]
+    return execution_id
 
 
-def test_a_run_without_workers_is_explained(twin: Twin) -> None:
-    run_id = submitted(twin, "hello", tag="nobody-serves-this")
-
-    found = twin.ask("explain_run", run_id)
-
-    assert found["run_id"] == run_id
-    assert found["summary"]
-    assert found["reasons"][0]["hint"]
-    with pytest.raises(RunNotFound):
-        twin.ask("explain_run", UNKNOWN)
+def statuses(execution: Any) -> dict[str, str]:
+    return {node["nodeId"]: node["status"] for node in execution["nodes"]}
 
 
-def test_metrics_are_text(twin: Twin) -> None:
-    assert "pyoco" in twin.ask("get_metrics")
+def take(twin: Twin, graph_id: str) -> Any:
+    claim = twin.ask("claim_node", [graph_id], "w-1", wait_sec=20.0, lease_sec=30.0)
+    assert claim is not None
+    return claim
 
 
-def test_a_path_that_this_gateway_does_not_have_is_not_taken_for_a_run(system: Program) -> None:
-    with pytest.raises(NotFound) as caught:
-        Twin(f"{address_of(system)}/elsewhere", "sync").ask("health")
+def first_wait(twin: Twin, graph_id: str) -> Any:
+    """Lists follow the events, a moment later: ask until it is there."""
+    give_up_at = time.monotonic() + PATIENCE_SEC
+    while time.monotonic() < give_up_at:
+        for wait in twin.take("iter_waits", graph_id=graph_id):
+            return wait
+    raise AssertionError(f"nothing of {graph_id} waits")
 
-    assert not isinstance(caught.value, RunNotFound)
-    assert caught.value.err_id == "ERR-PYOCO-0033"
+
+def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
+    execution_id = started(twin, graph_id, input={"version": "1.4.0"})
+
+    build = take(twin, graph_id)
+    twin.ask("report_progress", execution_id, "build", 42, "compiling", attempt=1, lease_sec=60.0)
+    twin.ask("succeed_node", execution_id, "build", {"file": "app.tgz"}, attempt=1)
+    for claim in (take(twin, graph_id), take(twin, graph_id)):
+        assert claim["outputs"] == {"build": {"file": "app.tgz"}}
+        twin.ask("succeed_node", execution_id, claim["nodeId"], attempt=claim["attempt"])
+    wait = first_wait(twin, graph_id)
+    twin.ask("resume_node", execution_id, wait["nodeId"], wait["waitKey"], {"ship": True}, attempt=wait["attempt"])
+    deploy = take(twin, graph_id)
+    twin.ask("succeed_node", execution_id, "deploy", attempt=1)
+
+    assert (build["nodeId"], build["input"], deploy["outputs"]) == (
+        "build",
+        {"version": "1.4.0"},
+        {"approve": {"ship": True}},
+    )
+    assert wait["prompt"]["question"] == "Ship this build?"
+    finished = twin.ask("get_execution", execution_id, include="graph")
+    assert (finished["status"], set(statuses(finished).values())) == ("COMPLETED", {"SUCCEEDED"})
+    assert len(finished["graph"]["nodes"]) == 5
+    assert statuses(twin.ask("get_execution", execution_id, at=build["version"]))["build"] == "RUNNING"
+    assert twin.ask("wait", execution_id, timeout_sec=PATIENCE_SEC)["status"] == "COMPLETED"
+
+
+def test_events_are_read_by_the_page_and_followed_alike(twin: Twin, graph_id: str) -> None:
+    execution_id = started(twin, graph_id)
+    first = twin.ask("list_events", execution_id, limit=1)
+    twin.ask("cancel_execution", execution_id, "not today")
+
+    read = twin.take("iter_events", execution_id, limit=2)
+    heard = twin.take("follow_events", execution_id)
+    rest = twin.take("follow_events", execution_id, after=heard[1]["id"])
+
+    assert first["items"] == read[:1]
+    assert [item["eventId"] for item in heard] == [item["eventId"] for item in read]
+    assert rest == heard[2:]
+    reasons = [item["payload"].get("reason") for item in read if item["type"] == "EXECUTION_CANCEL_REQUESTED"]
+    assert reasons == ["not today"]
+    assert twin.ask("get_execution", execution_id)["status"] == "CANCELED"
+
+
+def test_an_open_graph_has_the_nodes_that_are_started_and_ends_when_told(twin: Twin) -> None:
+    name = f"open-{uuid4()}"
+    execution_id = started(twin, name)
+    for node_id in ODD_NAMES:
+        twin.ask("start_node", execution_id, node_id, worker_id="w-1", lease_sec=30.0)
+    twin.ask("put_waiting", execution_id, "100%", "sign", {"text": "sure?"}, timeout_sec=60.0)
+    twin.ask("resume_node", execution_id, "100%", "sign", "yes")
+    for node_id in ODD_NAMES:
+        twin.ask("succeed_node", execution_id, node_id)
+
+    twin.ask("complete_execution", execution_id)
+    twin.ask("archive_execution", execution_id)
+
+    finished = twin.ask("get_execution", execution_id)
+    assert statuses(finished) == dict.fromkeys(ODD_NAMES, "SUCCEEDED")
+    assert finished["status"] == "COMPLETED"
+    archived = twin.take("iter_executions", graph_id=name, archived=True)
+    assert [item["executionId"] for item in archived] == [execution_id]
+    assert twin.ask("list_executions", graph_id=name)["items"] == []

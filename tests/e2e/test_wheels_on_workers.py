@@ -119,31 +119,6 @@ def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: 
     assert (told["enabled"], told["last_result"]) == (True, "ok")
 
 
-def test_a_wheel_that_cannot_be_installed_is_told_and_stops_nothing(client: httpx.Client) -> None:
-    bad = upload(client, installable("needy", requires=["absent-9"]))
-    other = upload(client, installable("elsewhere", tag="cp311-cp311-macosx_11_0_arm64"))
-    good = upload(client, tools("3.0"))
-
-    told = synced(client, good["name"])
-
-    assert told["last_result"] == "partial"
-    assert [one["wheel_name"] for one in told["failed"]] == [bad["name"]]
-    assert [one["wheel_name"] for one in told["skipped"]] == [other["name"]]
-    assert outcome(client, submit(client, "version")) == ("3.0", [good["name"]])
-
-
-def test_a_wheel_that_was_deleted_is_gone(client: httpx.Client) -> None:
-    for wheel in client.get("/wheels").json():
-        client.delete(f"/wheels/{wheel['name']}")
-
-    synced(client)
-
-    run = seen(client, submit(client, "version"), "COMPLETED", "FAILED")
-    assert run["status"] == "FAILED"
-    assert "No module named 'tools_of_ours'" in run["error"]
-    assert "wheels" not in run
-
-
 def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(
     client: httpx.Client, system: Program, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ from support.executions import Caller
 from support.gateways import gateway_settings, serving
 from support.served import served
 from support.shells import RunClient
+from support.stand_in import StandIn, stand_in
 from support.streams import Gateway, listening
 from support.workers import Working, at_work
 
@@ -107,3 +109,11 @@ def clean_client(monkeypatch: pytest.MonkeyPatch) -> None:
 def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunClient:
     """Runs a command of `pyoco-client`; returns its exit code."""
     return RunClient(monkeypatch, capsys)
+
+
+@pytest.fixture
+def server(answers: dict[str, Any], clean_client: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A stand-in for a gateway, with the `answers` of the test's module, at which PYOCO_SERVER points."""
+    with stand_in(answers) as there:
+        monkeypatch.setenv("PYOCO_SERVER", there.address)
+        yield there

@@ -26,10 +26,6 @@ def tell(add: int) -> str:
     return f"the sum is {add}"
 
 
-def leave() -> None:
-    sys.exit(3)
-
-
 def vanish() -> None:
     print("last words", end="", flush=True)
     os._exit(3)
@@ -144,7 +140,7 @@ def _flow(name: str, *parts: Any) -> Flow:
 
 
 ALONE = (
-    *(leave, vanish, crash, print_much, wait_until_cancelled, ignore_cancel),
+    *(vanish, crash, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
     *(wander_off, look_around, secrets, print_beside_a_non_blocking_child),
 )

@@ -103,7 +103,7 @@ async def test_a_key_that_was_revoked_behind_a_gateways_back_is_refused_when_the
         async with open_api_keys(config) as keys:
             await keys.revoke(key_id)
 
-        assert (await client.get("/runs", headers=showing(key))).status_code != 200
+        # The gateway may have read the keys before the revocation: that copy is good for a second.
         await answers(client, key, 403, "ERR-PYOCO-0015")
 
 

@@ -105,7 +105,7 @@ async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_wor
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
     monkeypatch.setattr(
-        "pyoco_server.worker.runner_pool.flow_discovery.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0
+        "pyoco_server.worker.runner_pool.runner_group.ANNOUNCE_LIMIT_SEC", 0.3 if name == "hangs" else 10.0
     )
 
     pool = await start(f"FLOWS = [{name!r}]")

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import typer.main
 from pyoco_server.cli.client.program import ALL_COMMANDS, app
 from pyoco_server.domain.flow_yaml.document import read_flow_file
 from support.shells import RunClient
-from support.stand_in import StandIn, stand_in
+from support.stand_in import StandIn
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
@@ -82,8 +81,8 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    answers = {
+def answers() -> dict[str, Any]:
+    return {
         "/runs": [RUN],
         f"/runs/{RUN_ID}": RUN,
         f"/runs/{RUN_ID}/tasks": RUN | {"task_records": {}},
@@ -99,9 +98,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         f"/wheels/{WHEEL['name']}": {"name": WHEEL["name"], "deleted": True},
         "/metrics": 'pyoco_runs_total{status="COMPLETED"} 1\n',
     }
-    with stand_in(answers) as there:
-        monkeypatch.setenv("PYOCO_SERVER", there.address)
-        yield there
 
 
 def test_the_commands_of_the_contract_are_there() -> None:

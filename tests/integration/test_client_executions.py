@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.shells import RunClient
-from support.stand_in import Events, Refusal, StandIn, stand_in
+from support.stand_in import Events, StandIn
 
 ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 AT = "2026-01-01T00:00:{:06.3f}Z"
@@ -72,8 +71,8 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    answers = {
+def answers() -> dict[str, Any]:
+    return {
         "/executions": ACCEPTED,
         f"/executions/{ID}/start": ACCEPTED,
         f"/executions/{ID}": EXECUTION,
@@ -84,9 +83,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         "/graphs": {"items": [GRAPH], "nextCursor": None},
         "/graphs/release": GRAPH | {"created": True},
     }
-    with stand_in(answers) as there:
-        monkeypatch.setenv("PYOCO_SERVER", there.address)
-        yield there
 
 
 def test_execute_creates_with_the_params_and_starts(end: RunClient, server: StandIn) -> None:
@@ -304,20 +300,3 @@ def test_a_file_that_is_no_json_object_is_not_sent(
     assert end("graph-put", str(tmp_path / "release.json")) == 1
     assert "release.json: not" in end.printed().err
     assert server.asked == []
-
-
-def test_messages_are_japanese_in_a_japanese_locale(
-    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
-) -> None:
-    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
-
-    assert end("execute", "release", "--watch") == 0
-    assert f"承認待ちです: pyoco-client approve {ID} --node approve" in end.printed().err
-
-
-def test_an_error_of_the_server_is_printed_with_its_id(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}/nodes/approve/resume"] = Refusal(409, "ERR-PYOCO-0030", "a cancel was requested")
-
-    assert end("approve", ID) == 1
-    assert "error: a cancel was requested [ERR-PYOCO-0030]" in end.printed().err

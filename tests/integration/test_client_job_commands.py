@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from pyoco_server.cli.client.following import job_continues
 from support.programs import client
 from support.shells import RunClient
-from support.stand_in import Events, NoContent, Refusal, StandIn, stand_in
+from support.stand_in import Events, NoContent, Refusal, StandIn
 from support.terminal import Terminal
 
 ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
@@ -57,8 +56,8 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    answers = {
+def answers() -> dict[str, Any]:
+    return {
         "/jobs": JOB,
         f"/jobs/{ID}": ENDED,
         f"/jobs/{ID}/logs": {"entries": ENTRIES, "nextToken": "t-4", "complete": True},
@@ -67,9 +66,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         f"/jobs/{ID}/tags/a%2Fb": NoContent(),
         "/tags": {"tags": [{"tag": HOSTILE, "count": 2}, {"tag": "urgent", "count": 12}]},
     }
-    with stand_in(answers) as there:
-        monkeypatch.setenv("PYOCO_SERVER", there.address)
-        yield there
 
 
 def where(server: StandIn) -> dict[str, str]:
@@ -173,16 +169,6 @@ def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) 
     assert server.headers[0]["Last-Event-ID"] == "3"
     assert end("job", "follow", ID, "--after", "３") == 1
     assert "is not a place" in end.printed().err
-
-
-def test_messages_are_japanese_in_a_japanese_locale(
-    end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
-) -> None:
-    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
-    server.answers[f"/jobs/{ID}"] = NoContent()
-
-    assert end("job", "rm", ID) == 0
-    assert end.printed().err == f"削除しました: {ID}\n"
 
 
 def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None:

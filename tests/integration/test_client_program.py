@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,21 +107,6 @@ def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_p
     assert f"pyoco-client cancel {RUN_ID}" in drawn
     assert "Traceback" not in drawn
     assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_without_a_terminal_exits_with_130(
-    server: StandIn, tmp_path: Path, number: signal.Signals
-) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
-
-    with client("watch", "--run-id", RUN_ID, cwd=tmp_path, env=where(server)) as program:
-        program.out.wait_for("task load RUNNING")
-        program.signal(number)
-        code = program.exit_code()
-
-    assert code == 130
-    assert any("continues" in line for line in program.err.all())
 
 
 def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None:
@@ -283,6 +267,24 @@ def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) ->
     assert code == 1
     assert "[ERR-PYOCO-0001]" in program.out.all()[0]
     assert "pyoco-server up" in program.out.all()[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "err_id"), [(None, "ERR-PYOCO-0014"), ("pyoco_wrong-key", "ERR-PYOCO-0015")], ids=["none", "wrong"]
+)
+def test_doctor_names_the_error_of_the_credentials_once_and_never_prints_a_key(
+    server: StandIn, tmp_path: Path, key: str | None, err_id: str
+) -> None:
+    server.answers["/runs"] = Refusal(401, err_id, "refused")
+
+    with client(
+        "doctor", cwd=tmp_path, env=where(server, **({} if key is None else {"PYOCO_API_KEY": key}))
+    ) as program:
+        assert program.exit_code() == 1
+
+    assert program.said().count(err_id) == 1
+    assert ("PYOCO_API_KEY" in program.said()) is (key is None)
+    assert "wrong-key" not in program.said()
 
 
 def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) -> None:

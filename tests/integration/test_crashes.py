@@ -103,14 +103,6 @@ async def test_a_flow_that_hits_the_limit_of_its_memory_is_failed(world: World, 
     assert shown["error"] == "MemoryError: out of memory"
 
 
-async def test_a_crash_names_the_line_of_the_flow(world: World, written: list[str]) -> None:
-    shown = await play(world, "segfaults", "FAILED")
-
-    report = "\n".join(shown["last_lines"])
-    assert "Fatal Python error: Segmentation fault" in report
-    assert "in segfaults" in report
-
-
 GOOD = {
     "forks": "child ended with 0",
     "forks_and_exits": "child ended with 7",

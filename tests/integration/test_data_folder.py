@@ -112,7 +112,8 @@ async def test_other_programs_find_the_running_server_by_its_folder(tmp_path: Pa
 
     async with running_nats(tmp_path) as server:
         found = find_running(tmp_path / "data")
-        assert found == server.connection
+        assert found is not None
+        assert (found.url, found.token) == (server.url, server.token)
         async with connected(found):
             pass
 

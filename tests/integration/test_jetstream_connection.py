@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from pyoco_server.adapters.jetstream.client import LeanClient
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.messages import NO_RESPONDERS, Message
 from pyoco_server.errors import BrokerUnavailable, RequestTooLarge
@@ -229,3 +230,32 @@ async def test_a_closed_connection_refuses(connection: Connection) -> None:
 
     with pytest.raises(BrokerUnavailable):
         await connection.request("any.subject")
+
+
+async def test_a_connection_closes_although_its_reconnect_swallows_a_cancel(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, swallowed = asyncio.Event(), 0
+
+    async def connect_to_server(_client: object, _server: object) -> None:
+        """As `asyncio.wait_for` does on Python 3.11 when its inner task has just ended."""
+        nonlocal swallowed
+        connecting.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            swallowed += 1
+            if swallowed > 1:
+                raise
+            raise OSError("refused") from None
+
+    connection = await Connection.open(settings(broker.url))
+    monkeypatch.setattr(LeanClient, "_connect_to_server", connect_to_server)
+    broker.kill()
+    await until(connecting)
+
+    await connection.close()
+
+    assert swallowed >= 1
+    names = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}  # type: ignore[union-attr]
+    assert "Client._attempt_reconnect" not in names

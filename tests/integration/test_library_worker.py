@@ -17,8 +17,7 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.ids import RunId, WorkerId
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.domain.ids import RunId
 from pyoco_server.worker import PyocoNatsWorker
 from support.flow_files import TWO_TASKS
 from support.gateways import seen, serving, submit
@@ -237,26 +236,6 @@ async def test_a_worker_of_several_tags_takes_the_runs_of_each(config: NatsBacke
         worked = {await one.run_once(timeout=PATIENCE_SEC) for _ in run_ids}
 
     assert worked == run_ids
-
-
-async def test_a_worker_is_seen_in_the_registry_while_it_is_there_and_after(
-    config: NatsBackendConfig, flows: Flows
-) -> None:
-    async with open_stores(config, name="test") as stores:
-        async with worker(config, flows, "seen"):
-            there = await stores.registry.get(WorkerId("seen"))
-        gone = await stores.registry.get(WorkerId("seen"))
-
-    assert there is not None
-    assert there.stopped_at is None
-    assert gone is not None
-    assert gone.stopped_at is not None
-
-
-async def test_a_name_that_a_living_worker_has_is_refused(config: NatsBackendConfig, flows: Flows) -> None:
-    async with worker(config, flows, "twin"):
-        with pytest.raises(InvalidUsage, match="twin"):
-            await PyocoNatsWorker.connect(config, flows.resolve, "twin")
 
 
 @pytest.mark.parametrize(("tags", "worker_id"), [(["a.b"], "w"), (["*"], "w"), (["ok"], "no spaces"), (["ok"], "")])

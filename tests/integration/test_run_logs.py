@@ -174,15 +174,6 @@ async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed
     assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
 
 
-async def test_a_task_that_fails_leaves_its_traceback_in_the_log(broker: Broker, stores: Stores) -> None:
-    _, run_id = await run_of(broker, stores, "fails")
-
-    first, *rest = [line for _, line in await lines_of(stores, run_id)]
-    assert first.text == "so far so good"
-    assert {(line.task, line.stream, line.level) for line in rest} == {("fails", "pyoco", "ERROR")}
-    assert rest[-1].text == "ValueError: no such file"
-
-
 # --- much -------------------------------------------------------------------------------------------------------------
 
 

@@ -57,10 +57,15 @@ def output() -> Output:
     return Output()
 
 
+one_runner = pytest.mark.parametrize("pool", [1], indirect=True, ids=[""])
+
+
 @pytest.fixture
-async def pool(output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunnerPool]:
+async def pool(
+    request: pytest.FixtureRequest, output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RunnerPool]:
     monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 2, output)
+    pool = RunnerPool(FLOWS, getattr(request, "param", 2), output)
     await pool.start()
     yield pool
     pids = pool.pids()
@@ -173,15 +178,6 @@ async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> Non
     assert pool.pids() == pids
 
 
-async def test_a_task_that_exits_fails_and_its_runner_lives(pool: RunnerPool) -> None:
-    pids = pool.pids()
-
-    updates = await play(pool, "leave")
-
-    assert ended_of(updates).message == "the task called sys.exit(3)"
-    assert pool.pids() == pids
-
-
 async def test_more_outputs_than_a_frame_holds_come_in_several(pool: RunnerPool) -> None:
     updates = await play(pool, "large_loop")
 
@@ -221,26 +217,16 @@ async def test_everything_written_to_the_standard_descriptors_is_output_of_its_r
     assert output.of("run-b") == ["adding 1 and 1"]
 
 
-async def test_a_task_that_closes_stdout_does_not_silence_the_next_run(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 1, output)
-    await pool.start()
-
+@one_runner
+async def test_a_task_that_closes_stdout_does_not_silence_the_next_run(pool: RunnerPool, output: Output) -> None:
     await play(pool, "close_stdout", "run-a")
     await play(pool, "sum", "run-b", a=1, b=1)
-    await pool.close()
 
     assert output.of("run-b") == ["adding 1 and 1"]
 
 
-async def test_the_next_run_finds_folder_and_environment_as_they_were(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 1, output)
-    await pool.start()
+@one_runner
+async def test_the_next_run_finds_folder_and_environment_as_they_were(pool: RunnerPool, tmp_path: Path) -> None:
     pids = pool.pids()
 
     await play(pool, "wander_off", "run-a")
@@ -248,7 +234,6 @@ async def test_the_next_run_finds_folder_and_environment_as_they_were(
 
     assert pool.pids() == pids
     assert outputs_of(updates) == {"look_around": [str(tmp_path), None, os.environ["PATH"]]}
-    await pool.close()
 
 
 async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,20 +331,14 @@ async def test_a_cancel_that_is_ignored_ends_with_a_kill(pool: RunnerPool, outpu
     assert died == RunnerDied(exit_code=None, signal_name="SIGKILL", last_lines=("waiting",))
 
 
-async def test_a_late_cancel_does_not_hit_the_next_run(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 1, output)
-    await pool.start()
-
+@one_runner
+async def test_a_late_cancel_does_not_hit_the_next_run(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("sum", "run-a", a=1, b=1))
         runner.cancel()  # may come too late for run-a
         await updates_of(runner)
         runner.begin(job("sum", "run-b", a=1, b=1))
         second = ended_of(await updates_of(runner))
-    await pool.close()
 
     assert second.how == "completed"
 
@@ -383,7 +362,7 @@ async def test_a_runner_stands_apart_from_its_supervisor(pool: RunnerPool) -> No
     assert isinstance(seen, dict)
     assert seen["pid"] == seen["session"]
     assert (seen["run_id"], seen["stdin"]) == ("run-7", "")
-    assert len(seen["open"]) <= 8  # the standard three, the control socket, the reader's pipe and the listing itself
+    assert len(seen["open"]) <= 8  # standard three, control socket, reader's pipe, listing
 
 
 @needs_linux
@@ -408,13 +387,10 @@ async def test_a_crash_takes_the_runners_group_with_it(pool: RunnerPool, output:
 
 
 @needs_linux
+@one_runner
 async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_pool(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pool: RunnerPool, output: Output
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 1, output)
-    await pool.start()
-
     async with asyncio.timeout(5):
         updates = await play(pool, "fork_and_crash")
     await pool.close()
@@ -446,13 +422,8 @@ async def test_a_lost_fork_server_is_replaced_and_borrowed_runners_report_death(
     assert pool.fork_server_pid != lost
 
 
-async def test_a_waiting_borrower_fails_when_the_pool_closes(
-    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pool = RunnerPool(FLOWS, 1, output)
-    await pool.start()
-
+@one_runner
+async def test_a_waiting_borrower_fails_when_the_pool_closes(pool: RunnerPool, output: Output) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("ignore_cancel"))
         waiting = asyncio.create_task(play(pool, "sum", a=1, b=1))

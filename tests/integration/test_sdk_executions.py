@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pyoco_server.http_client import (
-    CommandRejected,
     GatewayUnreachable,
     SubmitUncertain,
 )
@@ -58,14 +57,6 @@ def test_an_execution_that_could_not_be_started_is_reported_with_its_key() -> No
         twin(peer).ask("execute", "release")
 
     assert caught.value.idempotency_key == peer.asked[0].headers["idempotency-key"]
-
-
-def test_a_refusal_names_the_guard_and_is_not_retried() -> None:
-    with Peer(REJECTED) as peer, pytest.raises(CommandRejected, match="cancel-requested") as caught:
-        twin(peer).ask("succeed_node", "e", "build", {"rows": 3}, 1)
-
-    assert (caught.value.code, caught.value.guard) == ("COMMAND_REJECTED", "CANCEL_REQUESTED")
-    assert len(peer.asked) == 1
 
 
 def test_a_claim_may_take_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:

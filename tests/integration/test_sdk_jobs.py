@@ -12,7 +12,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_client import (
     AsyncPyocoHttpClient,
-    CommandRejected,
     IdempotencyConflict,
     InvalidRequest,
     JobLogEntry,
@@ -125,28 +124,6 @@ async def test_labels_are_added_and_removed_also_on_a_finished_job(person: Perso
     assert await person.ask("job_tags", job_id) == []
 
 
-async def test_too_many_labels_are_rejected_with_their_guard(person: Person) -> None:
-    job = await person.ask("submit_job", {}, tags=[f"t{number}" for number in range(64)])
-
-    with pytest.raises(CommandRejected) as caught:
-        await person.ask("add_job_tag", job["id"], "one more")
-
-    assert (caught.value.guard, caught.value.status_code) == ("TOO_MANY_TAGS", 409)
-    assert caught.value.hint
-
-
-async def test_a_job_is_deleted_in_any_state(person: Person, stores: Stores) -> None:
-    queued = (await person.ask("submit_job", {}))["id"]
-    over, _ = await begun(person, stores)
-    await Hand(stores).complete(over)
-
-    for job_id in (queued, over, over, str(new_run_id())):
-        assert await person.ask("delete_job", job_id) is None
-
-    assert (await person.ask("get_job", queued))["status"] == "canceled"
-    await listed(person, [queued])
-
-
 async def test_missing_jobs_and_invalid_queries_are_errors(person: Person) -> None:
     nobody = str(new_run_id())
 
@@ -176,16 +153,6 @@ async def test_a_log_is_read_page_by_page_by_its_end_by_task_and_by_level(person
     assert (rest["complete"], rest["entries"][-1]["timestamp"]) == (False, "2023-11-14T22:13:20.250Z")
 
 
-async def test_a_waiting_read_returns_the_next_line(person: Person, stores: Stores) -> None:
-    job_id, writer = await begun(person, stores, "1")
-    seen = await person.ask("job_logs", job_id)
-
-    waiting = asyncio.create_task(person.ask("job_logs", job_id, since_token=seen["nextToken"], wait_sec=15))
-    await writer.write("2")
-
-    assert messages((await waiting)["entries"]) == ["2"]
-
-
 async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, stores: Stores, tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     job_id, writer = await begun(person, stores, "größer", "漢字")
@@ -202,15 +169,6 @@ async def test_a_download_is_resumed_until_the_log_is_complete(person: Person, s
     assert nothing == {"bytes_written": 0, "size_bytes": 16, "complete": False}
     assert rest == {"bytes_written": 5, "size_bytes": 21, "complete": True}
     assert last == {"bytes_written": 0, "size_bytes": 21, "complete": True}
-
-
-async def test_a_log_with_nothing_in_it_makes_an_empty_file(person: Person, stores: Stores, tmp_path: Path) -> None:
-    job_id, _ = await begun(person, stores)
-
-    received = await person.ask("download_job_log", job_id, tmp_path / "job.log")
-
-    assert received == {"bytes_written": 0, "size_bytes": 0, "complete": False}
-    assert (tmp_path / "job.log").read_bytes() == b""
 
 
 async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
@@ -255,16 +213,6 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.status == "failed"
     assert lines.job is not None
     assert lines.job["error"] == "no more paper"
-
-
-async def test_the_log_of_a_finished_job_is_complete_at_once(person: Person, stores: Stores) -> None:
-    job_id, _ = await begun(person, stores, *numbered(1, 3))
-    await Hand(stores).complete(job_id)
-
-    page = await person.ask("job_logs", job_id, limit=2)
-    items = await person.take("follow_job_logs", job_id, since_token=page["nextToken"])
-
-    assert messages(items) == ["3"]
 
 
 async def test_following_continues_at_its_place(gateway: Gateway, stores: Stores) -> None:

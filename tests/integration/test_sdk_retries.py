@@ -12,11 +12,7 @@ import pytest
 
 from pyoco_server.http_client import (
     AsyncPyocoHttpClient,
-    Conflict,
     GatewayUnreachable,
-    IdempotencyConflict,
-    NotFound,
-    OrphanPossible,
     PyocoClientError,
     PyocoHttpClient,
     RunSnapshot,
@@ -49,14 +45,6 @@ def test_a_read_is_repeated_over_lost_connections_and_proxies(kind: Kind) -> Non
     assert pauses.slept == [0.2, 0.4, 0.8]
 
 
-def test_retry_after_is_respected() -> None:
-    pauses = Pauses()
-    with Peer(NOTHING_KEPT, NOTHING_KEPT, SHOWN) as peer:
-        twin(peer.url, pauses).ask("get_run", "r")
-
-    assert pauses.slept == [2.0, 2.0]
-
-
 def test_a_submit_is_repeated_when_the_gateway_kept_nothing() -> None:
     with Peer(NOTHING_KEPT, ACCEPTED) as peer:
         accepted = twin(peer.url, Pauses()).ask("submit_run", "hello")
@@ -79,16 +67,6 @@ def test_a_submit_that_may_have_been_accepted_is_repeated_with_the_same_key(
     assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
 
 
-def test_a_key_that_was_used_for_something_else_is_a_conflict_of_its_own() -> None:
-    refusal = Reply.json({"detail": "another request", "err_id": "ERR-PYOCO-0047"}, 409)
-
-    with Peer(refusal) as peer, pytest.raises(IdempotencyConflict, match="another request") as caught:
-        twin(peer.url, Pauses()).ask("submit_run", "hello", idempotency_key="mine")
-
-    assert isinstance(caught.value, Conflict)
-    assert len(peer.asked) == 1
-
-
 @BOTH
 def test_a_submit_that_lost_every_connection_is_uncertain_and_names_its_key(kind: Kind) -> None:
     with Peer(Cut()) as peer, pytest.raises(SubmitUncertain, match="look for it") as caught:
@@ -98,11 +76,6 @@ def test_a_submit_that_lost_every_connection_is_uncertain_and_names_its_key(kind
     assert caught.value.idempotency_key == peer.asked[0].headers["idempotency-key"]
     assert isinstance(caught.value, httpx.TransportError)
     assert isinstance(caught.value.__cause__, httpx.TransportError)
-
-
-def test_a_possible_orphan_is_named() -> None:
-    with Peer(ORPHAN) as peer, pytest.raises(OrphanPossible, match="run r may be left"):
-        twin(peer.url, Pauses()).ask("submit_run", "hello")
 
 
 @pytest.mark.parametrize("method", ["health", "submit_run"])
@@ -123,23 +96,6 @@ def test_a_gateway_that_stays_unavailable_is_reported_with_its_own_detail() -> N
 
     assert len(peer.asked) == 4
     assert caught.value.retry_after == 2.0
-
-
-def test_a_refusal_is_not_retried() -> None:
-    with Peer(Reply.json({"detail": "no such path"}, 404)) as peer, pytest.raises(NotFound):
-        twin(peer.url, Pauses()).ask("get_metrics")
-
-    assert len(peer.asked) == 1
-
-
-def test_no_attempt_begins_after_retry_within_sec() -> None:
-    pauses = Pauses()
-    late = Reply.json({}, 503, Retry_After="9")
-
-    with Peer(late) as peer, pytest.raises(Unavailable):
-        Twin(peer.url, retries=50, retry_within_sec=20.0, timing=pauses.timing()).ask("health")
-
-    assert pauses.slept == [9.0, 9.0]
 
 
 def test_an_answer_that_does_not_come_ends_with_the_timeout() -> None:

@@ -76,15 +76,6 @@ def test_a_watch_resumes_after_its_last_event(kind: Kind, cut: bool) -> None:
     assert pauses.slept == [2.0]
 
 
-def test_an_incomplete_event_is_dropped() -> None:
-    whole = event("RUNNING", 7)
-    with Peer(Stream([whole[:-3]], cut=True), Stream([event("FAILED", 8)])) as peer:
-        items = twin(peer).take("watch", "r")
-
-    assert [item["id"] for item in items] == ["8"]
-    assert "last-event-id" not in peer.asked[1].headers
-
-
 def test_a_watch_survives_an_unavailable_gateway() -> None:
     pauses = Pauses()
     with Peer(Stream([event("RUNNING", 1)]), Cut(), AWAY, Cut(), Stream([event("COMPLETED", 2)])) as peer:
@@ -113,7 +104,11 @@ def test_without_retries_the_first_loss_ends_the_watch() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "error"),
-    [(NOT_FOUND, RunNotFound), (Reply.json({"detail": "since: not a number"}, 422), InvalidRequest)],
+    [
+        (NOT_FOUND, RunNotFound),
+        (NO_SUCH_PATH, NotFound),
+        (Reply.json({"detail": "since: not a number"}, 422), InvalidRequest),
+    ],
 )
 def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
     with Peer(Stream([event("RUNNING", 1)]), reply) as peer, pytest.raises(error):
@@ -278,10 +273,3 @@ def test_a_time_limit_that_ends_in_a_lost_connection_is_no_error() -> None:
 
     assert items == []
     assert pauses.slept == [2.0]
-
-
-def test_a_path_that_is_not_there_is_no_reason_to_connect_again() -> None:
-    with Peer(NO_SUCH_PATH) as peer, pytest.raises(NotFound):
-        twin(peer).take("watch", "r")
-
-    assert len(peer.asked) == 1

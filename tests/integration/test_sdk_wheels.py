@@ -119,16 +119,6 @@ def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None
         twin.ask("delete_wheel", "../runs")
 
 
-def test_the_history_is_listed_and_filtered(twin: Twin) -> None:
-    twin.ask("upload_wheel", NAME, DATA)
-    twin.ask("delete_wheel", NAME)
-
-    assert [event["action"] for event in twin.ask("list_wheel_history", limit=2)] == ["delete", "upload"]
-    assert {event["action"] for event in twin.ask("list_wheel_history", wheel_name=NAME, action="upload")} == {"upload"}
-    with pytest.raises(InvalidRequest):
-        twin.ask("list_wheel_history", limit=501)
-
-
 @BOTH
 def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None:
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:

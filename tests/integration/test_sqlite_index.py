@@ -17,20 +17,16 @@ import pytest
 from pyoco_server.adapters.sqlite.files import SCHEMA_VERSION
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.errors import IndexUnavailable
+from support.indexes import at, removed, row, run_ids, take_in
 
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = (Path(__file__).parents[2] / "src", Path(__file__).parents[1])
 A, B = RunId("run-a"), RunId("run-b")
 
 
 def fill(index: SqliteRunIndex, sequence: int, *run_ids: RunId) -> None:
-    changes = [
-        SnapshotSeen(sequence=sequence + n, run_id=run_id, plain={"status": "PENDING", "version": sequence + n})
-        for n, run_id in enumerate(run_ids)
-    ]
-    last = changes[-1]
-    index.apply(changes, IndexPosition(stream_created="s", sequence=last.sequence, last_key=last.run_id))
+    take_in(index, *(row(sequence + n, run_id, version=sequence + n) for n, run_id in enumerate(run_ids)))
 
 
 @contextmanager
@@ -46,8 +42,8 @@ def test_a_closed_file_is_taken_up_again(tmp_path: Path) -> None:
     path = tmp_path / "data" / "runs.db"
     with kept(path, A, B), closing(SqliteRunIndex.open(path)) as index:
         assert index.path == path
-        assert sorted(index.run_ids(RunQuery())) == [A, B]
-        assert index.position() == IndexPosition(stream_created="s", sequence=2, last_key=B)
+        assert sorted(run_ids(index)) == [A, B]
+        assert index.position() == at(2, B)
         assert index.mark("commits") == 7
 
 
@@ -69,7 +65,7 @@ def test_a_file_of_garbage_is_replaced(tmp_path: Path, garbage: bytes) -> None:
     with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
         fill(index, 1, A)
-        assert index.run_ids(RunQuery()) == [A]
+        assert run_ids(index) == [A]
 
 
 def test_a_folder_in_place_of_the_file_is_replaced(tmp_path: Path) -> None:
@@ -79,7 +75,7 @@ def test_a_folder_in_place_of_the_file_is_replaced(tmp_path: Path) -> None:
     with closing(SqliteRunIndex.open(path)) as index:
         fill(index, 1, A)
 
-        assert index.run_ids(RunQuery()) == [A]
+        assert run_ids(index) == [A]
 
 
 def test_a_deleted_file_starts_empty(tmp_path: Path) -> None:
@@ -89,7 +85,7 @@ def test_a_deleted_file_starts_empty(tmp_path: Path) -> None:
 
     with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
-        assert index.run_ids(RunQuery()) == []
+        assert run_ids(index) == []
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0])
@@ -111,7 +107,7 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
 
     with closing(SqliteRunIndex.open(path)) as index:
         with pytest.raises(IndexUnavailable, match="malformed"):
-            index.run_ids(RunQuery(limit=200))
+            run_ids(index, RunQuery(limit=200))
         with pytest.raises(IndexUnavailable):
             fill(index, 3000, A)
         assert index.position() is None
@@ -119,7 +115,7 @@ def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_an
         index.reset()
 
         fill(index, 1, B)
-        assert index.run_ids(RunQuery()) == [B]
+        assert run_ids(index) == [B]
 
 
 def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> None:
@@ -129,10 +125,10 @@ def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> Non
         fill(second, 1, B)
 
         assert (first.path.name, second.path.name) == ("runs.db", "runs-2.db")
-        assert (first.run_ids(RunQuery()), second.run_ids(RunQuery())) == ([A], [B])
+        assert (run_ids(first), run_ids(second)) == ([A], [B])
 
     with closing(SqliteRunIndex.open(path)) as again:
-        assert again.run_ids(RunQuery()) == [A]
+        assert run_ids(again) == [A]
 
 
 def test_a_file_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
@@ -147,7 +143,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_gateway(tmp_path: Pat
 
     with closing(SqliteRunIndex.open(tmp_path / "data" / "runs.db")) as index:
         fill(index, 1, A)
-        assert index.run_ids(RunQuery()) == [A]
+        assert run_ids(index) == [A]
         folder = index.path.parent
 
     assert not folder.exists()
@@ -162,24 +158,15 @@ def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
             for n in range(60):
                 status = ("RUNNING", "PENDING")[n % 2]
                 sequence = 1000 + 100 * n
-                index.apply(
-                    [
-                        SnapshotSeen(
-                            sequence=sequence + m,
-                            run_id=RunId(f"run-{m}"),
-                            plain={"status": status, "version": sequence},
-                        )
-                        for m in range(100)
-                    ],
-                    IndexPosition(stream_created="s", sequence=sequence + 99, last_key="run-99"),
-                )
+                rows = [row(sequence + m, RunId(f"run-{m}"), status=status, version=sequence) for m in range(100)]
+                take_in(index, *rows)
             wrote.set()
 
         thread = threading.Thread(target=write)
         thread.start()
         lengths = set()
         while not wrote.is_set():
-            lengths.add(len(index.summaries(RunQuery(limit=200))))
+            lengths.add(len(index.rows(RunQuery(limit=200))))
             lengths.add(sum(index.counts().values()))
         thread.join()
 
@@ -189,19 +176,14 @@ def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
 def test_posting_lists_go_with_their_last_run_and_a_change_of_status_leaves_them_alone(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with closing(SqliteRunIndex.open(path)) as index:
-        labelled = {"status": "PENDING", "tags": ["x", "y"]}
-        first = [SnapshotSeen(sequence=n, run_id=run_id, plain=labelled) for n, run_id in ((1, A), (2, B))]
-        index.apply(first, IndexPosition(stream_created="s", sequence=2, last_key=B))
+        take_in(index, row(1, A, tags=["x", "y"]), row(2, B, tags=["x", "y"]))
         stored = lists_of(path)
 
         asked: list[str] = []
         index._writer.set_trace_callback(asked.append)
-        moved = SnapshotSeen(sequence=3, run_id=A, plain=labelled | {"status": "RUNNING"})
-        index.apply([moved], IndexPosition(stream_created="s", sequence=3, last_key=A))
+        take_in(index, row(3, A, tags=["x", "y"], status="RUNNING"))
         index._writer.set_trace_callback(None)
-        changed = SnapshotSeen(sequence=4, run_id=A, plain=labelled | {"status": "RUNNING", "tags": ["z"]})
-        gone = SnapshotSeen(sequence=5, run_id=B, plain=None)
-        index.apply([changed, gone], IndexPosition(stream_created="s", sequence=5, last_key=B))
+        take_in(index, row(4, A, tags=["z"], status="RUNNING"), removed(5, B))
 
         assert stored == {"label:x": 2, "label:y": 2}
         assert any("UPDATE runs" in sql for sql in asked)
@@ -213,23 +195,15 @@ def test_lists_of_any_length_keep_their_members(tmp_path: Path) -> None:
     runs = [RunId(f"run-{n:05}") for n in range(9000)]
     with closing(SqliteRunIndex.open(tmp_path / "runs.db")) as index:
         for first in range(0, len(runs), 1000):
-            changes = [
-                SnapshotSeen(
-                    sequence=n + 1,
-                    run_id=runs[n],
-                    plain={
-                        "status": "PENDING",
-                        "tags": [f"every-{step}" for step in (2, 63, 64, 4096) if n % step == 0],
-                    },
-                )
-                for n in range(first, first + 1000)
-            ]
-            index.apply(changes, IndexPosition(stream_created="s", sequence=first + 1000, last_key=runs[first]))
+            labels = {
+                n: [f"every-{step}" for step in (2, 63, 64, 4096) if n % step == 0] for n in range(first, first + 1000)
+            }
+            take_in(index, *(row(n + 1, runs[n], tags=labels[n]) for n in labels))
 
         for step in (2, 63, 64, 4096):
-            found = index.run_ids(RunQuery(labels=(f"every-{step}",), limit=9000))
+            found = run_ids(index, RunQuery(labels=(f"every-{step}",), limit=9000))
             assert found == runs[::step][::-1]
-        assert index.run_ids(RunQuery(labels=("every-63", "every-64"), limit=9000)) == runs[:: 63 * 64][::-1]
+        assert run_ids(index, RunQuery(labels=("every-63", "every-64"), limit=9000)) == runs[:: 63 * 64][::-1]
 
 
 def lists_of(path: Path) -> dict[str, int]:
@@ -245,7 +219,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.ids import RunId
+from support.indexes import row, take_in
 
 index = SqliteRunIndex.open(Path(sys.argv[1]))
 statuses = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
@@ -254,10 +229,10 @@ while True:
     batch = []
     for n in range(50):
         sequence += 1
-        run_id = f"run-{(sequence * 7) % 3000}"
-        plain = {"status": statuses[sequence % 4], "version": sequence, "updated_at": sequence, "tags": [f"l{n % 5}"]}
-        batch.append(SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain))
-    index.apply(batch, IndexPosition(stream_created="s", sequence=sequence, last_key=batch[-1].run_id))
+        run_id = RunId(f"run-{(sequence * 7) % 3000}")
+        fields = {"status": statuses[sequence % 4], "version": sequence, "updated_at": sequence, "tags": [f"l{n % 5}"]}
+        batch.append(row(sequence, run_id, **fields))
+    take_in(index, *batch)
     print(sequence, flush=True)
 """
 
@@ -265,7 +240,7 @@ while True:
 @contextmanager
 def writer_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that writes batches until it is killed; it has written at least one."""
-    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -293,7 +268,7 @@ def test_a_writer_killed_in_the_middle_leaves_whole_batches(tmp_path: Path, batc
     assert position is not None
     assert position.sequence >= reported
     assert position.sequence % 50 == 0
-    assert {run_id: version for run_id, (version, _) in rows.items()} == {
+    assert {run_id: version for run_id, (version, *_) in rows.items()} == {
         RunId(f"run-{(n * 7) % 3000}"): n for n in range(1, position.sequence + 1)
     }
     assert sum(counts.values()) == len(rows)

@@ -10,9 +10,8 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client
 
-from pyoco_server.adapters.embedded_nats.config import Sync
 from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, DataFolder
-from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
+from pyoco_server.adapters.embedded_nats.server import EmbeddedNats, Sync
 
 
 @asynccontextmanager

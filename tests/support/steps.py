@@ -11,6 +11,7 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.execution.state import CancelReceipt, Execution, Node, NodeStatus, Request, Status
 from pyoco_server.domain.ids import NodeId, RunId, WorkerId
 from pyoco_server.domain.queries.query import SnapshotSeen
+from pyoco_server.domain.queries.rows import RunRow, change_of
 
 
 def done(name: str) -> Node:
@@ -62,10 +63,13 @@ def stored(execution: Execution) -> dict[str, Any]:
     return plain
 
 
-def shown(sequence: int, run_id: RunId, *nodes: Node, version: int | None = None, **fields: Any) -> SnapshotSeen:
-    """The change of the bucket under this sequence; the fields are those of `execution_of`."""
+def shown(sequence: int, run_id: RunId, *nodes: Node, version: int | None = None, **fields: Any) -> RunRow:
+    """The row of the bucket's change under this sequence; the fields are those of `execution_of`."""
     fields = {"version": sequence if version is None else version, "updated_at": 100.0 + sequence} | fields
-    return SnapshotSeen(sequence=sequence, run_id=run_id, plain=stored(execution_of(run_id, *nodes, **fields)))
+    plain = stored(execution_of(run_id, *nodes, **fields))
+    change = change_of(SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain))
+    assert isinstance(change, RunRow)
+    return change
 
 
 ENDED = {"status": Status.COMPLETED, "ended_at": 9.0}

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.services.context import Stores
-from pyoco_server.worker.runner_pool.executor import EnvironmentSync
 from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.runners import ScriptedExecutor
 
@@ -34,7 +34,7 @@ async def at_work(
     tags: tuple[str, ...] = ("default",),
     on_begin: Callable[[], None] = lambda: None,
     patience_sec: float = 20.0,
-    sync: EnvironmentSync | None = None,
+    sync: Any | None = None,
 ) -> AsyncIterator[Working]:
     """A worker that takes jobs within the block, and is told to stop at once at its end."""
     worker = Working(executor=ScriptedExecutor(slots, on_begin))

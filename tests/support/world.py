@@ -16,6 +16,7 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Request, empty_execution
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.domain.queries.query import IndexPosition
+from pyoco_server.domain.queries.rows import change_of
 from pyoco_server.ports import Clock, RunIndex, SnapshotSeen
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
@@ -184,7 +185,7 @@ class World:
         known = self.index.position()
         async for changes in self.feed.snapshots(after=known.sequence if known else 0):
             position = IndexPosition(stream_created=created, sequence=last, last_key=changes[-1].run_id)
-            self.index.apply(changes, position)
+            self.index.apply([change_of(seen) for seen in changes], position)
         await self.maintenance.note_commits(pause_sec=0.0)
 
     def now(self) -> float:

@@ -129,7 +129,6 @@ def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, da
 
 
 def _as_json(record: ApiKey) -> dict[str, Any]:
-    """A record without its digest."""
     fields = ("key_id", "tenant_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
     return {name: getattr(record, name) for name in fields} | {"scopes": scope_names(record.scopes)}
 

@@ -70,7 +70,6 @@ def example_of(root: Any, arguments: Sequence[str], *, if_given: bool = False) -
 
 
 def _find(root: Any, arguments: Sequence[str]) -> tuple[Any, list[str]]:
-    """The command that the arguments name, and the arguments behind its name."""
     command, rest = root, list(arguments)
     for place, word in enumerate(arguments):
         if word in getattr(command, "commands", {}):
@@ -79,7 +78,6 @@ def _find(root: Any, arguments: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def _problem(root: Any, words: list[str]) -> TyperException | None:
-    """What is still wrong with a command line."""
     command, rest = _find(root, words)
     if hasattr(command, "commands"):
         return TyperException("Missing command.")
@@ -120,7 +118,6 @@ def _correct(error: Any, arguments: list[str], example: str | None) -> list[str]
 
 
 def _unnamed_values(arguments: list[str], context: Any) -> list[int]:
-    """The places of words that belong to no option of the command."""
     valued = {name for one in context.command.params if not getattr(one, "is_flag", False) for name in one.opts}
     start = arguments.index(context.info_name) + 1 if context.info_name in arguments else 0
     return [
@@ -131,7 +128,6 @@ def _unnamed_values(arguments: list[str], context: Any) -> list[int]:
 
 
 def _value_in(example: str | None, option: str) -> str:
-    """The value that the example gives an option."""
     words = shlex.split(example or "")
     after = words[words.index(option) + 1 :] if option in words else []
     return after[0] if after else "VALUE"

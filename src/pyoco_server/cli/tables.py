@@ -87,7 +87,6 @@ def layout(
 
 
 def _kept(head: Row, widths: Sequence[int], room: int) -> list[int]:
-    """The places of the columns that stay."""
     kept = list(range(len(head)))
     for name in DISPENSABLE:
         if _least(head, widths, kept) <= room:
@@ -133,7 +132,6 @@ def stamp(value: object) -> str:
 
 
 def unix_sec(value: object) -> float | None:
-    """A time of the server as Unix seconds."""
     instant = _instant(value)
     return None if instant is None else instant.timestamp()
 

@@ -41,8 +41,6 @@ WORKER_POLL_SEC = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """One `pyoco-server up`."""
-
     config: NatsBackendConfig
     host: str
     port: int
@@ -53,7 +51,6 @@ class Up:
     worker_arguments: Sequence[str] | None  # None: no worker
 
     async def run(self, stop: StopRequest) -> None:
-        """Start everything, and stop it on request."""
         with _reserved_port(self.host, self.port) as listener:
             async with self._broker() as config:
                 await self._serve(config, listener, stop)

@@ -9,16 +9,13 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from starlette.requests import HTTPConnection
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
-from pyoco_server.domain.execution.events import Actor
 from pyoco_server.errors import InvalidRequest, PyocoError
-from pyoco_server.http_api.middleware.authentication import caller_of
+from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.services.auth.tickets import TicketService
-from pyoco_server.services.container import Services
-from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
@@ -32,14 +29,14 @@ from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
 from pyoco_server.services.streaming.watch_hub import WatchHub
 from pyoco_server.services.wheels import WheelService
 
-# More than any route knows, each as often as it may be given.
+# More than the parameters of any route, repeated ones included.
 MOST_GIVEN = 256
 
 
 class RawRoute(APIRoute):
-    """A route whose function takes the request as it is and returns a response: nothing is solved, nothing serialised.
+    """A route whose function gets the request and returns a response, without dependencies and serialisation.
 
-    For the hot paths, where the framework's own work on parameters costs as much as theirs.
+    For hot paths, where the framework's work on parameters costs as much as the route's own.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -47,22 +44,7 @@ class RawRoute(APIRoute):
         return handler
 
 
-def services_of(request: HTTPConnection) -> Services:
-    services: Services = request.app.state.services
-    return services
-
-
-def context_of(request: HTTPConnection) -> CommandContext:
-    """Who asks; the correlation id ties events, logs and answers together."""
-    caller = caller_of(request)
-    return CommandContext(
-        actor=Actor(kind="user", id=caller.name),
-        tenant_filter=caller.tenant_filter,
-        correlation_id=request.scope.get("correlation_id"),
-    )
-
-
-# Coroutines, although nothing is waited for: the framework sends plain functions to a thread, each for each request.
+# Coroutines, because the framework calls plain functions in a thread.
 def _service(name: str) -> Any:
     async def get(request: Request) -> Any:
         return getattr(services_of(request), name)
@@ -75,9 +57,9 @@ async def _caller(request: Request) -> Caller:
 
 
 def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) -> Any:
-    """Refuse a filter that is given twice: the list would be of one of them, and nobody could tell of which.
+    """Reject a filter that is given twice: only one of both would count.
 
-    And a query of very many: for each name that it does not know the framework goes through all of them again.
+    Also reject a query with very many names: the framework compares each unknown name with all of them.
     """
 
     async def check(request: Request) -> None:
@@ -92,7 +74,7 @@ def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) ->
 
 
 def refuse_query(request: Request) -> None:
-    """For routes that ask nothing by a query: whoever sends one means something that would not be done."""
+    """Reject every query parameter: the route has none, so the parameter would be ignored."""
     for name in request.query_params:
         raise InvalidRequest(f"{name[:100]}: there is no such parameter here")
 

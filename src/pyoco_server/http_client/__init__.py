@@ -3,98 +3,23 @@
 Clients and errors are imported on first use, so that importing the package costs little.
 """
 
+# ruff: noqa: F403, F405  # the names are listed once, in __all__
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pyoco_server.http_client.connection import Timing
-from pyoco_server.http_client.models.executions import (
-    EXECUTION_ENDS,
-    Claim,
-    CommandAccepted,
-    EventPage,
-    ExecutionEvent,
-    ExecutionNode,
-    ExecutionPage,
-    ExecutionSnapshot,
-    ExecutionStatus,
-    ExecutionSummary,
-    GraphDocument,
-    GraphPage,
-    GraphSummary,
-    NodeStatus,
-    WaitingNode,
-    WaitPage,
-)
-from pyoco_server.http_client.models.jobs import (
-    JOB_ENDS,
-    Job,
-    JobLogEntry,
-    JobLogReceived,
-    JobLogs,
-    JobPage,
-    JobStatus,
-    TagCount,
-    TagPage,
-)
-from pyoco_server.http_client.models.runs import (
-    TERMINAL,
-    DeadLetter,
-    DeadLetterPage,
-    Health,
-    LogEntry,
-    Reason,
-    Replayed,
-    RunAccepted,
-    RunExplanation,
-    RunLogs,
-    RunPage,
-    RunSnapshot,
-    RunStatus,
-    RunSummary,
-    RunTasks,
-    RunWatchEvent,
-    TaskStatus,
-    WheelArtifact,
-    WheelDeleted,
-    WheelHistoryEvent,
-    WheelReceived,
-    WorkerPatched,
-    WorkerRecord,
-    WorkerState,
-)
+from pyoco_server.http_client.models.executions import *
+from pyoco_server.http_client.models.jobs import *
+from pyoco_server.http_client.models.runs import *
 
 if TYPE_CHECKING:
     from pyoco_server.http_client._async.client import AsyncPyocoHttpClient
     from pyoco_server.http_client._async.streams import AsyncJobLogStream
     from pyoco_server.http_client._sync.client import PyocoHttpClient
     from pyoco_server.http_client._sync.streams import JobLogStream
-    from pyoco_server.http_client.errors import (
-        CommandRejected,
-        Conflict,
-        Forbidden,
-        GatewayFailed,
-        GatewayUnreachable,
-        GraphNotFound,
-        GraphVersionConflict,
-        IdempotencyConflict,
-        InvalidRequest,
-        NotFound,
-        OrphanPossible,
-        PyocoClientError,
-        PyocoHttpError,
-        RunNotFound,
-        SubmitUncertain,
-        TooLarge,
-        Unauthenticated,
-        Unavailable,
-        UnexpectedAnswer,
-        WaitTimeout,
-        WheelNotFound,
-        WheelVersionConflict,
-        WorkerNotFound,
-    )
+    from pyoco_server.http_client.errors import *
 
 __all__ = [
     "EXECUTION_ENDS",

@@ -8,27 +8,12 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from pyoco_server.http_client.errors import (
-    CommandRejected,
-    Conflict,
-    Forbidden,
-    GatewayFailed,
     GatewayUnreachable,
-    GraphNotFound,
-    GraphVersionConflict,
-    IdempotencyConflict,
-    InvalidRequest,
-    NotFound,
-    OrphanPossible,
     PyocoHttpError,
-    RunNotFound,
     SubmitUncertain,
-    TooLarge,
-    Unauthenticated,
     Unavailable,
     UnexpectedAnswer,
-    WheelNotFound,
-    WheelVersionConflict,
-    WorkerNotFound,
+    http_error_class,
 )
 from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.requests import Request
@@ -46,33 +31,6 @@ class FailureKind(Enum):
     FINAL = "a repeat would get the same answer"
 
 
-BY_ID: dict[str, type[PyocoHttpError]] = {
-    "ERR-PYOCO-0004": OrphanPossible,
-    "ERR-PYOCO-0005": RunNotFound,
-    "ERR-PYOCO-0020": WorkerNotFound,
-    "ERR-PYOCO-0022": WheelVersionConflict,
-    "ERR-PYOCO-0023": WheelNotFound,
-    "ERR-PYOCO-0030": CommandRejected,
-    "ERR-PYOCO-0047": IdempotencyConflict,
-    "ERR-PYOCO-0056": GraphNotFound,
-    "ERR-PYOCO-0057": GraphVersionConflict,
-}
-BY_STATUS: dict[int, type[PyocoHttpError]] = {
-    400: InvalidRequest,
-    401: Unauthenticated,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    412: Conflict,
-    413: TooLarge,
-    416: InvalidRequest,
-    422: InvalidRequest,
-    429: Unavailable,
-    502: Unavailable,
-    503: Unavailable,
-    504: Unavailable,
-}
-
 _MAX_SHOWN = 200
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 _OWN_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
@@ -88,24 +46,18 @@ def result(request: Request[T], response: httpx.Response) -> T:
 
 
 def not_a_stream(response: httpx.Response) -> UnexpectedAnswer:
-    """The answer is a success but has no event stream."""
     return _unexpected(f"{_origin(response)} where a stream of events was expected", response)
 
 
 def broken_stream(response: httpx.Response, why: str) -> UnexpectedAnswer:
-    """The body is not what a gateway sends."""
     return _unexpected(f"{_origin(response)}, but {why}", response)
 
 
 def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
     """The error for an answer; `now` (unix seconds) is the reference for a date in Retry-After."""
-    status = response.status_code
     body = _problem(response)
     err_id = _string(body, "err_id")
-    kind = BY_ID.get(err_id or "") or BY_STATUS.get(status)
-    if kind is None:
-        kind = GatewayFailed if status >= 500 else UnexpectedAnswer
-    return kind(
+    return http_error_class(err_id, response.status_code)(
         _string(body, "detail") or _foreign_detail(response),
         request=response.request,
         response=response,
@@ -190,7 +142,6 @@ def _string(body: dict[str, Any], name: str) -> str | None:
 
 
 def _foreign_detail(response: httpx.Response) -> str:
-    """A readable sentence for an error that did not come from a gateway."""
     text = _plain(_text(response))
     return f"{_origin(response)}: {text}" if text else _origin(response)
 

@@ -44,18 +44,12 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to reach one gateway."""
-
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
     basic_auth: tuple[str, str] | None = field(repr=False)
     timeout_sec: float
     policy: RetryPolicy
     timing: Timing = field(repr=False)
-
-    @property
-    def is_loopback(self) -> bool:
-        return on_this_machine(self.base_url)
 
 
 def on_this_machine(address: str) -> bool:

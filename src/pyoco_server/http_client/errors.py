@@ -1,29 +1,4 @@
-"""The exceptions of the SDK. `answers` chooses among them.
-
-PyocoClientError                          every error of the SDK: err_id, msg_id, detail, hint
-├── PyocoHttpError (httpx.HTTPStatusError)    the gateway answered with an error: status_code, request_id, …
-│   ├── InvalidRequest        422, 400, 416
-│   ├── Unauthenticated       401
-│   ├── Forbidden             403
-│   ├── NotFound              404
-│   │   ├── RunNotFound       ERR-PYOCO-0005
-│   │   ├── WorkerNotFound    ERR-PYOCO-0020
-│   │   ├── WheelNotFound     ERR-PYOCO-0023
-│   │   └── GraphNotFound     ERR-PYOCO-0056
-│   ├── Conflict              409, 412
-│   │   ├── CommandRejected       ERR-PYOCO-0030: `guard` names the violated rule of executions
-│   │   ├── WheelVersionConflict  ERR-PYOCO-0022
-│   │   ├── GraphVersionConflict  ERR-PYOCO-0057
-│   │   └── IdempotencyConflict   ERR-PYOCO-0047
-│   ├── TooLarge              413
-│   ├── Unavailable           502, 503, 504, 429
-│   │   └── OrphanPossible    ERR-PYOCO-0004
-│   ├── GatewayFailed         any other 5xx
-│   └── UnexpectedAnswer      not an answer of a gateway: a proxy's page, a body that is not JSON
-├── GatewayUnreachable (httpx.TransportError)  ERR-PYOCO-0001: no answer came
-│   └── SubmitUncertain       the connection broke during a submit: the run may have been accepted
-└── WaitTimeout (TimeoutError)                 the run is not finished yet; `snapshot` is the last one received
-"""
+"""The exceptions of the SDK, and which of them stands for which answer of a gateway."""
 
 from __future__ import annotations
 
@@ -61,13 +36,9 @@ class PyocoHttpError(PyocoClientError, httpx.HTTPStatusError):
         code: str | None = None,
         guard: str | None = None,
     ) -> None:
-        self.detail = detail
-        self.code = code
-        self.guard = guard
-        self.err_id = err_id
-        self.msg_id = msg_id
-        self.message = message
-        self.hint = hint
+        self.detail, self.message, self.hint = detail, message, hint
+        self.err_id, self.msg_id = err_id, msg_id
+        self.code, self.guard = code, guard
         self.retry_after = retry_after
         self.status_code = response.status_code
         self.request_id: str | None = response.headers.get("x-request-id")
@@ -186,3 +157,31 @@ class WaitTimeout(PyocoClientError, TimeoutError):
         self.snapshot = snapshot
         self.detail = f"run {run_id} is {snapshot.get('status')}, not finished after {timeout_sec:g} s"
         super().__init__(f"{self.detail}. {self.hint}")
+
+
+_BY_ID: dict[str, type[PyocoHttpError]] = {
+    "ERR-PYOCO-0004": OrphanPossible,
+    "ERR-PYOCO-0005": RunNotFound,
+    "ERR-PYOCO-0020": WorkerNotFound,
+    "ERR-PYOCO-0022": WheelVersionConflict,
+    "ERR-PYOCO-0023": WheelNotFound,
+    "ERR-PYOCO-0030": CommandRejected,
+    "ERR-PYOCO-0047": IdempotencyConflict,
+    "ERR-PYOCO-0056": GraphNotFound,
+    "ERR-PYOCO-0057": GraphVersionConflict,
+}
+_BY_STATUS: dict[int, type[PyocoHttpError]] = {
+    **dict.fromkeys((400, 416, 422), InvalidRequest),
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    **dict.fromkeys((409, 412), Conflict),
+    413: TooLarge,
+    **dict.fromkeys((429, 502, 503, 504), Unavailable),
+}
+
+
+def http_error_class(err_id: str | None, status: int) -> type[PyocoHttpError]:
+    """The error id decides, else the status."""
+    fallback = GatewayFailed if status >= 500 else UnexpectedAnswer
+    return _BY_ID.get(err_id or "") or _BY_STATUS.get(status) or fallback

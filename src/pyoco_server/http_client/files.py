@@ -54,12 +54,10 @@ class _CountingFile:
 
 
 def with_progress(file: IO[bytes], progress: Progress | None) -> Any:
-    """The file as httpx reads it."""
     return file if progress is None else _CountingFile(file, progress)
 
 
 def sha256_hex(file: IO[bytes]) -> str:
-    """The digest of the whole file."""
     file.seek(0)
     digest = hashlib.sha256()
     while piece := file.read(PIECE_BYTES):

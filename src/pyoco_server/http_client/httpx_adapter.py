@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from pyoco_server.http_client.connection import Connection
+from pyoco_server.http_client.connection import Connection, on_this_machine
 from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.requests import Request
 
@@ -17,7 +17,6 @@ ANSWER_SEC = 10.0
 
 
 def client_options(connection: Connection, *, over_network: bool) -> dict[str, Any]:
-    """Options of `httpx.Client` and `httpx.AsyncClient`."""
     options: dict[str, Any] = {
         "base_url": connection.base_url,
         "headers": dict(connection.headers),
@@ -28,7 +27,7 @@ def client_options(connection: Connection, *, over_network: bool) -> dict[str, A
         "follow_redirects": False,
     }
     address = urlsplit(connection.base_url)
-    if over_network and connection.is_loopback:
+    if over_network and on_this_machine(connection.base_url):
         # A proxy from the environment cannot reach this machine's own gateway.
         host = f"[{address.hostname}]" if ":" in (address.hostname or "") else address.hostname
         options["mounts"] = {f"all://{host}": None}

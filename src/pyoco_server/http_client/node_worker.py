@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from pyoco_server.http_client._sync.client import PyocoHttpClient
@@ -74,7 +75,8 @@ def work(
     graphs = list(graph_ids)
     while not stop.is_set():
         asked_at = time.monotonic()
-        claim = _claim(client, graphs, worker_id, wait_sec, lease_sec, stop)
+        ask = partial(client.claim_node, graphs, worker_id, wait_sec, lease_sec, idempotency_key=new_key())
+        claim = _until_answered(ask, stop)
         if claim is None:
             # A gateway that shuts down, or a proxy, may answer without waiting.
             stop.wait(max(0.0, PAUSE_SEC - (time.monotonic() - asked_at)))
@@ -84,59 +86,35 @@ def work(
             _do(node, handlers.get(claim["nodeId"]), stop)
 
 
-def _claim(
-    client: PyocoHttpClient,
-    graphs: list[str],
-    worker_id: str,
-    wait_sec: float,
-    lease_sec: float,
-    stop: threading.Event,
-) -> Claim | None:
-    key = new_key()
-    return _until_answered(lambda: client.claim_node(graphs, worker_id, wait_sec, lease_sec, idempotency_key=key), stop)
-
-
 def _do(node: HeldNode, handler: Handler | None, stop: threading.Event) -> None:
+    claim = node.claim
+    execution_id, node_id, attempt = claim["executionId"], claim["nodeId"], claim["attempt"]
+    client = node.client
+
+    def fail(code: str, message: str) -> None:
+        text = message[:MAX_MESSAGE_CHARS]
+        _report(
+            partial(client.fail_node, execution_id, node_id, code[:128], text, attempt, idempotency_key=new_key()), stop
+        )
+
     if handler is None:
-        _fail(node, "NO_HANDLER", f"this worker has no handler for {node.claim['nodeId']}", stop)
+        fail("NO_HANDLER", f"this worker has no handler for {node_id}")
         return
     try:
         output = handler(node)
     except Exception as error:  # noqa: BLE001  # around the user's handler
-        _fail(node, type(error).__name__, str(error), stop)
+        fail(type(error).__name__, str(error))
         return
     try:
-        _succeed(node, output, stop)
+        _report(partial(client.succeed_node, execution_id, node_id, output, attempt, idempotency_key=new_key()), stop)
     except (TypeError, ValueError, RecursionError, InvalidRequest, TooLarge) as error:
-        _fail(node, "OUTPUT_NOT_ACCEPTED", str(error), stop)
-
-
-def _succeed(node: HeldNode, output: Any, stop: threading.Event) -> None:
-    claim, key = node.claim, new_key()
-    _report(
-        lambda: node.client.succeed_node(
-            claim["executionId"], claim["nodeId"], output, claim["attempt"], idempotency_key=key
-        ),
-        stop,
-    )
-
-
-def _fail(node: HeldNode, code: str, message: str, stop: threading.Event) -> None:
-    claim, key, text = node.claim, new_key(), message[:MAX_MESSAGE_CHARS]
-    _report(
-        lambda: node.client.fail_node(
-            claim["executionId"], claim["nodeId"], code[:128], text, claim["attempt"], idempotency_key=key
-        ),
-        stop,
-    )
+        fail("OUTPUT_NOT_ACCEPTED", str(error))
 
 
 def _report(send: Callable[[], Any], stop: threading.Event) -> None:
     """Send a result. A rejection is expected after a cancel or a take-over."""
-    try:
+    with suppress(Conflict, NotFound):
         _until_answered(send, stop)
-    except (Conflict, NotFound):
-        return
 
 
 def _until_answered(send: Callable[[], T], stop: threading.Event) -> T | None:

@@ -52,7 +52,6 @@ def read_object(body: str) -> Any:
 
 
 def read_optional_object(body: str) -> Any:
-    """None for an empty answer."""
     return read_object(body) if body else None
 
 
@@ -64,8 +63,6 @@ def read_array(body: str) -> Any:
 
 
 def read_page(items_name: str = "items") -> Callable[[str], Any]:
-    """Reads an object that has a list of this name."""
-
     def read(body: str) -> Any:
         value = read_object(body)
         if not isinstance(value.get(items_name), list):
@@ -157,24 +154,24 @@ def to_strings(value: Any) -> list[str]:
 def id_path(prefix: str, name: str, value: str) -> str:
     """`prefix/value` for an id. Servers decode `%2F` and fold dots before they route, so quoting alone would let an id
     reach another path; such a value is refused."""
-    if value in ("", ".", "..") or not value.isprintable() or any(sign in value for sign in "/\\?#%"):
-        raise ValueError(f"{name} is not an id: {value[:80]!r}")
-    return f"{prefix}/{quote(value, safe='')}"
+    return _path(prefix, f"{name} is not an id", value, forbidden="/\\?#%")
 
 
 def name_path(prefix: str, name: str, value: str) -> str:
     """`prefix/value` for a name chosen by people, such as a node's: more characters than an id, but no slash."""
-    if value in ("", ".", "..") or not value.isprintable() or "/" in value:
-        raise ValueError(f"{name} is not a name that can stand in a path: {value[:80]!r}")
-    return f"{prefix}/{quote(value, safe='')}"
+    return _path(prefix, f"{name} is not a name that can stand in a path", value, forbidden="/")
 
 
 def tag_path(prefix: str, tag: str) -> str:
     """`prefix/tag`; a tag may contain slashes. Parts of dots alone are refused: a proxy that folds them would turn the
     removal of a tag into the deletion of the job."""
-    if not tag or not tag.isprintable() or any(part in (".", "..") for part in tag.split("/")):
-        raise ValueError(f"tag is not a label that can stand in a path: {tag[:80]!r}")
-    return f"{prefix}/{quote(tag, safe='')}"
+    return _path(prefix, "tag is not a label that can stand in a path", tag)
+
+
+def _path(prefix: str, refusal: str, value: str, *, forbidden: str = "") -> str:
+    if not value or not value.isprintable() or set(forbidden) & set(value) or {".", ".."} & set(value.split("/")):
+        raise ValueError(f"{refusal}: {value[:80]!r}")
+    return f"{prefix}/{quote(value, safe='')}"
 
 
 def run_path(run_id: str) -> str:

@@ -37,18 +37,15 @@ class Retry:
         self.failures, self._started_at = 0, None
 
     def pause_sec(self, failure: Failure, request: Request[Any]) -> float:
-        """How long to wait before the next attempt. Raises an SDK error when there is none."""
+        """How long to wait before the next attempt; raises an SDK error when there is none.
+
+        Repeating is safe: every change has a key. The gateway's Retry-After is never undercut.
+        """
         elapsed_sec, kind = self._count(failure)
-        pause = pause_sec(
-            kind,
-            failures=self.failures,
-            elapsed_sec=elapsed_sec,
-            policy=self._policy,
-            within_sec=self._within_sec,
-            asked_sec=failure.retry_after if isinstance(failure, PyocoHttpError) else None,
-            luck=self._timing.luck(),
-        )
-        if pause is None:
+        asked_sec = failure.retry_after if isinstance(failure, PyocoHttpError) else None
+        pause = max(backoff_sec(self.failures, self._policy, self._timing.luck()), asked_sec or 0.0)
+        is_too_late = elapsed_sec + pause > self._within_sec
+        if is_too_late or self.failures > self._policy.retries or kind is FailureKind.FINAL:
             self._give_up(failure, request)
         return pause
 
@@ -83,29 +80,9 @@ class Retry:
         raise answers.unreachable(failure, request, self.failures, may_be_done=self._may_be_done) from failure
 
 
-def pause_sec(
-    kind: FailureKind,
-    *,
-    failures: int,
-    elapsed_sec: float,
-    policy: RetryPolicy,
-    within_sec: float,
-    asked_sec: float | None = None,
-    luck: float = 1.0,
-) -> float | None:
-    """How long to wait before the next attempt; None: do not try again. Repeating is safe: every change has a key.
-
-    `failures` counts this one too; `asked_sec` is the gateway's Retry-After and is never undercut; `luck` in 0..1
-    spreads clients that failed together.
-    """
-    if failures > policy.retries or kind is FailureKind.FINAL:
-        return None
-    pause = max(backoff_sec(failures, policy, luck), asked_sec or 0.0)
-    return pause if elapsed_sec + pause <= within_sec else None
-
-
 def backoff_sec(failures: int, policy: RetryPolicy, luck: float) -> float:
-    """Doubles with each failure up to a cap; between half of that and all of it."""
+    """Doubles with each failure up to a cap; between half of that and all of it, to spread clients that failed
+    together."""
     # The exponent is bounded too: a stream may fail for hours.
     whole = min(policy.cap_sec, policy.base_sec * 2.0 ** min(failures - 1, 30))
     return whole * (0.5 + luck / 2)

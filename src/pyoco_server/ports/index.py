@@ -8,7 +8,8 @@ from typing import Protocol
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
-from pyoco_server.domain.queries.query import IndexPosition, Listed, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.query import IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.rows import Change
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
 
@@ -23,7 +24,7 @@ class RunIndex(Protocol):
         the index.
         """
 
-    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+    def apply(self, changes: Sequence[Change], position: IndexPosition) -> None:
         """Store changes and the position behind them in one transaction; an older revision of a run changes nothing."""
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
@@ -38,12 +39,6 @@ class RunIndex(Protocol):
     def last_run_id(self) -> str:
         """The greatest id of all runs; empty without runs."""
 
-    def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The JSON summaries of `rows`."""
-
-    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
-        """The ids of `rows`."""
-
     def jobs(self, query: JobQuery) -> JobPage:
         """The matching unarchived runs, newest id first.
 
@@ -53,11 +48,8 @@ class RunIndex(Protocol):
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
         """The labels of unarchived runs (of one tenant), by code points; reads no runs."""
 
-    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
-        """Indexed version and status of each of these runs; unknown runs are left out."""
-
-    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
-        """The tenant of each of these runs (empty without one); unknown runs are left out."""
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        """What is indexed of each of these runs; unknown runs are left out."""
 
     def mark(self, name: str) -> int:
         """A number stored beside the rows (0 by default): the position of another reader of the streams."""
@@ -78,10 +70,15 @@ class RunIndex(Protocol):
     def at_work(self, limit: int) -> Mapping[RunId, int]:
         """RUNNING and CANCELLING runs with the revision of their snapshot, which every heartbeat raises."""
 
-    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        """Runs of an unfinished status and a tag that have not changed since then, oldest first."""
-
-    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
+    def oldest(
+        self,
+        status: str,
+        *,
+        tag: str | None = None,
+        updated_before: float | None = None,
+        after: tuple[float, str] | None = None,
+        limit: int,
+    ) -> Sequence[Listed]:
         """Runs of a status, least recently updated first. `after` is the `key` of the last run of the previous page."""
 
     def claimable(

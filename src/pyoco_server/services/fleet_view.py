@@ -1,17 +1,16 @@
-"""The fleet as this gateway sees it: follows the registry, keeps every record in memory, and times silence by itself.
+"""The fleet as this gateway sees it: follows the worker registry and measures the silence of every worker.
 
-No request reads the registry. Silence runs from the moment a word arrived here, by this process's own monotonic clock,
-so no two clocks have to agree. What is found at the start is as old as the store says by its own clock.
+No request reads the registry. Silence starts when a heartbeat arrives here, by this process's monotonic clock, so no
+two clocks have to agree. The age of a record that is found at the start is measured by the broker's clock.
 
-    in touch ─────── away ─────── in touch again
-    silence runs     it stands    those who were not lost before begin anew: it was we who could not hear them
+    connected ─────── disconnected ─────── connected again
+    silence grows     silence stands       the silence of workers that were not lost before starts again
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,22 +18,19 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord, state_of
 from pyoco_server.domain.fleet.worker_status import (
-    WorkerQuery,
     WorkerStatus,
     announced,
-    filter_workers,
     is_alive,
     run_facts,
 )
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
 from pyoco_server.ports import Broker, Clock
+from pyoco_server.services.loops import closing_iterator, log_and_continue, wait_event
 from pyoco_server.stores import WorkerRegistry, WorkerSeen
 
-logger = logging.getLogger(__name__)
-
 TICK_SEC = 0.5
-# Longer than a tick that comes late; shorter than anything a worker could be blamed for.
+# Longer than a late tick, shorter than every timeout of a worker.
 AWAY_AFTER_SEC = 2.0
 PAUSE_SEC = 1.0
 # How long a request waits for the first fill after a start.
@@ -49,7 +45,7 @@ class _Heard:
 
 
 class FleetView:
-    """The records of one gateway. `run` is its whole life; everything else may be asked at any time."""
+    """The records of one gateway. They follow the registry while `run` runs; the rest may be called at any time."""
 
     def __init__(self, registry: WorkerRegistry, broker: Broker, clock: Clock, config: NatsBackendConfig) -> None:
         self._registry = registry
@@ -57,7 +53,7 @@ class FleetView:
         self._clock = clock
         self._config = config
         self._heard: dict[WorkerId, _Heard] = {}
-        self._in_touch_at = clock.monotonic()
+        self._connected_at = clock.monotonic()
         self._caught_up = asyncio.Event()
         self._announced: tuple[object, Mapping[str, AnnouncedFlow]] = ((), {})
 
@@ -68,28 +64,19 @@ class FleetView:
             group.create_task(self._follow_for_ever())
 
     async def wait_caught_up(self, timeout_sec: float) -> bool:
-        """Wait until everything that was stored is known here; False when that took too long."""
-        try:
-            async with asyncio.timeout(timeout_sec):
-                await self._caught_up.wait()
-        except TimeoutError:
-            return False
-        return True
+        """Wait until every stored record is known here; False on a timeout."""
+        return await wait_event(self._caught_up, timeout_sec)
 
     async def all_workers(self) -> Sequence[WorkerStatus]:
-        """Every worker; refused while the records may be incomplete: a missing worker would look like a dead one."""
+        """Every worker; `BrokerUnavailable` while records may be missing: a missing worker looks like a dead one."""
         if not self._broker.connected:
             raise BrokerUnavailable
         if not await self.wait_caught_up(FIRST_FILL_WAIT_SEC):
             raise BrokerUnavailable("the list of workers is being built after a start; try again in a moment")
         return self.workers()
 
-    async def list_workers(self, query: WorkerQuery) -> Sequence[WorkerStatus]:
-        """The matching workers, in order."""
-        return filter_workers(await self.all_workers(), query)
-
     async def flows(self) -> Mapping[str, AnnouncedFlow]:
-        """The flows that active workers announce, by name; refused while the records may be incomplete."""
+        """The flows that active workers announce, by name; `BrokerUnavailable` while records may be missing."""
         await self.all_workers()
         return self.announced_flows()
 
@@ -98,32 +85,32 @@ class FleetView:
         return (await self.flows()).get(name)
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """Every worker there is, as it stands now."""
+        """Every known worker, now."""
         present = self._present()
         return [self._status(heard, present) for heard in self._heard.values()]
 
     def worker(self, worker_id: WorkerId) -> WorkerStatus | None:
-        """One worker as it stands now."""
+        """One worker, now."""
         present = self._present()
         heard = self._heard.get(worker_id)
         return None if heard is None else self._status(heard, present)
 
     def alive(self) -> int:
-        """How many workers live: not stopped, and heard of lately."""
+        """The number of workers that have not stopped and were not silent for too long."""
         within_sec = self._config.workers_kv_ttl_sec
         return sum(is_alive(seen, seen.record.instance_id, within_sec=within_sec) for seen in self.workers())
 
     def announced_flows(self) -> Mapping[str, AnnouncedFlow]:
         """The flows that active workers announce, by name, as far as this gateway knows."""
         active = [seen for seen in self.workers() if seen.is_active]
-        # Quickly compared: what is announced again is the same value (`flows_from_plain`).
+        # Compared by identity first: equal stored flows are the same value (`flows_from_plain`).
         key = [(one.record.worker_id, one.record.started_at, one.record.tags, one.record.flows) for one in active]
         if key != self._announced[0]:
             self._announced = key, announced(active)
         return self._announced[1]
 
     def facts_of(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
-        """What to show of the worker beside a run's snapshot."""
+        """The facts about its worker to show beside a run's snapshot."""
         return run_facts(
             snapshot,
             self.worker,
@@ -133,7 +120,7 @@ class FleetView:
         )
 
     async def set_hidden(self, worker_id: WorkerId, hidden: bool) -> float:
-        """Hide a worker from the lists, or show it again; when that was stored. The next list here shows it."""
+        """Hide a worker from the lists, or show it again; the next list here shows the change. Returns its time."""
         at = self._clock.now()
         seen = await self._registry.set_hidden(worker_id, hidden, at=at)
         if seen is None:
@@ -141,34 +128,23 @@ class FleetView:
         self._take(seen, self._heard, self._heard)
         return at
 
-    # --- following ----------------------------------------------------------------------------------------------------
-
     async def _follow_for_ever(self) -> None:
         while True:
-            try:
+            with log_and_continue("fleet"):
                 await self._follow()
-            except BrokerUnavailable as away:
-                logger.info("the fleet cannot be followed", extra={"reason": away.detail})
-            except Exception:
-                # One of the outer loops: whatever breaks it must not end the gateway.
-                logger.exception("following the fleet broke")
             await asyncio.sleep(PAUSE_SEC)
 
     async def _follow(self) -> None:
-        # Beside the old ones until it is whole: a store that was made anew must not leave records of the old one.
+        # Beside the old records until it is complete: a recreated bucket must not leave records of the old one.
         fresh: dict[WorkerId, _Heard] = {}
-        batches = self._registry.follow()
-        try:
+        async with closing_iterator(self._registry.follow()) as batches:
             async for batch in batches:
                 for seen in batch:
                     self._take(seen, fresh, self._heard)
                 if not batch:
                     self._heard = fresh
                     self._caught_up.set()
-        finally:
-            if isinstance(batches, AsyncGenerator):
-                await batches.aclose()
-        raise InternalError("the feed of workers ended")
+        raise InternalError("the feed of workers has ended")
 
     def _take(self, seen: WorkerSeen, into: dict[WorkerId, _Heard], known: Mapping[WorkerId, _Heard]) -> None:
         present = self._present()
@@ -178,17 +154,14 @@ class FleetView:
         if seen.record is None:
             into.pop(seen.worker_id, None)
             return
-        heard_at = self._heard_at(seen.record, seen.age_sec, known.get(seen.worker_id), present)
+        last = known.get(seen.worker_id)
+        if last is not None and _heartbeat(last.record) == _heartbeat(seen.record):
+            heard_at = last.heard_at  # an operator's change, or the same heartbeat again
+        elif seen.age_sec is None:
+            heard_at = present - max(0.0, self._clock.now() - seen.record.last_seen_at)
+        else:
+            heard_at = present - seen.age_sec
         into[seen.worker_id] = _Heard(record=seen.record, sequence=seen.sequence, heard_at=heard_at)
-
-    def _heard_at(self, record: WorkerRecord, age_sec: float | None, before: _Heard | None, present: float) -> float:
-        if before is not None and _word(before.record) == _word(record):
-            return before.heard_at  # not the worker's doing: an operator's, or told to us again
-        if age_sec is None:
-            age_sec = max(0.0, self._clock.now() - record.last_seen_at)
-        return present - age_sec
-
-    # --- silence ------------------------------------------------------------------------------------------------------
 
     async def _tick_for_ever(self) -> None:
         while True:
@@ -196,19 +169,19 @@ class FleetView:
             await asyncio.sleep(TICK_SEC)
 
     def _present(self) -> float:
-        """The moment up to which silence counts: now, or when we were last in touch ourselves."""
+        """Until when silence is measured: now, or the last moment with a connection."""
         now = self._clock.monotonic()
         if self._broker.connected:
-            if now - self._in_touch_at > AWAY_AFTER_SEC:
-                self._begin_anew(lost_at=self._in_touch_at, now=now)
-            self._in_touch_at = now
-        return self._in_touch_at
+            if now - self._connected_at > AWAY_AFTER_SEC:
+                self._restart_silence(lost_at=self._connected_at, now=now)
+            self._connected_at = now
+        return self._connected_at
 
-    def _begin_anew(self, *, lost_at: float, now: float) -> None:
-        patience_sec = self._config.worker_disconnect_timeout_sec
+    def _restart_silence(self, *, lost_at: float, now: float) -> None:
+        timeout_sec = self._config.worker_disconnect_timeout_sec
         for worker_id, heard in self._heard.items():
             silent_sec = max(0.0, lost_at - heard.heard_at)
-            was_lost = silent_sec > patience_sec
+            was_lost = silent_sec > timeout_sec
             self._heard[worker_id] = replace(heard, heard_at=now - silent_sec if was_lost else now)
 
     def _status(self, heard: _Heard, present: float) -> WorkerStatus:
@@ -218,5 +191,5 @@ class FleetView:
         return WorkerStatus(record=heard.record, silent_sec=silent_sec, state=state)
 
 
-def _word(record: WorkerRecord) -> tuple[str, float]:
+def _heartbeat(record: WorkerRecord) -> tuple[str, float]:
     return record.instance_id, record.last_seen_at

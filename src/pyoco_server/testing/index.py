@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting, bucket_of, gathered, news
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow, fresh
+from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 
 
@@ -17,74 +17,59 @@ class MemoryRunIndex:
     """See `ports.RunIndex`."""
 
     def __init__(self) -> None:
-        self._rows: dict[RunId, RunRow] = {}
-        self._changed: dict[RunId, int] = {}
-        self._position: IndexPosition | None = None
-        self._marks: dict[str, int] = {}
-        self._counted: list[tuple[str, str, str, int, float]] = []
-        self._count_after = 0
+        self.reset()
 
     def position(self) -> IndexPosition | None:
         return self._position
 
     def reset(self, *, count_after: int = 0) -> None:
+        self._rows: dict[RunId, RunRow] = {}
+        self._changed: dict[RunId, int] = {}
+        self._position: IndexPosition | None = None
+        self._marks: dict[str, int] = {}
+        self._counted: list[tuple[str, str, str, int, float]] = []
         self._count_after = count_after
-        self._counted.clear()
-        self._rows.clear()
-        self._changed.clear()
-        self._marks.clear()
-        self._position = None
 
-    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+    def apply(self, changes: Sequence[Change], position: IndexPosition) -> None:
         known = self._position
-        for seen in fresh(changes, after=known.sequence if known else 0):
-            if seen.plain is None:
-                self._rows.pop(seen.run_id, None)
-                continue
-            row, old = RunRow.of(seen), self._rows.get(seen.run_id)
-            if old is None or row.position > old.position:
-                self._rows[seen.run_id] = row
-                self._count(row, old.status if old else None)
-                if old is None or _listed_by(row) != _listed_by(old):
-                    self._changed[seen.run_id] = seen.sequence
+        for change in fresh(changes, after=known.sequence if known else 0):
+            old = self._rows.get(change.run_id)
+            if isinstance(change, Removed):
+                self._rows.pop(change.run_id, None)
+            elif old is None or change.position > old.position:
+                self._rows[change.run_id] = change
+                self._count(change, old.status if old else None)
+                if old is None or _listed_by(change) != _listed_by(old):
+                    self._changed[change.run_id] = change.revision
         if known is None or position.sequence > known.sequence:
             self._position = position
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
-        asked = [row.listed for row in self._rows.values() if _matches(row, query)]
-        return sorted(asked, key=lambda listed: listed.key, reverse=True)[: query.limit]
+        return sorted(self._matching(query), key=lambda listed: listed.key, reverse=True)[: query.limit]
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
-        asked = [row.listed for row in self._rows.values() if _matches(row, query)]
-        since_then = [run for run in asked if self._changed[run.run_id] > since and after < run.run_id <= upto]
-        return sorted(since_then, key=lambda listed: listed.run_id)[: query.limit]
+        found = [run for run in self._matching(query) if self._changed[run.run_id] > since]
+        return sorted((run for run in found if after < run.run_id <= upto), key=lambda run: run.run_id)[: query.limit]
 
     def last_run_id(self) -> str:
         return max(self._rows, default="")
 
-    def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        return [row.summary for row in self.rows(query)]
-
-    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
-        return [row.run_id for row in self.rows(query)]
-
     def jobs(self, query: JobQuery) -> JobPage:
-        asked = [row.listed for row in self._rows.values() if _job_matches(row, query)]
-        found = sorted(asked, key=lambda listed: order_of(listed.run_id), reverse=True)
-        page = found[: query.limit]
-        return JobPage(runs=page, following=page[-1].run_id if len(found) > len(page) else None)
+        asked = self._matching(
+            RunQuery(statuses=query.status, tenant_id=query.tenant_id, labels=query.labels),
+        )
+        behind = [run for run in asked if query.before is None or order_of(run.run_id) < order_of(query.before)]
+        page = sorted(behind, key=lambda listed: order_of(listed.run_id), reverse=True)[: query.limit]
+        return JobPage(runs=page, following=page[-1].run_id if len(behind) > len(page) else None)
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
-        theirs = [row for row in self._rows.values() if not row.archived and query.tenant_id in (None, row.tenant_id)]
-        counted = Counter(label for row in theirs for label in row.labels if _label_matches(label, query))
-        return [LabelCount(label, runs) for label, runs in sorted(counted.items())[: query.limit]]
+        labels = Counter(label for row in self._of(query.tenant_id) if not row.archived for label in row.labels)
+        asked = [LabelCount(label, runs) for label, runs in sorted(labels.items()) if label.startswith(query.prefix)]
+        return [found for found in asked if query.after is None or found.label > query.after][: query.limit]
 
-    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         rows = [self._rows[run_id] for run_id in run_ids if run_id in self._rows]
-        return {row.run_id: (row.version, row.status) for row in rows}
-
-    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
-        return {run_id: self._rows[run_id].tenant_id for run_id in run_ids if run_id in self._rows}
+        return {row.run_id: KnownRun(row.version, row.status, row.tenant_id) for row in rows}
 
     def mark(self, name: str) -> int:
         return self._marks.get(name, 0)
@@ -93,12 +78,12 @@ class MemoryRunIndex:
         self._marks[name] = value
 
     def counts(self, tenant_id: str | None = None) -> Mapping[str, int]:
-        return Counter(row.status for row in self._rows.values() if tenant_id in (None, row.tenant_id))
+        return Counter(row.status for row in self._of(tenant_id))
 
     def waiting(self, tenant_id: str | None = None, *, limit: int) -> Sequence[Waiting]:
         queues: dict[str, list[float]] = {}
-        for row in self._rows.values():
-            if row.status == "PENDING" and tenant_id in (None, row.tenant_id):
+        for row in self._of(tenant_id):
+            if row.status == "PENDING":
                 queues.setdefault(row.tag, []).append(row.updated_at)
         found = [Waiting(tag=tag, runs=len(times), since=min(times)) for tag, times in queues.items()]
         return sorted(found, key=lambda queue: (-queue.runs, queue.tag))[:limit]
@@ -118,30 +103,34 @@ class MemoryRunIndex:
         found = [row for row in self._rows.values() if row.status in AT_WORK]
         return {row.run_id: row.revision for row in found[:limit]}
 
-    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        quiet = sorted(
-            (row.updated_at, row.run_id)
-            for row in self._rows.values()
-            if row.status == status and row.tag == tag and row.updated_at < updated_before
-        )
-        return [run_id for _, run_id in quiet[:limit]]
-
-    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
-        found = [row.listed for row in self._rows.values() if row.status == status]
-        following = [run for run in found if after is None or run.key > after]
+    def oldest(
+        self,
+        status: str,
+        *,
+        tag: str | None = None,
+        updated_before: float | None = None,
+        after: tuple[float, str] | None = None,
+        limit: int,
+    ) -> Sequence[Listed]:
+        found = [row.listed for row in self._rows.values() if row.status == status and tag in (None, row.tag)]
+        following = [
+            run
+            for run in found
+            if (after is None or run.key > after) and (updated_before is None or run.updated_at < updated_before)
+        ]
         return sorted(following, key=lambda run: run.key)[:limit]
 
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:
-        found = [
+        found = sorted(
             (row.run_id, step.place, step.node_id, step.attempt, row.flow)
             for row, step in self._claimable(graph_ids, tenant_id)
             if step.lease_until is None or step.lease_until <= now
-        ]
+        )
         return [
             ClaimableNode(run_id=run_id, node_id=node_id, attempt=attempt, graph_id=flow)
-            for run_id, _, node_id, attempt, flow in sorted(found)[:limit]
+            for run_id, _, node_id, attempt, flow in found[:limit]
         ]
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
@@ -151,7 +140,7 @@ class MemoryRunIndex:
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
         found = [
             _wait(row, step)
-            for row, step in self._steps(tenant_id=query.tenant_id)
+            for row, step in self._steps(query.tenant_id)
             if step.kind is StepKind.WAITING
             and query.graph_id in (None, row.flow)
             and query.run_id in (None, row.run_id)
@@ -177,10 +166,14 @@ class MemoryRunIndex:
     def close(self) -> None:
         self.reset()
 
+    def _of(self, tenant_id: str | None) -> list[RunRow]:
+        return [row for row in self._rows.values() if tenant_id in (None, row.tenant_id)]
+
+    def _matching(self, query: RunQuery) -> list[Listed]:
+        return [row.listed for row in self._rows.values() if matches(row, query)]
+
     def _steps(self, tenant_id: str | None = None) -> Iterator[tuple[RunRow, Step]]:
-        for row in self._rows.values():
-            if tenant_id in (None, row.tenant_id):
-                yield from ((row, step) for step in row.steps)
+        return ((row, step) for row in self._of(tenant_id) for step in row.steps)
 
     def _claimable(self, graph_ids: Collection[str], tenant_id: str | None) -> Iterator[tuple[RunRow, Step]]:
         return ((row, step) for row, step in self._steps(tenant_id) if step.claimable and row.flow in graph_ids)
@@ -189,6 +182,21 @@ class MemoryRunIndex:
         if row.revision > self._count_after:
             for tally, label, seconds in news(row.status, row.times, before=before):
                 self._counted.append((row.tenant_id, tally.value, label, 1, seconds))
+
+
+def matches(row: RunRow, query: RunQuery) -> bool:
+    """Whether the query asks for the run."""
+    return (
+        row.archived == query.archived
+        and query.status in (None, row.status)
+        and (not query.statuses or row.status in query.statuses)
+        and query.flow in (None, row.flow)
+        and query.tag in (None, row.tag)
+        and query.tenant_id in (None, row.tenant_id)
+        and set(query.terms) <= set(row.terms)
+        and (query.updated_after is None or row.updated_at > query.updated_after)
+        and (query.before is None or row.listed.key < query.before)
+    )
 
 
 def _wait(row: RunRow, step: Step) -> WaitingNode:
@@ -204,34 +212,6 @@ def _wait(row: RunRow, step: Step) -> WaitingNode:
         due_at=step.due_at,
         worker_id=step.worker_id,
     )
-
-
-def _matches(row: RunRow, query: RunQuery) -> bool:
-    return (
-        row.archived == query.archived
-        and query.status in (None, row.status)
-        and (not query.statuses or row.status in query.statuses)
-        and query.flow in (None, row.flow)
-        and query.tag in (None, row.tag)
-        and query.tenant_id in (None, row.tenant_id)
-        and set(query.terms) <= set(row.terms)
-        and (query.updated_after is None or row.updated_at > query.updated_after)
-        and (query.before is None or row.listed.key < query.before)
-    )
-
-
-def _job_matches(row: RunRow, query: JobQuery) -> bool:
-    return (
-        not row.archived
-        and (not query.status or row.status in query.status)
-        and query.tenant_id in (None, row.tenant_id)
-        and set(query.labels) <= set(row.labels)
-        and (query.before is None or order_of(row.run_id) < order_of(query.before))
-    )
-
-
-def _label_matches(label: str, query: LabelQuery) -> bool:
-    return label.startswith(query.prefix) and (query.after is None or label > query.after)
 
 
 def _listed_by(row: RunRow) -> tuple[object, ...]:

@@ -7,11 +7,11 @@ import pytest
 from pyoco_server.domain.execution.rejection import RejectionReason
 from pyoco_server.errors import CommandRejected, PyocoError, RunNotFound, SnapshotTooLarge
 from pyoco_server.http_api.responses.error_hints import GUARD_HINTS
-from pyoco_server.http_api.responses.problems import execution_body
+from pyoco_server.http_api.responses.problems import EXECUTIONS
 
 
 def told(error: PyocoError, language: str = "en") -> tuple[str, str]:
-    body = execution_body(error, language)["error"]
+    body = EXECUTIONS.body(error, language, 409, "/executions")["error"]
     return body["message"], body["details"]["hint"]
 
 

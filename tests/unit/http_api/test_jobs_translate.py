@@ -19,7 +19,7 @@ from pyoco_server.domain.execution.snapshot import RUN_STATUSES, to_snapshot
 from pyoco_server.domain.execution.state import Request, empty_execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow
+from pyoco_server.domain.queries.rows import RunRow, change_of
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.api.jobs import translate
 from pyoco_server.http_api.api.jobs.schemas import Job, JobStatus
@@ -103,7 +103,7 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
 
 
 def test_parameters_that_leave_no_room_for_the_rest_of_the_job_are_too_large() -> None:
-    with pytest.raises(RequestTooLarge, match="parameters have"):
+    with pytest.raises(RequestTooLarge, match="parameters: "):
         asked(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
 
 
@@ -172,7 +172,8 @@ def test_what_there_is_to_say_beyond_that_is_said_when_there_is() -> None:
 def test_the_summary_in_a_list_shows_the_same_job_without_its_parameters() -> None:
     create = CreateExecution(at=5.0, request=Request(flow_name="main", tag="gpu", input={"a": 1}), labels=("x",))
     snapshot = to_snapshot(decide_and_fold(empty_execution(JOB_ID), create)[1])
-    row = RunRow.of(SnapshotSeen(run_id=JOB_ID, sequence=1, plain=orjson.loads(orjson.dumps(snapshot))))
+    row = change_of(SnapshotSeen(run_id=JOB_ID, sequence=1, plain=orjson.loads(orjson.dumps(snapshot))))
+    assert isinstance(row, RunRow)
 
     listed = translate.job_out(orjson.loads(row.summary), parameters=False)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.protocol.json_body import MAX_DEPTH, parse
+from pyoco_server.http_api.protocol.request_parsing import MAX_DEPTH, parse_json
 
 WORDS = st.text(alphabet='aZ0"\\/\n\x00é夜😀', max_size=6)
 VALUES = st.recursive(
@@ -30,7 +30,7 @@ def nested(depth: int) -> bytes:
 
 @given(VALUES)
 def test_a_value_that_fits_comes_back_as_it_was(value: Any) -> None:
-    assert parse(json.dumps(value).encode()) == value
+    assert parse_json(json.dumps(value).encode()) == value
 
 
 @pytest.mark.parametrize(
@@ -57,43 +57,43 @@ def test_a_value_that_fits_comes_back_as_it_was(value: Any) -> None:
 )
 def test_what_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="not JSON"):
-        parse(body)
+        parse_json(body)
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, 2**53 + 1])
 def test_an_integer_of_64_bits_is_kept_to_the_last_digit(number: int) -> None:
-    assert parse(f'{{"n": {number}}}'.encode()) == {"n": number}
+    assert parse_json(f'{{"n": {number}}}'.encode()) == {"n": number}
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**25])
 def test_an_integer_that_would_be_rounded_is_refused(number: int) -> None:
     with pytest.raises(InvalidRequest, match="send them as strings"):
-        parse(f'{{"deep": [{{"n": {number}}}]}}'.encode())
+        parse_json(f'{{"deep": [{{"n": {number}}}]}}'.encode())
 
 
 def test_a_large_number_that_was_written_as_a_float_is_a_float() -> None:
-    assert parse(b'{"a": 1e300, "b": 100000000000000000000.0}') == {"a": 1e300, "b": 1e20}
+    assert parse_json(b'{"a": 1e300, "b": 100000000000000000000.0}') == {"a": 1e300, "b": 1e20}
 
 
 def test_a_large_float_does_not_hide_an_integer_that_would_be_rounded() -> None:
     with pytest.raises(InvalidRequest, match="send them as strings"):
-        parse(b'{"a": 1e300, "b": 12345678901234567890}')
+        parse_json(b'{"a": 1e300, "b": 12345678901234567890}')
 
 
 def test_64_levels_are_deep_enough_and_65_are_too_deep() -> None:
-    parse(nested(MAX_DEPTH))
+    parse_json(nested(MAX_DEPTH))
     with pytest.raises(InvalidRequest, match="deeper than 64"):
-        parse(nested(MAX_DEPTH + 1))
+        parse_json(nested(MAX_DEPTH + 1))
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 1020, 100_000])
 def test_a_depth_that_would_break_a_parser_is_refused_even_beside_a_large_number(depth: int) -> None:
     with pytest.raises(InvalidRequest):
-        parse(b'{"large": 1e300, "deep": ' + nested(depth) + b"}", most_marks=2 * depth)
+        parse_json(b'{"large": 1e300, "deep": ' + nested(depth) + b"}", max_marks=2 * depth)
 
 
 def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
-    assert parse(b'{"a": 1, "a": 2}') == {"a": 2}
+    assert parse_json(b'{"a": 1, "a": 2}') == {"a": 2}
 
 
 @pytest.mark.parametrize("value", [[[]] * 10, list(range(20)), {str(number): 0 for number in range(10)}, ",:[{" * 5])
@@ -101,6 +101,6 @@ def test_a_body_of_many_small_values_is_refused_unread(value: Any) -> None:
     body = json.dumps(value, separators=(",", ":")).encode()
 
     with pytest.raises(RequestTooLarge):
-        parse(body + b" no JSON", most_marks=18)
+        parse_json(body + b" no JSON", max_marks=18)
 
-    assert parse(body, most_marks=20) == value
+    assert parse_json(body, max_marks=20) == value

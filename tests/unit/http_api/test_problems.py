@@ -80,7 +80,7 @@ def test_every_kind_of_trouble_has_a_status_of_its_own() -> None:
 @pytest.mark.parametrize("error", catalogue(), ids=lambda error: error.__name__)
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_every_error_of_the_catalogue_has_a_body_that_can_be_sent(error: type[PyocoError], language: str) -> None:
-    body = problems.run_body(error(), language)
+    body = problems.RUNS.body(error(), language, 404, "/runs")
 
     assert body.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
     assert all(isinstance(value, str) and value for value in body.values())

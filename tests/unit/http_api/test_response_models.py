@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.events import Actor, Commit, Event
 from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.domain.queries.query import SnapshotSeen
-from pyoco_server.domain.queries.rows import RunRow
+from pyoco_server.domain.queries.rows import RunRow, change_of
 from pyoco_server.http_api.api.executions import schemas as executions
 from pyoco_server.http_api.api.executions import translate as execution_translate
 from pyoco_server.http_api.api.jobs import schemas as jobs
@@ -35,7 +35,9 @@ def check(model: Any, body: bytes) -> None:
 @given(created=creates, script=scripts())
 def test_runs_and_jobs_have_the_documented_fields_only(created: Command, script: list[Command]) -> None:
     snapshot = orjson.loads(orjson.dumps(to_snapshot(play([created, *script])[-1].after)))
-    summary = RunRow.of(SnapshotSeen(sequence=1, run_id=RUN_ID, plain=snapshot)).summary
+    row = change_of(SnapshotSeen(sequence=1, run_id=RUN_ID, plain=snapshot))
+    assert isinstance(row, RunRow)
+    summary = row.summary
 
     check(runs.RunSnapshot, run_translate.run_out(snapshot, FACTS, records=True))
     check(runs.RunTasks, run_translate.tasks_out(snapshot))

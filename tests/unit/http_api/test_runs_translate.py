@@ -15,6 +15,9 @@ from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC, Execution, Requ
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.api.runs import translate
+from pyoco_server.http_api.api.runs.routes import parse_submit
+from pyoco_server.http_api.api.runs.schemas import RunCancelRequest
+from pyoco_server.http_api.protocol.request_parsing import read_optional
 
 CONFIG = NatsBackendConfig(default_tag="somewhere")
 RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), created_at=1.0, updated_at=2.0)
@@ -22,7 +25,7 @@ FACTS = {"worker_alive": False, "stale": False}
 
 
 def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
-    return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
+    return parse_submit(orjson.dumps(body), CONFIG, ANYONE)
 
 
 def test_a_flow_name_is_enough() -> None:
@@ -90,16 +93,16 @@ def test_a_bad_field_is_refused_by_name(body: dict[str, Any], told: str) -> None
 @pytest.mark.parametrize("body", [b"", b"[]", b'"hello"', b"null", b"flow_name=hello"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        translate.submit_request(body, CONFIG, ANYONE)
+        parse_submit(body, CONFIG, ANYONE)
 
 
 def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
     config = NatsBackendConfig(max_run_snapshot_bytes=2048)
     fits = {"x": "a" * (1024 - len('{"x":""}'))}
 
-    translate.submit_request(orjson.dumps({"flow_name": "f", "params": fits}), config, ANYONE)
-    with pytest.raises(RequestTooLarge, match="params have 1025 bytes as JSON; at most 1024"):
-        translate.submit_request(orjson.dumps({"flow_name": "f", "params": {"x": fits["x"] + "a"}}), config, ANYONE)
+    parse_submit(orjson.dumps({"flow_name": "f", "params": fits}), config, ANYONE)
+    with pytest.raises(RequestTooLarge, match="params: 1025 bytes as JSON; at most 1024"):
+        parse_submit(orjson.dumps({"flow_name": "f", "params": {"x": fits["x"] + "a"}}), config, ANYONE)
 
 
 @pytest.mark.parametrize(
@@ -113,13 +116,13 @@ def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
     ],
 )
 def test_a_cancel_may_say_why(body: bytes, reason: str | None) -> None:
-    assert translate.cancel_reason(body) == reason
+    assert read_optional(RunCancelRequest, body).reason == reason
 
 
 @pytest.mark.parametrize("body", [b"no", b"[]", b'{"reason": 1}', b'{"reason": "' + b"x" * 1001 + b'"}'])
 def test_a_cancel_that_cannot_be_understood_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        translate.cancel_reason(body)
+        read_optional(RunCancelRequest, body)
 
 
 def test_what_decide_needs_is_never_shown() -> None:
@@ -161,7 +164,7 @@ def no_facts(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
 @pytest.mark.parametrize("body", [b'{"params":{"a":[%b[]]}}' % (b"[]," * 100_000), b"[%b1]" % (b"1," * 200_000)])
 def test_more_values_than_params_may_have_are_refused_unread(body: bytes) -> None:
     with pytest.raises(RequestTooLarge, match="more values"):
-        translate.submit_request(body, CONFIG, ANYONE)
+        parse_submit(body, CONFIG, ANYONE)
 
 
 def test_text_of_any_marks_is_as_good_as_other_text() -> None:

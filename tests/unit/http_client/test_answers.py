@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.responses.problems import STATUS, execution_body, job_body, run_body
+from pyoco_server.http_api.responses.problems import EXECUTIONS, JOBS, RUNS, STATUS
 from pyoco_server.http_client import answers, errors
 from pyoco_server.http_client.answers import FailureKind
 from pyoco_server.http_client.requests import get
@@ -38,7 +38,9 @@ def answer(status: int, body: object = None, *, text: str = "", **headers: str) 
 def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type) -> None:
     raised = declared("what is so")
 
-    found = answers.error_of(answer(STATUS[raised.kind], run_body(raised, "en"), x_request_id="q-1"), NOW)
+    found = answers.error_of(
+        answer(STATUS[raised.kind], RUNS.body(raised, "en", 404, "/runs"), x_request_id="q-1"), NOW
+    )
 
     assert isinstance(found, BY_KIND[raised.kind])
     assert isinstance(found, httpx.HTTPStatusError)
@@ -51,7 +53,7 @@ def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type)
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
 def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type) -> None:
     raised = declared("what is so", guard="NODE_HELD")
-    body = execution_body(raised, "en")
+    body = EXECUTIONS.body(raised, "en", 404, "/executions")
 
     found = answers.error_of(answer(STATUS[raised.kind], body), NOW)
 
@@ -65,7 +67,7 @@ def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type
 def test_every_error_arrives_the_same_in_the_format_of_jobs(declared: type) -> None:
     raised = declared("what is so", why="TOO_MANY_TAGS")
     status = STATUS[raised.kind]
-    body = job_body(raised, "ja", status=status, path="/jobs")
+    body = JOBS.body(raised, "ja", status, "/jobs")
 
     found = answers.error_of(answer(status, body, content_type="application/problem+json"), NOW)
 

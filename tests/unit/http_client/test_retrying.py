@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_client.answers import FailureKind
-from pyoco_server.http_client.connection import RetryPolicy
-from pyoco_server.http_client.retrying import backoff_sec, pause_sec
+from pyoco_server.http_client import Conflict, Timing, Unavailable
+from pyoco_server.http_client.connection import Connection, RetryPolicy
+from pyoco_server.http_client.requests import Request, get
+from pyoco_server.http_client.retrying import Retry, backoff_sec
 
 POLICY = RetryPolicy(retries=3, within_sec=10.0, base_sec=1.0, cap_sec=4.0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "pause"), [(FailureKind.NOT_SENT, 1.0), (FailureKind.MAY_BE_DONE, 1.0), (FailureKind.FINAL, None)]
+CONNECTION = Connection(
+    base_url="http://gateway", headers={}, basic_auth=None, timeout_sec=1.0, policy=POLICY, timing=Timing()
 )
-def test_a_request_is_repeated_unless_it_would_get_the_same_answer(kind: FailureKind, pause: float | None) -> None:
-    assert pause_sec(kind, failures=1, elapsed_sec=0.0, policy=POLICY, within_sec=POLICY.within_sec) == pause
+SENT = httpx.Request("GET", "http://gateway/runs")
+REQUEST: Request[object] = get("/runs")
+
+
+def unavailable(retry_after: float | None) -> Unavailable:
+    return Unavailable("later", request=SENT, response=httpx.Response(503), retry_after=retry_after)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +43,23 @@ def test_a_request_is_repeated_unless_it_would_get_the_same_answer(kind: Failure
 def test_pauses_double_heed_the_gateway_and_end_in_time(
     failures: int, elapsed_sec: float, asked_sec: float | None, pause: float | None
 ) -> None:
-    found = pause_sec(
-        FailureKind.NOT_SENT,
-        failures=failures,
-        elapsed_sec=elapsed_sec,
-        policy=POLICY,
-        within_sec=POLICY.within_sec,
-        asked_sec=asked_sec,
-    )
+    times = iter([0.0, *[elapsed_sec] * failures])
+    timing = Timing(monotonic=lambda: next(times), luck=lambda: 1.0)
+    retry = Retry(replace(CONNECTION, timing=timing))
+    retry.failures = failures - 1
 
-    assert found == pause
+    if pause is None:
+        with pytest.raises(Unavailable):
+            retry.pause_sec(unavailable(asked_sec), REQUEST)
+    else:
+        assert retry.pause_sec(unavailable(asked_sec), REQUEST) == pause
+
+
+def test_a_request_is_not_repeated_if_it_would_get_the_same_answer() -> None:
+    conflict = Conflict("no", request=SENT, response=httpx.Response(409))
+
+    with pytest.raises(Conflict):
+        Retry(CONNECTION).pause_sec(conflict, REQUEST)
 
 
 @given(failures=st.integers(1, 10_000), luck=st.floats(0.0, 1.0))

@@ -8,11 +8,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from pyoco_server.domain.fleet.worker_status import WorkerQuery
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
+from pyoco_server.domain.queries.rows import Removed
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
-from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, SnapshotSeen
+from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery
 from pyoco_server.services.executions.service import NewExecution
 from pyoco_server.services.executions.submit import submit
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -154,14 +154,14 @@ async def test_the_fleet_is_not_shown_before_it_is_known(world: World, monkeypat
     monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
 
     with pytest.raises(BrokerUnavailable, match="being built"):
-        await services_of(world).fleet.list_workers(WorkerQuery())
+        await services_of(world).fleet.all_workers()
 
 
 async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> None:
     world.faults.away = True
 
     with pytest.raises(BrokerUnavailable):
-        await services_of(world).fleet.list_workers(WorkerQuery())
+        await services_of(world).fleet.all_workers()
 
 
 async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
@@ -169,7 +169,7 @@ async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) ->
     theirs = await world.submit()
     unknown = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
     await world.catch_up()
-    world.index.apply([SnapshotSeen(sequence=10_000, run_id=unknown, plain=None)], POSITION)
+    world.index.apply([Removed(run_id=unknown, revision=10_000)], POSITION)
 
     assert services_of(world).lists.runs_of("ours", among=[ours, theirs, unknown]) == {ours}
 

@@ -8,18 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.domain.queries.query import IndexPosition, RunQuery, SnapshotSeen
+from pyoco_server.domain.queries.rows import Change
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.stores import Feed, LogSeen
 from pyoco_server.testing.index import MemoryRunIndex
+from support.indexes import plain, row, run_ids, summaries
 
 A, B, C, D = (RunId(f"run-{name}") for name in "abcd")
 SOON_SEC = 10.0
@@ -44,8 +45,8 @@ class BucketFeed(Feed):
 
     def put(self, run_id: RunId, status: str | None = "PENDING") -> int:
         self.last += 1
-        plain = {"status": status, "updated_at": float(self.last), "version": self.last}
-        self._kept[run_id] = SnapshotSeen(sequence=self.last, run_id=run_id, plain=plain)
+        fields = {"status": status, "updated_at": float(self.last), "version": self.last}
+        self._kept[run_id] = SnapshotSeen(sequence=self.last, run_id=run_id, plain=plain(**fields))
         self._wake()
         return self.last
 
@@ -125,7 +126,7 @@ async def running(follower: Indexer) -> AsyncIterator[Indexer]:
 
 
 def listed(index: RunIndex) -> list[RunId]:
-    return sorted(index.run_ids(RunQuery(limit=200)))
+    return sorted(run_ids(index, RunQuery(limit=200)))
 
 
 async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
@@ -306,7 +307,7 @@ async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_be
 
 async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_beginning() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
-    index.apply([SnapshotSeen(sequence=9, run_id=A, plain={})], position_of(feed, 9, A))
+    index.apply([row(9, A)], position_of(feed, 9, A))
     feed.put(B)
 
     async with running(indexer_of(feed, index)) as follower:
@@ -317,7 +318,7 @@ async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_begi
 
 async def test_a_bucket_with_another_key_at_the_position_is_read_from_its_beginning() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
-    index.apply([SnapshotSeen(sequence=1, run_id=A, plain={})], position_of(feed, 1, A))
+    index.apply([row(1, A)], position_of(feed, 1, A))
     feed.put(B)
     feed.put(C)
 
@@ -384,7 +385,7 @@ class FailingOnceIndex(MemoryRunIndex):
         super().__init__()
         self.has_failed = False
 
-    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+    def apply(self, changes: Sequence[Change], position: IndexPosition) -> None:
         if not self.has_failed:
             self.has_failed = True
             raise ZeroDivisionError("unforeseen")
@@ -463,7 +464,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
         with pytest.raises(IndexUnavailable, match="run index") as damaged:
-            index.run_ids(RunQuery())
+            run_ids(index)
         assert "NATS" not in damaged.value.hint
 
         await feed.asked(times=2)
@@ -477,7 +478,7 @@ async def filled(feed: BucketFeed, path: Path) -> list[Any]:
     try:
         async with running(indexer_of(feed, index)) as follower:
             await follower.caught_up()
-        return [orjson.loads(summary) for summary in index.summaries(RunQuery())]
+        return summaries(index)
     finally:
         index.close()
 

@@ -51,7 +51,7 @@ def test_a_job_may_have_a_time_limit() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, True, "60", [], 1e300, MAX_TIMEOUT_SEC + 1])
 def test_a_time_limit_that_is_none_is_refused(value: object) -> None:
-    assert "timeout_sec must be a number above 0" in refusal(job(timeout_sec=value)).detail
+    assert "timeout_sec" in refusal(job(timeout_sec=value)).detail
 
 
 @pytest.mark.parametrize("value", ["request-1", "夜間", "x" * MAX_CORRELATION_ID_CHARS])

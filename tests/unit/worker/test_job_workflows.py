@@ -110,7 +110,7 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
         ("", "empty"),
         ("[" * 5000, "nested deeper"),
         ("x" * 300_000, "at most 262144"),
-        (7, "workflow_yaml must be a string"),
+        (7, "workflow_yaml"),
     ],
 )
 async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(

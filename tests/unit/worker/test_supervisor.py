@@ -157,7 +157,7 @@ async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_
 
 async def test_a_worker_that_meets_its_own_record_is_registered(world: World) -> None:
     instance_id = InstanceId("i-1")
-    registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1, lambda: ())
+    registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1)
     await world.truth.signals.listen(instance_id, lambda _: None, lambda _: False)
 
     async def store_by_a_try_whose_answer_is_lost() -> None:

@@ -1,6 +1,6 @@
-"""The data folder: one place on disk for everything an embedded server keeps, and one owner of it at a time.
+"""The data folder of an embedded server, with one owning process at a time.
 
-It knows names, modes and the lock; it starts no process and opens no connection.
+It starts no process and opens no connection.
 
     lock             holds the owner's pid; locked by the owner and, through an inherited descriptor, its nats-server
     nats/            the JetStream store
@@ -20,18 +20,18 @@ import os
 import secrets
 import select
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from pyoco_server.errors import DataFolderInUse, InvalidUsage
 
-# A nats-server whose owner was killed exits within milliseconds; a restart waits for that.
-DYING_SERVER_PATIENCE_SEC = 0.5
-LAST_WORDS_CHARS = 2000
-NO_SPACE = b"no space left on device"  # the operating system's message, which nats-server repeats
-ROOM_TO_GO_ON_BYTES = 64 * 1024 * 1024
+# A nats-server whose owner was killed exits within milliseconds; a restart waits for it.
+DYING_SERVER_WAIT_SEC = 0.5
+MAX_COMPLAINTS_CHARS = 2000
+NO_SPACE = "no space left on device"  # the operating system's message, which nats-server repeats
+MIN_FREE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """What nats.json says: facts about the running nats-server, without secrets."""
+    """The content of nats.json: the running nats-server, without secrets."""
 
     url: str
     client_port: int
@@ -64,7 +64,7 @@ class DataFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Creates the folder if need be and takes its lock, or raises DataFolderInUse naming the owner."""
+        """Create the folder if it is missing and lock it; `DataFolderInUse` names its owner."""
         folder = Path(path).absolute()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,29 +80,15 @@ class DataFolder:
             raise InvalidUsage(f"cannot use the data folder {folder}: {error.strerror}", folder=str(folder)) from error
 
     def close(self) -> None:
-        """Lets go of the folder; a nats-server that still lives keeps it locked."""
+        """Release the folder; a nats-server that is still alive keeps it locked."""
         # Closing, never LOCK_UN: unlocking would also unlock the descriptor that the nats-server inherited.
         self.lock.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
-
-    @property
-    def store(self) -> Path:
-        return self.path / "nats"
-
-    @property
-    def index(self) -> Path:
-        return self.path / "index"
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "nats.conf"
 
     @property
     def log_file(self) -> Path:
@@ -112,12 +98,14 @@ class DataFolder:
     def output_file(self) -> Path:
         return self.path / "nats-server.out"
 
-    def write_config(self, text: str) -> None:
-        """Stores the nats-server's configuration where only we can read it."""
-        _write_private(self.config_file, text)
+    def write_config(self, text: str) -> Path:
+        """Store the configuration of the nats-server, readable by this user only."""
+        path = self.path / "nats.conf"
+        _write_private(path, text)
+        return path
 
     def record_running(self, server: RunningServer) -> None:
-        """Lets other programs find the server, and the next start its port."""
+        """Let other programs find the server, and the next start its port."""
         _write_private(self.path / "nats.port", f"{server.client_port}\n")
         _write_private(self.path / "nats.json", json.dumps(asdict(server)) + "\n")
 
@@ -126,27 +114,27 @@ class DataFolder:
         (self.path / "nats.json").unlink(missing_ok=True)
 
     def log_size(self) -> int:
-        """Where the server's log ends now."""
+        """The end of the server's log."""
         return self.log_file.stat().st_size if self.log_file.exists() else 0
 
-    def last_words(self, log_start: int) -> str:
-        """What the server complained about in its output, and in its log from `log_start` on; without the token."""
-        text = self.output_file.read_text(errors="replace")
-        if self.log_size() > log_start:
-            with self.log_file.open("rb") as log:
-                log.seek(log_start)
-                lines = log.read().decode(errors="replace").splitlines()
-            text += "\n".join(line for line in lines if "[FTL]" in line or "[ERR]" in line)
-        # The first lines count: a panic begins with its cause and goes on for pages.
-        return text.strip().replace(self.token, "…")[:LAST_WORDS_CHARS] or f"no complaint; see {self.log_file}"
+    def complaints(self, log_start: int) -> str:
+        """The errors in the server's output, and in its log from `log_start` on; without the token."""
+        log = "\n".join(line for line in self._log_lines(log_start) if "[FTL]" in line or "[ERR]" in line)
+        text = self.output_file.read_text(errors="replace") + log
+        # The beginning counts: a panic starts with its cause and continues for pages.
+        return text.strip().replace(self.token, "…")[:MAX_COMPLAINTS_CHARS] or f"no complaint; see {self.log_file}"
 
     def ran_out_of_space(self, log_start: int) -> bool:
-        """The server could not write, and says so in its log from `log_start` on; now there is room again."""
-        if shutil.disk_usage(self.path).free < ROOM_TO_GO_ON_BYTES or self.log_size() <= log_start:
-            return False
-        with self.log_file.open("rb") as log:
-            log.seek(log_start)
-            return any(NO_SPACE in line for line in log)
+        """Whether the server could not write since `log_start`, and the disk has room again."""
+        has_room = shutil.disk_usage(self.path).free >= MIN_FREE_BYTES
+        return has_room and any(NO_SPACE in line for line in self._log_lines(log_start))
+
+    def _log_lines(self, start: int) -> Iterator[str]:
+        if self.log_size() > start:
+            with self.log_file.open("rb") as log:
+                log.seek(start)
+                for line in log:
+                    yield line.decode(errors="replace").rstrip("\n")
 
     def last_client_port(self) -> int | None:
         """The client port of the last start, if there was one."""
@@ -154,7 +142,7 @@ class DataFolder:
 
 
 def find_running(path: str | os.PathLike[str]) -> ConnectionInfo | None:
-    """How to reach the nats-server of this data folder, or None when none runs; takes nothing and changes nothing."""
+    """How to reach the nats-server of this data folder; None if none is running. Locks and changes nothing."""
     folder = Path(path).absolute()
     try:
         server = _recorded_server(folder)
@@ -169,7 +157,7 @@ def find_running(path: str | os.PathLike[str]) -> ConnectionInfo | None:
 
 
 def _take_lock(folder: Path) -> BinaryIO:
-    # Python opens close-on-exec: only who is handed the descriptor on purpose inherits it.
+    # Python opens close-on-exec: only a child that gets the descriptor explicitly inherits it.
     lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
     if not _try_lock(lock):
         _await_dying_server(folder)
@@ -198,7 +186,7 @@ def _await_dying_server(folder: Path) -> None:
     except OSError:
         return
     try:
-        select.select([process], [], [], DYING_SERVER_PATIENCE_SEC)
+        select.select([process], [], [], DYING_SERVER_WAIT_SEC)
     finally:
         os.close(process)
 
@@ -218,8 +206,8 @@ def _in_use(folder: Path) -> DataFolderInUse:
 
 
 def _is_locked(folder: Path) -> bool:
-    # Only when the recorded pid is alive, so that this short shared lock can block an opener only where a stale
-    # nats.json names the pid of another program.
+    # Called only while the recorded pid is alive, so that this short shared lock can block an opener only where a
+    # stale nats.json names the pid of another program.
     with (folder / "lock").open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -231,10 +219,8 @@ def _is_locked(folder: Path) -> bool:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

@@ -1,10 +1,8 @@
 """The embedded nats-server: finds the binary, starts it, waits until JetStream answers, keeps it alive and stops it.
 
-It makes no stream and keeps no connection; what the server stores is not its business.
-
-    start ──▶ spawn (tied to us, holding the folder's lock) ──▶ ports file ──▶ $JS.API.INFO answered ──▶ nats.json
-    watch ──▶ exit, five pings missed, or a disk that was full ──▶ kill ──▶ 0.1 … 2 s ──▶ spawn again on the same ports
-    stop  ──▶ SIGTERM (takes milliseconds) ──▶ after 2 s SIGKILL ──▶ nats.json removed
+start ──▶ spawn (tied to us, holding the folder's lock) ──▶ ports file ──▶ $JS.API.INFO answered ──▶ nats.json
+watch ──▶ exit, five pings missed, or a disk that was full ──▶ kill ──▶ 0.1 … 2 s ──▶ spawn again on the same ports
+stop  ──▶ SIGTERM (takes milliseconds) ──▶ after 2 s SIGKILL ──▶ nats.json removed
 """
 
 from __future__ import annotations
@@ -17,25 +15,32 @@ import logging
 import os
 import threading
 from pathlib import Path
-from typing import BinaryIO
+from typing import Literal
 from urllib.parse import urlsplit
 
-from pyoco_server.adapters.embedded_nats.config import FREE_PORT, Sync, render_config
-from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, DataFolder, RunningServer
+from pyoco_server.adapters.embedded_nats.data_folder import DataFolder, RunningServer
 from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 
 logger = logging.getLogger(__name__)
 
-START_PATIENCE_SEC = 120.0  # an empty store takes 10 ms, but one of many gigabytes is checked before the server listens
+START_TIMEOUT_SEC = 120.0  # an empty store takes 10 ms, but one of many gigabytes is checked before the server listens
 START_POLL_SEC = 0.003
-STOP_PATIENCE_SEC = 2.0
+STOP_TIMEOUT_SEC = 2.0
 MISSED_PINGS_ALLOWED = 5
 FIRST_RESTART_DELAY_SEC, LAST_RESTART_DELAY_SEC = 0.1, 2.0
 STEADY_AFTER_SEC = 10.0
 PORT_TAKEN = "address already in use"  # the operating system's message, which nats-server repeats
 
-# What we send after CONNECT, and how the line begins that answers it.
+FREE_PORT = -1  # any free port, for nats-server; 0 means its default, 4222
+
+Sync = Literal["always", "interval"]
+# JetStream's own default syncs every two minutes: an acknowledged write can be lost when the power fails.
+SYNC_LINE: dict[Sync, str | None] = {"always": "  sync_interval: always", "interval": None}
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+# What is sent after CONNECT, and the beginning of the line that answers it.
 PING = (b"PING\r\n", b"PONG")
 JETSTREAM_INFO = (b"SUB answer 1\r\nPUB $JS.API.INFO answer 0\r\n\r\n", b"{")
 
@@ -91,17 +96,8 @@ class EmbeddedNats:
         return f"nats://[{host}]:{self._client_port}" if ":" in host else f"nats://{host}:{self._client_port}"
 
     @property
-    def http_url(self) -> str | None:
-        """The address of the monitoring pages, when they were asked for."""
-        return None if self._http_port is None else f"http://127.0.0.1:{self._http_port}"
-
-    @property
     def token(self) -> str:
         return self.folder.token
-
-    @property
-    def connection(self) -> ConnectionInfo:
-        return ConnectionInfo(url=self.url, token=self.token)
 
     @property
     def pid(self) -> int | None:
@@ -109,7 +105,7 @@ class EmbeddedNats:
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        """Returns when JetStream answers; raises InvalidUsage or BrokerUnavailable with the server's own message."""
+        """Return when JetStream answers; raises InvalidUsage or BrokerUnavailable with the server's own message."""
         if self._process is not None and self._process.returncode is None:
             raise RuntimeError("the embedded nats-server runs already")
         self._stopping = False
@@ -125,21 +121,21 @@ class EmbeddedNats:
         await self._launch()
 
     async def stop(self) -> None:
-        """The server is gone when this returns. Cancel `watch` first; stopping twice is fine."""
+        """Return when the server has exited. Cancel `watch` first; a second call is harmless."""
         self._stopping = True
         process = self._process
         try:
             if process is not None and process.returncode is None:
                 with contextlib.suppress(ProcessLookupError, TimeoutError):
                     process.terminate()
-                    async with asyncio.timeout(STOP_PATIENCE_SEC):
+                    async with asyncio.timeout(STOP_TIMEOUT_SEC):
                         await process.wait()
         finally:
             await self._kill()
             self.folder.record_stopped()
 
     async def watch(self) -> None:
-        """Runs until cancelled; starts the server again, on the same ports, whenever it dies or hangs."""
+        """Restart the server on the same ports whenever it exits or hangs; runs until cancelled."""
         clock = asyncio.get_running_loop().time
         delay_sec = FIRST_RESTART_DELAY_SEC
         while not self._stopping:
@@ -149,46 +145,47 @@ class EmbeddedNats:
                 return
             if clock() - since > STEADY_AFTER_SEC:
                 delay_sec = FIRST_RESTART_DELAY_SEC
-            logger.warning(
-                "nats-server is down and will be started again",
-                extra={
-                    "reason": cause,
-                    "nats_pid": self.pid,
-                    "nats_output": self._last_words(),
-                    "delay_sec": delay_sec,
-                },
-            )
+            facts = {"reason": cause, "nats_pid": self.pid, "nats_output": self._complaints(), "delay_sec": delay_sec}
+            logger.warning("nats-server is down, restarting it", extra=facts)
             await self._kill()
             await asyncio.sleep(delay_sec)
             delay_sec = min(2 * delay_sec, LAST_RESTART_DELAY_SEC)
-            await self._launch_again()
-
-    async def _launch_again(self) -> None:
-        if self._stopping:
-            return
-        try:
-            await self._launch()
-        except (InvalidUsage, BrokerUnavailable, OSError) as error:
-            # Not fatal: the port may be in use for a moment, the disk may be full until it is cleaned up.
-            logger.warning("nats-server did not start again", extra={"reason": str(error)})
-        else:
-            logger.info("nats-server runs again", extra={"nats_url": self.url, "nats_pid": self.pid})
+            if self._stopping:
+                return
+            try:
+                await self._launch()
+            except (InvalidUsage, BrokerUnavailable, OSError) as error:
+                # Not fatal: the port may be in use for a moment, the disk may be full until it is cleaned up.
+                logger.warning("nats-server did not restart", extra={"reason": str(error)})
+            else:
+                logger.info("nats-server restarted", extra={"nats_url": self.url, "nats_pid": self.pid})
 
     async def _launch(self) -> None:
         # PDEATHSIG fires when the spawning *thread* ends: only the main thread lives as long as the process.
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the embedded nats-server is started from the main thread only")
-        command = tied_command(str(find_binary()), "-c", str(self.folder.config_file))
+        for leftover in self.folder.path.glob("*.ports"):
+            leftover.unlink()
+        config = self.folder.write_config(
+            render_config(
+                self.folder,
+                listen_host=self._listen_host,
+                client_port=self._client_port,
+                http_port=self._http_port,
+                sync=self._sync,
+                max_store_bytes=self._max_store_bytes,
+            )
+        )
         self._log_start = self.folder.log_size()
-        with self._prepare() as output:
+        with self.folder.output_file.open("wb") as output:
             process = self._process = await asyncio.create_subprocess_exec(
-                *command,
+                *tied_command(str(find_binary()), "-c", str(config)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # An orphan that outlives us keeps the folder locked: two servers on one store would ruin it.
+                # A server that outlives this process keeps the folder locked: two servers on one store would ruin it.
                 pass_fds=(self.folder.lock.fileno(),),
-                # Ctrl-C in a terminal is for us; the server stops last.
+                # Ctrl-C in a terminal is for this process; the server stops last.
                 start_new_session=True,
             )
         try:
@@ -206,30 +203,15 @@ class EmbeddedNats:
             )
         )
 
-    def _prepare(self) -> BinaryIO:
-        for leftover in self.folder.path.glob("*.ports"):
-            leftover.unlink()
-        self.folder.write_config(
-            render_config(
-                self.folder,
-                listen_host=self._listen_host,
-                client_port=self._client_port,
-                http_port=self._http_port,
-                sync=self._sync,
-                max_store_bytes=self._max_store_bytes,
-            )
-        )
-        return self.folder.output_file.open("wb")
-
     async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
         try:
-            async with asyncio.timeout(START_PATIENCE_SEC):
+            async with asyncio.timeout(START_TIMEOUT_SEC):
                 while not (self._read_ports(process.pid) and await self._answers(*JETSTREAM_INFO)):
                     if process.returncode is not None:
-                        raise InvalidUsage(f"nats-server did not start: {self._last_words()}")
+                        raise InvalidUsage(f"nats-server did not start: {self._complaints()}")
                     await asyncio.sleep(START_POLL_SEC)
         except TimeoutError as error:
-            raise BrokerUnavailable(f"nats-server does not answer: {self._last_words()}") from error
+            raise BrokerUnavailable(f"nats-server does not answer: {self._complaints()}") from error
 
     def _read_ports(self, pid: int) -> bool:
         for file in self.folder.path.glob(f"*_{pid}.ports"):
@@ -244,19 +226,19 @@ class EmbeddedNats:
         return False
 
     async def _until_down(self) -> str:
-        """Why the server needs to be started again."""
+        """Wait until the server has to be restarted; returns why."""
         if self._process is None:
             return "not started"
         exit_status = asyncio.ensure_future(self._process.wait())
         try:
             missed = 0
-            # Missed pings are counted, not timed: a pause of our own process is one miss, not a hung server.
+            # Missed pings are counted, not timed: a pause of this process is one miss, not a hung server.
             while missed < MISSED_PINGS_ALLOWED:
                 await asyncio.wait([exit_status], timeout=self._ping_every_sec)
                 if exit_status.done():
                     return f"exit status {exit_status.result()}"
                 missed = 0 if await self._answers(*PING) else missed + 1
-                # A store that could once not be written stays shut for as long as the server lives.
+                # A store that could not be written once stays shut until the server restarts.
                 if self.folder.ran_out_of_space(self._log_start):
                     return "its disk was full"
             return f"{missed} pings without an answer"
@@ -264,7 +246,7 @@ class EmbeddedNats:
             exit_status.cancel()
 
     async def _answers(self, question: bytes, answer: bytes) -> bool:
-        """Asks over a connection of its own, as a new client would."""
+        """Whether a new connection gets this answer."""
         try:
             async with asyncio.timeout(self._ping_every_sec):
                 reader, writer = await asyncio.open_connection(self._dial_host, self._client_port)
@@ -287,9 +269,46 @@ class EmbeddedNats:
                 process.kill()
             await process.wait()
 
-    def _last_words(self) -> str:
-        return self.folder.last_words(self._log_start)
+    def _complaints(self) -> str:
+        return self.folder.complaints(self._log_start)
 
     @property
     def _dial_host(self) -> str:
         return LOCAL_ADDRESS.get(self._listen_host, self._listen_host)
+
+
+def render_config(
+    folder: DataFolder,
+    *,
+    listen_host: str,
+    client_port: int,
+    http_port: int | None,
+    sync: Sync,
+    max_store_bytes: int | None,
+) -> str:
+    """The configuration file: one entry per line, because entries inside a block must not share one."""
+    lines = [
+        'server_name: "pyoco"',
+        f"host: {_quoted(listen_host)}",
+        f"port: {client_port}",
+        # The monitoring pages have no password, so they listen on this machine only.
+        None if http_port is None else f'http: "127.0.0.1:{http_port}"',
+        f"ports_file_dir: {_quoted(str(folder.path))}",
+        f"log_file: {_quoted(str(folder.log_file))}",
+        "logfile_size_limit: 16MB",
+        "logfile_max_num: 4",
+        "logtime: true",
+        "authorization {",
+        f"  token: {_quoted(folder.token)}",
+        "}",
+        "jetstream {",
+        f"  store_dir: {_quoted(str(folder.path / 'nats'))}",
+        SYNC_LINE[sync],
+        None if max_store_bytes is None else f"  max_file_store: {max_store_bytes}",
+        "}",
+    ]
+    return "\n".join(line for line in lines if line is not None) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'

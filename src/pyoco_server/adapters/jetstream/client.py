@@ -27,6 +27,7 @@ Listener = Callable[[Message], None]
 LATER_SEC = 0.002
 # Many concurrent requests are batched too: each waits a moment longer, and all of them are served sooner.
 BATCH_SEC = 0.001
+CLOSE_RETRY_SEC = 0.05
 
 
 class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
@@ -103,7 +104,14 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         self._pending_data_size = 0
 
     async def close(self) -> None:
-        if self._flush_queue is not None:  # else it was never connected
+        if self._flush_queue is None:  # never connected
+            return
+        await super().close()
+        # nats-py connects under `asyncio.wait_for`, which can swallow a cancel on Python 3.11: the client would go on
+        # reconnecting, and keep its process from ending.
+        while (task := self._reconnection_task) is not None and task is not asyncio.current_task() and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=CLOSE_RETRY_SEC)
             await super().close()
 
     async def _process_err(self, err_msg: str) -> None:

@@ -24,14 +24,17 @@ from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
-from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, Listed, RunQuery, SnapshotSeen
-from pyoco_server.domain.queries.rows import fresh, newest
+from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.errors import IndexUnavailable
 
 # A mark for internal use: the argument of the last reset.
 _COUNT_AFTER = "count after"
-_BY_RUN_ID = "FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))"
+_KNOWN = """
+    SELECT run_id, version, status, tenant_id FROM runs JOIN partitions USING (partition)
+    WHERE run_id IN (SELECT value FROM json_each(?))
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -89,17 +92,16 @@ class SqliteRunIndex:
             self._marks.clear()
             self._damaged = False
 
-    def apply(self, changes: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+    def apply(self, changes: Sequence[Change], position: IndexPosition) -> None:
         with self._writing() as writer:
             known = _position(writer)
             if self._count_after is None:
                 self._count_after = _marked(writer, _COUNT_AFTER)
             news = fresh(changes, after=known.sequence if known else 0)
-            for removed, group in groupby(news, key=lambda seen: seen.plain is None):
-                if removed:
-                    remove_runs(writer, [seen.run_id for seen in group])
-                else:
-                    put_rows(writer, newest(group), count_after=self._count_after)
+            for _, group in groupby(news, key=type):
+                some = list(group)
+                put_rows(writer, [row for row in some if isinstance(row, RunRow)], count_after=self._count_after)
+                remove_runs(writer, [change.run_id for change in some if isinstance(change, Removed)])
             if known is None or position.sequence > known.sequence:
                 writer.execute(
                     "INSERT OR REPLACE INTO position VALUES (1, ?, ?, ?)",
@@ -117,27 +119,16 @@ class SqliteRunIndex:
         with self._reading() as reader:
             return str(reader.execute("SELECT coalesce(max(run_id), '') FROM runs").fetchone()[0])
 
-    def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        return [row.summary for row in self.rows(query)]
-
-    def run_ids(self, query: RunQuery) -> Sequence[RunId]:
-        return [row.run_id for row in self.rows(query)]
-
     def jobs(self, query: JobQuery) -> JobPage:
         return self._read(listing.jobs, query)
 
     def labels(self, query: LabelQuery) -> Sequence[LabelCount]:
         return self._read(posting_lists.labels, query)
 
-    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, tuple[int, str]]:
+    def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         with self._reading() as reader:
-            found = reader.execute(f"SELECT run_id, version, status {_BY_RUN_ID}", (orjson.dumps(run_ids).decode(),))
-            return {RunId(run_id): (version, status) for run_id, version, status in found}
-
-    def tenants(self, run_ids: Sequence[RunId]) -> Mapping[RunId, str]:
-        with self._reading() as reader:
-            found = reader.execute(f"SELECT run_id, tenant_id {_BY_RUN_ID}", (orjson.dumps(run_ids).decode(),))
-            return {RunId(run_id): tenant_id for run_id, tenant_id in found}
+            found = reader.execute(_KNOWN, (orjson.dumps(run_ids).decode(),))
+            return {RunId(run_id): KnownRun(*columns) for run_id, *columns in found}
 
     def mark(self, name: str) -> int:
         if name in self._marks:
@@ -175,12 +166,16 @@ class SqliteRunIndex:
             )
             return {RunId(run_id): revision for run_id, revision in found}
 
-    def unfinished(self, *, status: str, tag: str, updated_before: float, limit: int) -> Sequence[RunId]:
-        found = self._read(listing.oldest, status, tag=tag, updated_before=updated_before, limit=limit)
-        return [run.run_id for run in found]
-
-    def oldest(self, status: str, *, after: tuple[float, str] | None = None, limit: int) -> Sequence[Listed]:
-        return self._read(listing.oldest, status, after=after, limit=limit)
+    def oldest(
+        self,
+        status: str,
+        *,
+        tag: str | None = None,
+        updated_before: float | None = None,
+        after: tuple[float, str] | None = None,
+        limit: int,
+    ) -> Sequence[Listed]:
+        return self._read(listing.oldest, status, tag=tag, updated_before=updated_before, after=after, limit=limit)
 
     def claimable(
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int

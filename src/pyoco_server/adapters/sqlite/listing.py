@@ -134,10 +134,9 @@ def oldest(
     updated_before: float | None = None,
     limit: int,
 ) -> Sequence[Listed]:
-    in_order = oldest_in_order(
-        status_partitions(reader, status), tag=tag, after=after, updated_before=updated_before, limit=limit
-    )
-    return [Listed(*row) for row in sorted(all_rows(reader, *in_order))[:limit]]
+    partitions = status_partitions(reader, status)
+    statements = oldest_in_order(partitions, tag=tag, after=after, updated_before=updated_before, limit=limit)
+    return [Listed(*row) for row in sorted(all_rows(reader, *statements))[:limit]]
 
 
 def status_partitions(reader: sqlite3.Connection, status: str) -> list[int]:

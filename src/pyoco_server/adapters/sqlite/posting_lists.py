@@ -12,11 +12,10 @@ import sqlite3
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyoco_server.adapters.sqlite.statements import Statement, all_of, equal, inserted_id, numbers
+from pyoco_server.adapters.sqlite.statements import KeyIds, Statement, all_of, equal, numbers
 from pyoco_server.domain.queries.jobs import LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import labels_of, terms_of
 
@@ -26,8 +25,6 @@ _LAST = (1 << BLOCK_BITS) - 1
 # Up to here a block is a sorted array of 16-bit numbers, beyond it is a bitmap; the length tells them apart.
 MAX_ARRAY = 64
 
-_FIND = "SELECT list FROM posting_lists WHERE tenant_id = ? AND archived = ? AND term = ?"
-_CREATE = "INSERT INTO posting_lists (tenant_id, archived, term) VALUES (?, ?, ?)"
 _COUNT = "UPDATE posting_lists SET runs = runs + ? WHERE list = ?"
 _REMOVE_EMPTY = "DELETE FROM posting_lists WHERE list = ? AND runs = 0"
 _BLOCKS = "SELECT block, members FROM postings WHERE list = ?"
@@ -55,9 +52,6 @@ class Matches(dict[int, int]):
     def numbers(self) -> list[int]:
         return [(block << BLOCK_BITS) + member for block, members in self.items() for member in _bits(members)]
 
-    def union(self, other: Matches) -> Matches:
-        return Matches({block: self.get(block, 0) | other.get(block, 0) for block in self | other})
-
     def intersection(self, other: Matches) -> Matches:
         both = {block: members & other.get(block, 0) for block, members in self.items()}
         return Matches({block: members for block, members in both.items() if members})
@@ -71,16 +65,16 @@ class Posted(NamedTuple):
     terms: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class PostingChanges:
     """What a batch changes in the posting lists; each block is read and written once."""
 
-    writer: sqlite3.Connection
-    lists: dict[tuple[str, bool, str], int] = field(default_factory=dict)
-    # (list, block) -> the bits to set, the bits to clear
-    blocks: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
-    counts: Counter[int] = field(default_factory=Counter)
-    bounds: dict[int, tuple[float, bytes]] = field(default_factory=dict)
+    def __init__(self, writer: sqlite3.Connection) -> None:
+        self.writer = writer
+        self.lists = KeyIds(writer, "posting_lists", "list", "tenant_id", "archived", "term")
+        # (list, block) -> the bits to set, the bits to clear
+        self.blocks: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        self.counts = Counter[int]()
+        self.bounds: dict[int, tuple[float, bytes]] = {}
 
     def raise_bounds(self, number: int, updated_at: float, key: bytes = b"") -> None:
         newest_update, newest_key = self.bounds.get(number >> BLOCK_BITS, (updated_at, key))
@@ -114,14 +108,7 @@ class PostingChanges:
     def _lists(self, posted: Posted | None) -> set[int]:
         if posted is None:
             return set()
-        return {self._list((posted.tenant_id, posted.archived, term)) for term in posted.terms}
-
-    def _list(self, key: tuple[str, bool, str]) -> int:
-        found = self.lists.get(key)
-        if found is None:
-            stored = self.writer.execute(_FIND, key).fetchone()
-            found = self.lists[key] = int(stored[0]) if stored else inserted_id(self.writer.execute(_CREATE, key))
-        return found
+        return {self.lists[posted.tenant_id, posted.archived, term] for term in posted.terms}
 
 
 def matching(
@@ -184,8 +171,8 @@ def counted_labels(query: LabelQuery) -> Statement:
 def _members(reader: sqlite3.Connection, lists: Sequence[int]) -> Matches:
     members = Matches()
     for found in lists:
-        theirs = Matches({block: _decode(stored) for block, stored in reader.execute(_BLOCKS, (found,))})
-        members = members.union(theirs) if members else theirs
+        for block, stored in reader.execute(_BLOCKS, (found,)):
+            members[block] = members.get(block, 0) | _decode(stored)
     return members
 
 

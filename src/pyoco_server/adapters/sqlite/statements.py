@@ -1,5 +1,7 @@
 """Building blocks of SQL statements; every value is bound."""
 
+# ruff: noqa: S608 — only constants are put into SQL; every value is bound.
+
 from __future__ import annotations
 
 import sqlite3
@@ -59,8 +61,17 @@ def numbers(values: Sequence[int]) -> str:
     return orjson.dumps(values).decode()
 
 
-def inserted_id(inserted: sqlite3.Cursor) -> int:
-    """The row id that SQLite assigned."""
-    if inserted.lastrowid is None:
-        raise sqlite3.DatabaseError("an inserted row has no id")
-    return inserted.lastrowid
+class KeyIds(dict[tuple[Any, ...], int]):
+    """The row ids of keys in a table, looked up once; a missing row is inserted."""
+
+    def __init__(self, writer: sqlite3.Connection, table: str, id_column: str, *columns: str) -> None:
+        super().__init__()
+        self._writer = writer
+        condition = " AND ".join(f"{column} = ?" for column in columns)
+        self._find = f"SELECT {id_column} FROM {table} WHERE {condition}"
+        self._insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+    def __missing__(self, key: tuple[Any, ...]) -> int:
+        self._writer.execute(self._insert, key)
+        self[key] = int(self._writer.execute(self._find, key).fetchone()[0])
+        return self[key]

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server.adapters.sqlite.statements import (
     Condition,
+    KeyIds,
     Statement,
     all_of,
     equal,
-    inserted_id,
     merged,
     numbers,
     rows,
@@ -31,95 +30,52 @@ from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, 
 # Ready steps have no time of their own; with the same one for all they are in the order of the ids.
 READY_AT = 0.0
 
-_STORED = """
-    SELECT place, queue, at, due_at, node_id, attempt, wait_key, worker_id, prompt FROM steps WHERE run = ?
-"""
-_PUT = """
-    INSERT OR REPLACE INTO steps (
-        run, run_id, place, queue, at, due_at, node_id, attempt, wait_key, worker_id, prompt
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_COLUMNS = "run, run_id, place, queue, at, due_at, node_id, attempt, wait_key, worker_id, prompt"
+_STORED = f"SELECT {_COLUMNS} FROM steps WHERE run = ?"
+_PUT = f"INSERT OR REPLACE INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REMOVE = "DELETE FROM steps WHERE run = ? AND place = ?"
-_FIND_QUEUE = "SELECT queue FROM step_queues WHERE kind = ? AND claimable = ? AND flow = ? AND tenant_id = ?"
-_NEW_QUEUE = "INSERT INTO step_queues (kind, claimable, flow, tenant_id) VALUES (?, ?, ?, ?)"
-_REMOVE_EMPTY_QUEUE = """
-    DELETE FROM step_queues
-    WHERE queue = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.queue = step_queues.queue)
+_REMOVE_EMPTY_QUEUES = """
+    DELETE FROM step_queues WHERE NOT EXISTS (SELECT 1 FROM steps WHERE steps.queue = step_queues.queue)
 """
 _COUNTS = """
     SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues GROUP BY kind
 """
 
-Columns = tuple[Any, ...]
-"""The stored columns of a step, from its queue on."""
 
-
-@dataclass(slots=True)
 class StepChanges:
-    """The runs of a batch whose steps may have changed."""
+    """The steps that a batch puts and removes."""
 
-    runs: list[tuple[int, RunRow | None, int]] = field(default_factory=list)
+    def __init__(self, writer: sqlite3.Connection) -> None:
+        self._writer = writer
+        self._queues = KeyIds(writer, "step_queues", "queue", "kind", "claimable", "flow", "tenant_id")
+        self._puts: list[tuple[Any, ...]] = []
+        self._removals: list[tuple[int, int]] = []
 
-    def change(self, run: int, row: RunRow, *, before: int) -> None:
-        """Replace the `before` stored steps of the run by those of the row."""
-        if before or row.steps:
-            self.runs.append((run, row, before))
-
-    def remove(self, run: int, *, before: int) -> None:
-        """Remove the `before` stored steps of the run."""
-        if before:
-            self.runs.append((run, None, before))
-
-    def flush(self, writer: sqlite3.Connection) -> None:
-        if self.runs:
-            difference = _Difference(writer)
-            for run, row, before in self.runs:
-                difference.add(run, row, before)
-            difference.flush()
-
-
-@dataclass(slots=True)
-class _Difference:
-    """Between the stored steps of some runs and those of their rows."""
-
-    writer: sqlite3.Connection
-    queues: dict[tuple[str, bool, str, str], int] = field(default_factory=dict)
-    puts: list[Columns] = field(default_factory=list)
-    removals: list[tuple[int, int]] = field(default_factory=list)
-    left: set[int] = field(default_factory=set)
-
-    def add(self, run: int, row: RunRow | None, before: int) -> None:
-        stored = {found[0]: found[1:] for found in self.writer.execute(_STORED, (run,))} if before else {}
-        wanted = {} if row is None else self._wanted(row)
-        if row is not None:
-            changed = [(place, columns) for place, columns in wanted.items() if stored.get(place) != columns]
-            self.puts += [(run, row.run_id, place, *columns) for place, columns in changed]
-        self.removals += [(run, place) for place in stored if place not in wanted]
-        self.left.update(columns[0] for place, columns in stored.items() if wanted.get(place) != columns)
+    def change(self, run: int, row: RunRow | None, *, before: int) -> None:
+        """Replace the `before` stored steps of the run by those of the row; None removes them."""
+        stored = set(self._writer.execute(_STORED, (run,))) if before else set()
+        wanted = [] if row is None else self._wanted(run, row)
+        self._puts += [step for step in wanted if step not in stored]
+        self._removals += [
+            (run, place) for place in {step[2] for step in stored}.difference(step[2] for step in wanted)
+        ]
 
     def flush(self) -> None:
-        self.writer.executemany(_REMOVE, self.removals)
-        self.writer.executemany(_PUT, self.puts)
-        self.writer.executemany(_REMOVE_EMPTY_QUEUE, [(queue,) for queue in self.left])
+        self._writer.executemany(_REMOVE, self._removals)
+        self._writer.executemany(_PUT, self._puts)
+        if self._removals or self._puts:
+            self._writer.execute(_REMOVE_EMPTY_QUEUES)
 
-    def _wanted(self, row: RunRow) -> dict[int, Columns]:
+    def _wanted(self, run: int, row: RunRow) -> list[tuple[Any, ...]]:
         kinds = {(step.kind, step.claimable) for step in row.steps}
-        queues = {kind: self._queue((kind[0].value, kind[1], row.flow, row.tenant_id)) for kind in kinds}
-        wanted: dict[int, Columns] = {}
+        queues = {kind: self._queues[kind[0].value, kind[1], row.flow, row.tenant_id] for kind in kinds}
+        wanted = []
         # Unpacked at once: a wide graph has a thousand steps, and each change of a node passes all of them.
         for node_id, place, kind, attempt, claimable, due_at, since, wait_key, prompt, worker_id, lease in row.steps:
             at = lease if since is None else since
-            columns = (due_at, node_id, attempt, wait_key, worker_id, prompt)
-            wanted[place] = (queues[kind, claimable], READY_AT if at is None else at, *columns)
+            columns = (READY_AT if at is None else at, due_at, node_id, attempt, wait_key, worker_id, prompt)
+            wanted.append((run, row.run_id, place, queues[kind, claimable], *columns))
         return wanted
-
-    def _queue(self, key: tuple[str, bool, str, str]) -> int:
-        queue = self.queues.get(key)
-        if queue is None:
-            found = self.writer.execute(_FIND_QUEUE, key).fetchone()
-            queue = int(found[0]) if found else inserted_id(self.writer.execute(_NEW_QUEUE, key))
-            self.queues[key] = queue
-        return queue
 
 
 _OLDEST_RUN_FIRST = "run_id, place"

@@ -14,7 +14,7 @@ import orjson
 
 from pyoco_server.adapters.sqlite.counters import HistogramChanges
 from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
-from pyoco_server.adapters.sqlite.statements import inserted_id
+from pyoco_server.adapters.sqlite.statements import KeyIds
 from pyoco_server.adapters.sqlite.steps import StepChanges
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import order_of
@@ -37,8 +37,6 @@ _UPDATE = """
     WHERE number = ?
 """
 _REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE number = ?"
-_FIND_PARTITION = "SELECT partition FROM partitions WHERE status = ? AND tenant_id = ? AND archived = ?"
-_NEW_PARTITION = "INSERT INTO partitions (status, tenant_id, archived) VALUES (?, ?, ?)"
 _COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
 Keys = tuple[int, str, str, float, float | None]
@@ -68,7 +66,7 @@ class _Batch:
 
     def __init__(self, writer: sqlite3.Connection, *, count_after: int = 0) -> None:
         self._writer = writer
-        self._partitions: dict[tuple[str, str, bool], int] = {}
+        self._partitions = KeyIds(writer, "partitions", "partition", "status", "tenant_id", "archived")
         self._next_number = writer.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
         self._inserts: list[tuple[object, ...]] = []
         self._updates: list[tuple[object, ...]] = []
@@ -76,7 +74,7 @@ class _Batch:
         self._removals: list[tuple[int]] = []
         self._counts: Counter[int] = Counter()
         self._histograms = HistogramChanges(count_after)
-        self._steps = StepChanges()
+        self._steps = StepChanges(writer)
         self._postings = PostingChanges(writer)
 
     def insert(self, row: RunRow) -> None:
@@ -105,7 +103,7 @@ class _Batch:
 
     def remove(self, known: _Stored) -> None:
         self._removals.append((known.number,))
-        self._steps.remove(known.number, before=known.steps)
+        self._steps.change(known.number, None, before=known.steps)
         self._postings.change(known.number, known.posted, None)
         self._counts[known.keys[0]] -= 1
 
@@ -117,26 +115,21 @@ class _Batch:
         self._writer.executemany(_COUNT, [(by, partition) for partition, by in self._counts.items() if by])
         self._postings.flush()
         self._histograms.flush(self._writer)
-        self._steps.flush(self._writer)
+        self._steps.flush()
 
     def _keys(self, row: RunRow) -> Keys:
-        return (self._partition(row), row.flow, row.tag, row.updated_at, row.ended_at)
-
-    def _partition(self, row: RunRow) -> int:
-        key = (row.status, row.tenant_id, row.archived)
-        partition = self._partitions.get(key)
-        if partition is None:
-            found = self._writer.execute(_FIND_PARTITION, key).fetchone()
-            partition = int(found[0]) if found else inserted_id(self._writer.execute(_NEW_PARTITION, key))
-            self._partitions[key] = partition
-        return partition
+        partition = self._partitions[row.status, row.tenant_id, row.archived]
+        return (partition, row.flow, row.tag, row.updated_at, row.ended_at)
 
 
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, count_after: int) -> None:
-    """Store the rows (one per run) that are newer than what is stored of their run."""
-    stored = _stored(writer, [row.run_id for row in rows])
-    batch = _Batch(writer, count_after=count_after)
+    """Store the rows that are newer than what is stored of their run."""
+    newest: dict[RunId, RunRow] = {}
     for row in rows:
+        newest[row.run_id] = max(newest.get(row.run_id, row), row, key=lambda row: row.position)
+    stored = _stored(writer, newest)
+    batch = _Batch(writer, count_after=count_after)
+    for row in newest.values():
         known = stored.get(row.run_id)
         if known is None:
             batch.insert(row)

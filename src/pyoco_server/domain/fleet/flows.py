@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, TypeGuard
 
+import msgspec
 import orjson
 
 MAX_FLOWS = 500
@@ -80,24 +81,22 @@ def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
     plain = orjson.loads(stored)
     found: dict[str, AnnouncedFlow] = {}
     for one in plain if isinstance(plain, list) else ():
-        if len(found) == MAX_FLOWS:
-            break
-        if isinstance(one, Mapping) and _is_name(name := one.get("name")) and name not in found:
-            nodes, edges = one.get("nodes"), one.get("edges")
-            found[name] = _with_valid_graph(AnnouncedFlow(name=name, nodes=_texts(nodes), edges=_pairs(edges)))
+        name = one.get("name") if isinstance(one, dict) else None
+        if len(found) < MAX_FLOWS and _is_name(name) and name not in found:
+            try:
+                found[name] = _with_valid_graph(msgspec.convert(one, AnnouncedFlow))
+            except msgspec.ValidationError:
+                found[name] = AnnouncedFlow(name=name)
     return tuple(found.values())
 
 
 def _is_name(name: object) -> TypeGuard[str]:
-    return isinstance(name, str) and 1 <= len(name) <= MAX_NAME_CHARS and _is_encodable(name)
-
-
-def _is_encodable(text: str) -> bool:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_CHARS:
+        return False
     try:
-        text.encode()
+        return bool(name.encode())
     except UnicodeEncodeError:  # a lone surrogate, which JSON cannot hold
         return False
-    return True
 
 
 def _with_valid_graph(flow: AnnouncedFlow) -> AnnouncedFlow:
@@ -115,17 +114,3 @@ def _with_valid_graph(flow: AnnouncedFlow) -> AnnouncedFlow:
 def _total_bytes(flows: Sequence[AnnouncedFlow]) -> list[int]:
     """The size of the stored form up to and including each flow."""
     return list(accumulate(len(orjson.dumps(flow)) + 1 for flow in flows_to_plain(flows)))
-
-
-def _texts(plain: object) -> tuple[str, ...]:
-    if not isinstance(plain, list) or not all(isinstance(one, str) for one in plain):
-        return ()
-    return tuple(plain)
-
-
-def _pairs(plain: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(plain, list):
-        return ()
-    pairs = [_texts(one) for one in plain]
-    # A malformed edge becomes an edge to an unknown node, which makes the graph invalid.
-    return tuple((pair[0], pair[1]) if len(pair) == 2 else ("", "") for pair in pairs)

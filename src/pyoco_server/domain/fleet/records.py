@@ -84,8 +84,3 @@ def from_plain(plain: Mapping[str, Any]) -> WorkerRecord:
     known = {"instance_id": "", "slots": 1, "last_seen_at": plain.get("heartbeat_at", 0.0)} | dict(plain)
     record = msgspec.convert(known | {"tags": plain.get("tags") or (), "flows": ()}, WorkerRecord)
     return replace(record, flows=flows_from_plain(plain.get("flows")))
-
-
-def seen(record: WorkerRecord, at: float) -> WorkerRecord:
-    """The same record with a new heartbeat."""
-    return replace(record, last_seen_at=at)

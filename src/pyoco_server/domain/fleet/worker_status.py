@@ -18,13 +18,6 @@ KEEP_UNSEEN_SEC = 30 * 86400.0
 KEEP_MOST = 2_000
 KEEP_MOST_UNSEEN_SEC = 3600.0
 
-_GROUPS = {
-    WorkerState.RUNNING: 0,
-    WorkerState.IDLE: 0,
-    WorkerState.DISCONNECTED: 1,
-    WorkerState.STOPPED_GRACEFUL: 2,
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
@@ -68,7 +61,8 @@ def announced(fleet: Iterable[WorkerStatus]) -> dict[str, AnnouncedFlow]:
     """
     flows: dict[str, AnnouncedFlow] = {}
     tags: dict[str, set[str]] = {}
-    for seen in sorted((seen for seen in fleet if seen.is_active), key=_age):
+    by_start = sorted(fleet, key=lambda seen: (seen.record.started_at or 0.0, seen.record.worker_id))
+    for seen in (seen for seen in by_start if seen.is_active):
         for flow in seen.record.flows:
             tags.setdefault(flow.name, set()).update(seen.record.tags)
             if flow.nodes or flow.name not in flows:
@@ -86,10 +80,6 @@ def expired_workers(records: Iterable[WorkerRecord], now: float) -> Sequence[Wor
     ]
 
 
-def _age(seen: WorkerStatus) -> tuple[float, str]:
-    return seen.record.started_at or 0.0, seen.record.worker_id
-
-
 def _fits(seen: WorkerStatus, query: WorkerQuery) -> bool:
     if seen.record.hidden and not query.include_hidden:
         return False
@@ -99,23 +89,19 @@ def _fits(seen: WorkerStatus, query: WorkerQuery) -> bool:
 
 
 def _place(seen: WorkerStatus) -> tuple[int, float, str]:
-    # Active workers are sorted by name only, so that a list that is refreshed every second does not jump.
-    age = 0.0 if seen.is_active else -seen.record.last_seen_at
-    return _GROUPS[seen.state], age, seen.record.worker_id
+    if seen.is_active:
+        # By name only, so that a list that is refreshed every second does not jump.
+        return 0, 0.0, seen.record.worker_id
+    return 1 + (seen.state is WorkerState.STOPPED_GRACEFUL), -seen.record.last_seen_at, seen.record.worker_id
 
 
 # Contract, appendix G: a run is stale after three missed heartbeats, and never before this.
 STALE_AT_LEAST_SEC = 30.0
 STALE_HEARTBEATS = 3
 
+
 # Shown beside a snapshot, but not stored.
 RUN_FACTS = ("worker_alive", "worker_heartbeat_at", "worker_tags", "stale")
-
-Look = Callable[[WorkerId], WorkerStatus | None]
-
-
-def stale_after_sec(run_heartbeat_sec: float) -> float:
-    return max(STALE_AT_LEAST_SEC, STALE_HEARTBEATS * run_heartbeat_sec)
 
 
 def is_stale(status: object, heartbeat_at: object, *, now: float, run_heartbeat_sec: float) -> bool:
@@ -123,7 +109,7 @@ def is_stale(status: object, heartbeat_at: object, *, now: float, run_heartbeat_
     return (
         status == "RUNNING"
         and isinstance(heartbeat_at, int | float)
-        and now - heartbeat_at > stale_after_sec(run_heartbeat_sec)
+        and now - heartbeat_at > max(STALE_AT_LEAST_SEC, STALE_HEARTBEATS * run_heartbeat_sec)
     )
 
 
@@ -143,7 +129,12 @@ def is_alive(seen: WorkerStatus | None, instance_id: InstanceId | None, *, withi
 
 
 def run_facts(
-    snapshot: Mapping[str, Any], look: Look, *, now: float, alive_within_sec: float, run_heartbeat_sec: float
+    snapshot: Mapping[str, Any],
+    look: Callable[[WorkerId], WorkerStatus | None],
+    *,
+    now: float,
+    alive_within_sec: float,
+    run_heartbeat_sec: float,
 ) -> dict[str, Any]:
     """The facts to show beside a stored snapshot; an unknown worker is not alive."""
     worker_id, instance_id = holder_of(snapshot)

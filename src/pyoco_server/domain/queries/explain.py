@@ -1,16 +1,18 @@
 """Why a run does not run, or why it ended as it did: reasons with their facts, the most important first.
 
-Derives codes and facts only; `explain_texts` has the sentences."""
+Derives codes and facts only; `explain_texts` has the sentences.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from pyoco_server.domain.execution.snapshot import run_status
-from pyoco_server.domain.execution.state import Execution, Node, NodeStatus, Request, Work
+from pyoco_server.domain.execution.state import Execution, Node, NodeStatus, Work
 from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus, is_alive, is_stale, worker_now
 from pyoco_server.errors import FlowNotFound
 
@@ -20,15 +22,18 @@ SOON_SEC = 5.0
 # has the exact time, but arrives with the end.)
 CANCEL_HEARD_HEARTBEATS = 2
 MOST_TAGS = 50
-MOST_TASKS = 5
-MOST_FLOWS = 5
+# Tasks, nodes, holders and flows in a fact.
+MOST_NAMES = 5
 MAX_ERROR_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The settings that the reasons depend on."""
+class Evidence:
+    """The settings and the observed state around the run. `ahead`: older waiting runs of the tag, up to a limit."""
 
+    now: float
+    heartbeat_at: float
+    fleet: Sequence[WorkerStatus]
     alive_within_sec: float
     run_heartbeat_sec: float
     ack_wait_sec: float
@@ -36,16 +41,6 @@ class Rules:
     max_attempts: int
     cancel_grace_sec: float
     confirm_after_grace_sec: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """The observed state around the run. `ahead`: older waiting runs of the tag, counted up to a limit."""
-
-    now: float
-    heartbeat_at: float
-    fleet: Sequence[WorkerStatus]
-    rules: Rules
     queue: QueueState | None = None
     ahead: int = 0
 
@@ -58,36 +53,37 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One reason for the run's state; `code` is stable, and `err_id` refers to the error catalogue."""
+    """One reason for the run's state; `code` is stable."""
 
     code: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    err_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedTag:
+    """A tag that is served now."""
+
+    tag: str
+    workers: int
+    slots: int
+    slots_busy: int
+
+
+Reasons = Iterator[Reason]
 
 
 def explain(execution: Execution, evidence: Evidence) -> tuple[Reason, ...]:
     """At least one reason, whatever the run's state."""
-    rule = {
-        "PENDING": _pending,
-        "RUNNING": _running,
-        "CANCELLING": _cancelling,
-        "FAILED": _failed,
-        "CANCELLED": _cancelled,
-        "COMPLETED": _completed,
-    }[run_status(execution)]
-    return tuple(rule(execution, evidence))
+    return tuple(_RULES[run_status(execution)](execution, evidence))
 
 
-def served_tags(fleet: Sequence[WorkerStatus]) -> list[dict[str, Any]]:
+def served_tags(fleet: Sequence[WorkerStatus]) -> list[ServedTag]:
     """Which tags are served now, by how many workers and with how many slots; bounded."""
-    tags: dict[str, dict[str, Any]] = {}
+    tags: dict[str, list[WorkerStatus]] = defaultdict(list)
     for seen in fleet:
         for tag in seen.record.tags if seen.is_active else ():
-            row = tags.setdefault(tag, {"tag": tag, "workers": 0, "slots": 0, "slots_busy": 0})
-            row["workers"] += 1
-            row["slots"] += seen.record.slots
-            row["slots_busy"] += seen.busy
-    return [tags[tag] for tag in sorted(tags)[:MOST_TAGS]]
+            tags[tag].append(seen)
+    return [ServedTag(tag=tag, workers=len(tags[tag]), **_slots(tags[tag])) for tag in sorted(tags)[:MOST_TAGS]]
 
 
 def holder_status(execution: Execution, evidence: Evidence) -> WorkerStatus | None:
@@ -95,243 +91,163 @@ def holder_status(execution: Execution, evidence: Evidence) -> WorkerStatus | No
     holder = execution.holder
     if holder is None or holder.worker_id is None:
         return None
-    found = (seen for seen in evidence.fleet if seen.record.worker_id == holder.worker_id)
-    return next((seen for seen in found if seen.record.instance_id == holder.instance_id), None)
+    held_by = (holder.worker_id, holder.instance_id)
+    return next((seen for seen in evidence.fleet if (seen.record.worker_id, seen.record.instance_id) == held_by), None)
 
 
 def is_holder_alive(execution: Execution, evidence: Evidence) -> bool:
-    holder = execution.holder
+    holder, within_sec = execution.holder, evidence.alive_within_sec
     return holder is not None and is_alive(
-        holder_status(execution, evidence), holder.instance_id, within_sec=evidence.rules.alive_within_sec
+        holder_status(execution, evidence), holder.instance_id, within_sec=within_sec
     )
+
+
+def _slots(workers: Sequence[WorkerStatus]) -> dict[str, int]:
+    return {"slots": sum(seen.record.slots for seen in workers), "slots_busy": sum(seen.busy for seen in workers)}
+
+
+def _worker_id(execution: Execution) -> str | None:
+    return execution.holder.worker_id if execution.holder else None
 
 
 # --- unfinished runs --------------------------------------------------------------------------------------------------
 
 
-def _pending(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
+def _pending(execution: Execution, evidence: Evidence) -> Reasons:
+    waiting_sec = evidence.since(execution.created_at)
     if not execution.is_queued:
-        facts = {"execution_id": execution.execution_id, "waiting_sec": evidence.since(execution.created_at)}
+        facts: dict[str, Any] = {"execution_id": execution.execution_id, "waiting_sec": waiting_sec}
         yield Reason(code="not_started", facts=facts)
         return
-    tag = execution.request.tag
-    live = [seen for seen in evidence.serving(tag) if seen.is_active]
-    if not live:
+    tag, queue = execution.request.tag, evidence.queue
+    active = [seen for seen in evidence.serving(tag) if seen.is_active]
+    if not active:
         yield from _no_worker_for(tag, evidence)
         return
-    slots, busy = sum(seen.record.slots for seen in live), sum(seen.busy for seen in live)
-    waiting_sec = evidence.since(execution.created_at)
-    facts = {
-        "tag": tag,
-        "workers": len(live),
-        "slots": slots,
-        "slots_busy": busy,
-        "ahead": evidence.ahead,
-        "waiting_sec": waiting_sec,
-    }
-    queue = evidence.queue
+    slots = _slots(active)
+    facts = {"tag": tag, "workers": len(active), **slots, "ahead": evidence.ahead, "waiting_sec": waiting_sec}
     if queue is not None and queue.most_in_work is not None and queue.in_work >= queue.most_in_work:
         yield Reason(code="queue_at_its_limit", facts={**facts, "limit": queue.most_in_work, "in_work": queue.in_work})
-    elif busy >= slots:
+    elif slots["slots_busy"] >= slots["slots"]:
         yield Reason(code="all_slots_busy", facts=facts)
     elif waiting_sec <= SOON_SEC or evidence.ahead > 0:
         yield Reason(code="about_to_start", facts=facts)
     else:
-        yield Reason(code="waits_although_free", facts={**facts, "requeue_after_sec": evidence.rules.requeue_after_sec})
-    yield from _flow_not_announced(execution.request, live)
-
-
-def _flow_not_announced(request: Request, live: Sequence[WorkerStatus]) -> Iterator[Reason]:
-    """Whether the name may be misspelled. Only a hint: a worker may serve flows that it does not announce."""
-    announced = {flow.name for seen in live for flow in seen.record.flows}
-    all_announce = all(seen.record.flows for seen in live)
-    if request.workflow_yaml_sha256 is None and all_announce and request.flow_name not in announced:
-        flows = get_close_matches(request.flow_name, announced, n=MOST_FLOWS, cutoff=0.0)
-        facts = {"flow_name": request.flow_name, "tag": request.tag, "announced_flows": flows}
+        yield Reason(code="waits_although_free", facts={**facts, "requeue_after_sec": evidence.requeue_after_sec})
+    # Only a hint at a misspelled name: a worker may serve flows that it does not announce.
+    announced = {flow.name for seen in active for flow in seen.record.flows}
+    flow_name, is_file = execution.request.flow_name, execution.request.workflow_yaml_sha256 is not None
+    if not is_file and flow_name not in announced and all(seen.record.flows for seen in active):
+        flows = get_close_matches(flow_name, announced, n=MOST_NAMES, cutoff=0.0)
+        facts = {"flow_name": flow_name, "tag": tag, "announced_flows": flows}
         yield Reason(code="flow_not_announced", facts=facts)
 
 
-def _no_worker_for(tag: str, evidence: Evidence) -> Iterator[Reason]:
+def _no_worker_for(tag: str, evidence: Evidence) -> Reasons:
     """Why no worker takes runs of this tag: all of them are gone, or there never was one."""
-    served = [row["tag"] for row in served_tags(evidence.fleet)]
+    served = [row.tag for row in served_tags(evidence.fleet)]
     facts: dict[str, Any] = {"tag": tag, "served_tags": served}
-    gone = sorted(evidence.serving(tag), key=lambda seen: seen.record.last_seen_at)
+    gone = evidence.serving(tag)
     if gone:
-        last = gone[-1]
+        last = max(gone, key=lambda seen: seen.record.last_seen_at)
         lost = {"last_worker": last.record.worker_id, "last_state": last.state.value, "last_seen_sec": last.silent_sec}
         yield Reason(code="workers_for_tag_are_gone", facts={**facts, "workers": len(gone), **lost})
     else:
         yield Reason(code="no_worker_for_tag", facts=facts)
-    similar = _similar(tag, served)
-    if similar is not None:
-        yield Reason(code="similar_tag", facts={"tag": tag, "similar": similar})
+    by_letters = {_letters(name): name for name in served}
+    for similar in get_close_matches(_letters(tag), by_letters, n=1, cutoff=0.7):
+        yield Reason(code="similar_tag", facts={"tag": tag, "similar": by_letters[similar]})
 
 
-def _similar(tag: str, served: Sequence[str]) -> str | None:
-    by_letters = {name.lower().replace("_", "-"): name for name in served}
-    found = get_close_matches(tag.lower().replace("_", "-"), by_letters, n=1, cutoff=0.7)
-    return by_letters[found[0]] if found else None
+def _letters(tag: str) -> str:
+    return tag.lower().replace("_", "-")
 
 
-def _running(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
+def _running(execution: Execution, evidence: Evidence) -> Reasons:
     if execution.request.work is Work.NODES:
-        yield from (Reason(code=code, facts=facts) for code, facts in node_reasons(execution, evidence.now))
+        yield from _node_reasons(execution, evidence.now)
         return
-    holder = execution.holder
+    holder, tag = execution.holder, execution.request.tag
+    seen = holder_status(execution, evidence)
     running = [name for name, node in execution.nodes.items() if node.status is NodeStatus.RUNNING]
-    now = worker_now(holder_status(execution, evidence), evidence.now)
-    facts = {
-        "worker_id": holder.worker_id if holder else None,
+    now = worker_now(seen, evidence.now)
+    facts: dict[str, Any] = {
+        "worker_id": _worker_id(execution),
         "running_sec": 0.0 if execution.started_at is None else max(0.0, now - execution.started_at),
         "heartbeat_sec": max(0.0, now - evidence.heartbeat_at),
-        "tasks": running[:MOST_TASKS],
+        "tasks": running[:MOST_NAMES],
     }
     if holder is None or holder.instance_id is None or is_holder_alive(execution, evidence):
-        stale = is_stale(
-            "RUNNING",
-            evidence.heartbeat_at,
-            now=now,
-            run_heartbeat_sec=evidence.rules.run_heartbeat_sec,
-        )
+        heartbeat_sec = evidence.run_heartbeat_sec
+        stale = is_stale("RUNNING", evidence.heartbeat_at, now=now, run_heartbeat_sec=heartbeat_sec)
         yield Reason(code="run_is_stale" if stale else "running", facts=facts)
     else:
-        yield _lost(execution, evidence, facts)
-        tag = execution.request.tag
-        if not any(seen.is_active for seen in evidence.serving(tag)):
+        takeover_sec = evidence.queue.ack_wait_sec if evidence.queue else None
+        facts |= {"tag": tag, "takeover_sec": takeover_sec or evidence.ack_wait_sec}
+        if seen is None:
+            yield Reason(code="worker_restarted_or_unknown", facts=facts)
+        elif seen.record.stopped_at is not None:
+            yield Reason(code="worker_stopped", facts={**facts, "stop_reason": seen.record.stop_reason})
+        else:
+            yield Reason(code="worker_silent", facts={**facts, "silent_sec": seen.silent_sec})
+        if not any(other.is_active for other in evidence.serving(tag)):
             yield from _no_worker_for(tag, evidence)
     yield from _tried_again(execution, evidence)
 
 
-def _lost(execution: Execution, evidence: Evidence, facts: Mapping[str, Any]) -> Reason:
-    """The reason why the holder is lost."""
-    seen = holder_status(execution, evidence)
-    real_sec = evidence.queue.ack_wait_sec if evidence.queue else None
-    more = {"tag": execution.request.tag, "takeover_sec": real_sec or evidence.rules.ack_wait_sec}
-    if seen is None:
-        return Reason(code="worker_restarted_or_unknown", facts={**facts, **more})
-    if seen.record.stopped_at is not None:
-        return Reason(code="worker_stopped", facts={**facts, **more, "stop_reason": seen.record.stop_reason})
-    return Reason(code="worker_silent", facts={**facts, **more, "silent_sec": seen.silent_sec})
-
-
-def _tried_again(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
+def _tried_again(execution: Execution, evidence: Evidence) -> Reasons:
     attempt = execution.attempt
     if attempt > 1:
-        facts = {"attempt": attempt, "lost": attempt - 1, "max_attempts": evidence.rules.max_attempts}
+        facts = {"attempt": attempt, "lost": attempt - 1, "max_attempts": evidence.max_attempts}
         yield Reason(code="tried_again", facts=facts)
 
 
-def _cancelling(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
-    receipt, holder = execution.cancel, execution.holder
+def _cancelling(execution: Execution, evidence: Evidence) -> Reasons:
+    receipt = execution.cancel
     requested_at = receipt.requested_at if receipt else evidence.now
-    ends_at = requested_at + evidence.rules.cancel_grace_sec
+    ends_at = requested_at + evidence.cancel_grace_sec
     facts: dict[str, Any] = {
-        "worker_id": holder.worker_id if holder else None,
+        "worker_id": _worker_id(execution),
         "by": receipt.requested_by if receipt else None,
         "reason": receipt.reason if receipt else None,
         "requested_at": requested_at,
         "requested_sec": evidence.since(requested_at),
         "grace_until": ends_at,
         "grace_left_sec": max(0.0, ends_at - evidence.now),
-        "at_the_latest_sec": max(0.0, ends_at + evidence.rules.confirm_after_grace_sec - evidence.now),
+        "at_the_latest_sec": max(0.0, ends_at + evidence.confirm_after_grace_sec - evidence.now),
     }
     if execution.request.work is Work.NODES:
-        yield Reason(code="cancel_waits_for_holders", facts=facts | holder_facts(execution, evidence.now))
+        held = [node for node in execution.nodes.values() if node.is_worked_on(evidence.now)]
+        yield Reason(code="cancel_waits_for_holders", facts=facts | _node_facts(execution, held))
     elif execution.is_held and not is_holder_alive(execution, evidence):
         yield Reason(code="cancel_without_worker", facts=facts)
-    elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.rules.run_heartbeat_sec:
+    elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.run_heartbeat_sec:
         yield Reason(code="cancel_delivered", facts=facts)
     else:
         yield Reason(code="cancel_on_its_way", facts=facts)
 
 
-# --- finished runs ----------------------------------------------------------------------------------------------------
-
-
-def _failed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
-    error = execution.error
-    broken = [node for node in execution.nodes.values() if node.status is NodeStatus.FAILED]
-    facts: dict[str, Any] = {
-        "run_id": execution.execution_id,
-        "flow_name": execution.request.flow_name,
-        "workflow_yaml_sha256": execution.request.workflow_yaml_sha256,
-        "tag": execution.request.tag,
-        "worker_id": execution.holder.worker_id if execution.holder else None,
-        "attempt": execution.attempt,
-        "err_id": error.code if error else None,
-        "error": error.message[:MAX_ERROR_CHARS] if error else None,
-        "tasks": [node.node_id for node in broken[:MOST_TASKS]],
-    }
-    err_id = error.code if error else None
-    if err_id == FlowNotFound.err_id:
-        yield Reason(code="flow_not_found", facts=facts, err_id=err_id)
-    elif execution.timeout is not None:
-        receipt = execution.timeout
-        more = {"limit_sec": receipt.limit_sec, "how": receipt.how.value}
-        yield Reason(code="timed_out", facts={**facts, **more}, err_id=err_id)
-    elif broken:
-        own = broken[0].error
-        message = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
-        # Nodes that fail over HTTP have no traceback.
-        code = "node_failed" if execution.request.work is Work.NODES else "task_failed"
-        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": message}, err_id=err_id)
-    else:
-        yield Reason(code="run_failed", facts=facts, err_id=err_id)
-    yield from _tried_again(execution, evidence)
-
-
-def _cancelled(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
-    receipt = execution.cancel
-    how = receipt.how.value if receipt and receipt.how else "unconfirmed"
-    facts = {
-        "by": receipt.requested_by if receipt else None,
-        "reason": receipt.reason if receipt else None,
-        "how": how,
-        "worker_id": execution.holder.worker_id if execution.holder else None,
-        "took_sec": max(0.0, (execution.ended_at or evidence.now) - receipt.requested_at) if receipt else None,
-    }
-    yield Reason(code=f"cancelled_{how}", facts=facts)
-
-
-def _completed(execution: Execution, evidence: Evidence) -> Iterator[Reason]:
-    started_at = execution.started_at or execution.created_at or evidence.now
-    facts = {
-        "worker_id": execution.holder.worker_id if execution.holder else None,
-        "ran_sec": max(0.0, (execution.ended_at or started_at) - started_at),
-        "waited_sec": max(0.0, started_at - (execution.created_at or started_at)),
-        "attempt": execution.attempt,
-    }
-    yield Reason(code="completed", facts=facts)
-
-
-MAX_NODES_NAMED = 5
-
-
-def node_reasons(execution: Execution, now: float) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Codes and facts by importance: waits, unclaimed nodes, holders; unclaimed nodes come last while others run."""
-    by_status: dict[NodeStatus, list[Node]] = {}
+def _node_reasons(execution: Execution, now: float) -> Reasons:
+    """By importance: waits, unclaimed nodes, holders; unclaimed nodes come last while others run."""
+    by_status: dict[NodeStatus, list[Node]] = defaultdict(list)
     for node in execution.nodes.values():
-        by_status.setdefault(node.status, []).append(node)
-    running = by_status.get(NodeStatus.RUNNING, [])
+        by_status[node.status].append(node)
+    ready, waiting, running = (
+        by_status[status] for status in (NodeStatus.READY, NodeStatus.WAITING, NodeStatus.RUNNING)
+    )
     silent = [node for node in running if node.lease_until is not None and node.lease_until <= now]
     at_work = [node for node in running if node not in silent]
-    ready = by_status.get(NodeStatus.READY, [])
     for code, nodes in (
-        ("nodes_wait_for_somebody", by_status.get(NodeStatus.WAITING, [])),
+        ("nodes_wait_for_somebody", waiting),
         ("nodes_wait_to_be_taken", [] if at_work else ready),
         ("nodes_of_silent_holders", silent),
         ("nodes_are_worked_on", at_work),
         ("nodes_wait_their_turn", ready if at_work else []),
     ):
         if nodes:
-            yield code, _node_facts(execution, nodes)
-    if not by_status.keys() & {NodeStatus.WAITING, NodeStatus.READY, NodeStatus.RUNNING}:
-        yield "waits_for_its_end", _node_facts(execution, [])
-
-
-def holder_facts(execution: Execution, now: float) -> dict[str, Any]:
-    """Facts about the holders that must stop before a cancel is complete."""
-    return _node_facts(execution, [node for node in execution.nodes.values() if node.is_worked_on(now)])
+            yield Reason(code=code, facts=_node_facts(execution, nodes))
+    if not (ready or waiting or running):
+        yield Reason(code="waits_for_its_end", facts=_node_facts(execution, []))
 
 
 def _node_facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
@@ -340,6 +256,73 @@ def _node_facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
         "execution_id": execution.execution_id,
         "graph_id": execution.request.flow_name,
         "count": len(nodes),
-        "nodes": [node.node_id for node in nodes[:MAX_NODES_NAMED]],
-        "holders": holders[:MAX_NODES_NAMED],
+        "nodes": [node.node_id for node in nodes[:MOST_NAMES]],
+        "holders": holders[:MOST_NAMES],
     }
+
+
+# --- finished runs ----------------------------------------------------------------------------------------------------
+
+
+def _failed(execution: Execution, evidence: Evidence) -> Reasons:
+    error, request = execution.error, execution.request
+    broken = [node for node in execution.nodes.values() if node.status is NodeStatus.FAILED]
+    facts: dict[str, Any] = {
+        "run_id": execution.execution_id,
+        "flow_name": request.flow_name,
+        "workflow_yaml_sha256": request.workflow_yaml_sha256,
+        "tag": request.tag,
+        "worker_id": _worker_id(execution),
+        "attempt": execution.attempt,
+        "err_id": error.code if error else None,
+        "error": error.message[:MAX_ERROR_CHARS] if error else None,
+        "tasks": [node.node_id for node in broken[:MOST_NAMES]],
+    }
+    if error is not None and error.code == FlowNotFound.err_id:
+        yield Reason(code="flow_not_found", facts=facts)
+    elif execution.timeout is not None:
+        how = execution.timeout.how.value
+        yield Reason(code="timed_out", facts={**facts, "limit_sec": execution.timeout.limit_sec, "how": how})
+    elif broken:
+        own = broken[0].error
+        message = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
+        # Nodes that fail over HTTP have no traceback.
+        code = "node_failed" if request.work is Work.NODES else "task_failed"
+        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": message})
+    else:
+        yield Reason(code="run_failed", facts=facts)
+    yield from _tried_again(execution, evidence)
+
+
+def _cancelled(execution: Execution, evidence: Evidence) -> Reasons:
+    receipt = execution.cancel
+    how = receipt.how.value if receipt and receipt.how else "unconfirmed"
+    facts = {
+        "by": receipt.requested_by if receipt else None,
+        "reason": receipt.reason if receipt else None,
+        "how": how,
+        "worker_id": _worker_id(execution),
+        "took_sec": max(0.0, (execution.ended_at or evidence.now) - receipt.requested_at) if receipt else None,
+    }
+    yield Reason(code=f"cancelled_{how}", facts=facts)
+
+
+def _completed(execution: Execution, evidence: Evidence) -> Reasons:
+    started_at = execution.started_at or execution.created_at or evidence.now
+    facts = {
+        "worker_id": _worker_id(execution),
+        "ran_sec": max(0.0, (execution.ended_at or started_at) - started_at),
+        "waited_sec": max(0.0, started_at - (execution.created_at or started_at)),
+        "attempt": execution.attempt,
+    }
+    yield Reason(code="completed", facts=facts)
+
+
+_RULES: Mapping[str, Callable[[Execution, Evidence], Reasons]] = {
+    "PENDING": _pending,
+    "RUNNING": _running,
+    "CANCELLING": _cancelling,
+    "FAILED": _failed,
+    "CANCELLED": _cancelled,
+    "COMPLETED": _completed,
+}

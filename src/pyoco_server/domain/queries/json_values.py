@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 _MAX_INTEGER = 2**63 - 1  # the largest integer of SQLite; JSON may hold more
-_MAX_TIME = 1e18
 
 
 def text(value: Any) -> str | None:
@@ -19,9 +18,3 @@ def number(value: Any) -> float | int | None:
 def integer(value: Any) -> int:
     """A count; 0 if it is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER else 0
-
-
-def moment(value: Any) -> float | None:
-    """A finite time, which can be compared and stored."""
-    found = number(value)
-    return float(found) if found is not None and -_MAX_TIME < found < _MAX_TIME else None

@@ -64,6 +64,14 @@ def labels_of(terms: Iterable[str]) -> list[str]:
     return [term.removeprefix(_LABEL) for term in terms if term.startswith(_LABEL)]
 
 
+class KnownRun(NamedTuple):
+    """What the index knows of a run; the tenant is empty for a run without one."""
+
+    version: int
+    status: str
+    tenant_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPosition:
     """How far the index has read, and of which stream: a recreated bucket must not be mistaken for the old one."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.auth.scopes import Scope
@@ -14,11 +14,9 @@ from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
 from pyoco_server.http_api.dependencies import CallerDep, DeadLettersDep, StoresDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.idempotency import of_json, run_once
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.dead_letters import DeadLetterPage, DeadLetterQuery
-from pyoco_server.services.idempotency import IdempotentAttempt
-from pyoco_server.stores import StoredDeadLetter
+from pyoco_server.services.dead_letters import DeadLetterQuery
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
 
@@ -51,7 +49,7 @@ class DeadLetterList(BaseModel):
 
 
 class LettersQuery(BaseModel):
-    """Which letters. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -88,7 +86,9 @@ async def list_dead_letters(
     asked = DeadLetterQuery(
         limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
     )
-    return _json(_page_out(await dead_letters.page(asked, _before(query.cursor))))
+    page = await dead_letters.page(asked, _before(query.cursor))
+    items = [{"seq": filed.seq, **asdict(filed.letter)} for filed in page.items]
+    return JSONResponse({"items": items, "next_cursor": None if page.before is None else str(page.before)})
 
 
 @router.post("/{seq}/replay", responses=answers(Replayed, 404, 409, 413, 422, 503))
@@ -102,20 +102,20 @@ async def replay_dead_letter(
 ) -> Response:
     """Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is."""
     number = _seq(seq)
-
-    async def work(turn: IdempotentAttempt) -> Response:
-        again = await dead_letters.replay(
-            number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id
-        )
-        told: dict[str, Any] = {
-            "run_id": again.execution.execution_id,
-            "status": "PENDING",
-            "durability": stores.durability,
-            "replay_of": {"seq": number, "run_id": again.original},
-        }
-        return _json(told)
-
-    return await run_once(request, of_json(), work)
+    async with IdempotentRequest(request, of_json(), new_id=stores.ids.run_id) as once:
+        if turn := once.attempt:
+            again = await dead_letters.replay(
+                number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id
+            )
+            once.response = JSONResponse(
+                {
+                    "run_id": again.execution.execution_id,
+                    "status": "PENDING",
+                    "durability": stores.durability,
+                    "replay_of": {"seq": number, "run_id": again.original},
+                }
+            )
+    return once.answer
 
 
 def _seq(text: str) -> int:
@@ -134,16 +134,3 @@ def _before(cursor: str | None) -> int | None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= MAX_SEQ_DIGITS and int(text) > 0
-
-
-def _page_out(page: DeadLetterPage) -> dict[str, Any]:
-    cursor = None if page.before is None else str(page.before)
-    return {"items": [_letter_out(filed) for filed in page.items], "next_cursor": cursor}
-
-
-def _letter_out(filed: StoredDeadLetter) -> dict[str, Any]:
-    return {"seq": filed.seq, **asdict(filed.letter)}
-
-
-def _json(told: dict[str, Any]) -> Response:
-    return Response(orjson.dumps(told), media_type="application/json")

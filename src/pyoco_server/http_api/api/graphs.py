@@ -28,20 +28,15 @@ from pyoco_server.http_api.api.graph_models import (
 )
 from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.conditional import is_known
-from pyoco_server.http_api.protocol.idempotency import no_id, of_value, run_once
-from pyoco_server.http_api.responses.problems import ExecutionProblem, failures
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
+from pyoco_server.http_api.responses.problems import EXECUTIONS
 from pyoco_server.services.graphs import GraphQuery, ShownGraph
-from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
 
 _VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
-
-
-def _answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}, **failures(*statuses, model=ExecutionProblem)}
 
 
 GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name.", examples=["release"])]
@@ -75,7 +70,8 @@ class GraphsQuery(BaseModel):
 
 @router.put(
     "/{graphId}",
-    responses=_answers(GraphPutOut, 409, 413, 422, 503) | {201: {"model": GraphPutOut, "description": "It is new"}},
+    responses=EXECUTIONS.answers(GraphPutOut, 409, 413, 422, 503)
+    | {201: {"model": GraphPutOut, "description": "It is new"}},
     openapi_extra=GRAPH_BODY,
     dependencies=[given_once(InvalidRequest)],
 )
@@ -96,23 +92,24 @@ async def put_graph(
     expected = _expected_version(query.expected_version, if_match)
     document = await _read(await request.body(), request.headers)
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        put = await graphs.put(
-            caller.tenant_id,
-            graph_id,
-            document,
-            by=caller.name,
-            expected_version=expected,
-            resumed=turn.context.resumed,
-        )
-        return _json(graph_out(put.graph) | {"created": put.created}, 201 if put.created else 200, put.graph)
-
     # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
     digest = of_value({"document": to_plain(document), "expectedVersion": expected})
-    return await run_once(request, digest, work, new_id=no_id)
+    async with IdempotentRequest(request, digest) as once:
+        if turn := once.attempt:
+            put = await graphs.put(
+                caller.tenant_id,
+                graph_id,
+                document,
+                by=caller.name,
+                expected_version=expected,
+                resumed=turn.context.resumed,
+            )
+            body = graph_out(put.graph) | {"created": put.created}
+            once.response = _json(body, 201 if put.created else 200, put.graph)
+    return once.answer
 
 
-@router.get("", responses=_answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
+@router.get("", responses=EXECUTIONS.answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
 async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """The graphs by id: those that were put, and the flows that workers announce."""
@@ -122,7 +119,8 @@ async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[Gra
 
 @router.get(
     "/{graphId}",
-    responses=_answers(GraphOut, 404, 422, 503) | {304: {"description": "It has the version of If-None-Match"}},
+    responses=EXECUTIONS.answers(GraphOut, 404, 422, 503)
+    | {304: {"description": "It has the version of If-None-Match"}},
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_graph(
@@ -150,7 +148,7 @@ async def _read(body: bytes, headers: Mapping[str, str]) -> GraphDocument:
 def _read_json(body: bytes) -> GraphDocument:
     try:
         # Each mark is a byte of what would be stored: with more of them it could not be kept, whatever it says.
-        value = json_body.parse(body, MAX_DOCUMENT_BYTES)
+        value = request_parsing.parse_json(body, MAX_DOCUMENT_BYTES)
     except InvalidRequest as error:
         # What comes without a type was often meant as YAML: `curl --data-binary @graph.yaml` names another one.
         raise InvalidGraph(f"{error.detail}; for YAML send Content-Type: {YAML_TYPES[0]}") from error

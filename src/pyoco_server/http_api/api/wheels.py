@@ -9,22 +9,23 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.idempotency.keys import FormPart
-from pyoco_server.domain.wheels.history import WheelEvent, to_plain
+from pyoco_server.domain.wheels.history import to_plain
 from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
+from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, read_form, text_of
-from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, no_id, of_form, of_json, run_once
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form, of_json
+from pyoco_server.http_api.protocol.request_parsing import caller_of
 from pyoco_server.http_api.responses.problems import answers, failures
 from pyoco_server.http_api.responses.streams import Download
-from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.wheels import Trail, Upload, upload_turn
 
 router = APIRouter(prefix="/wheels", tags=["wheels"])
@@ -88,7 +89,7 @@ class WheelDeleted(BaseModel):
 
 
 class HistoryQuery(BaseModel):
-    """Which events are asked for. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -129,7 +130,7 @@ async def list_wheels(wheels: WheelsDep) -> list[WheelArtifact]:
 async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
     """What was done to wheels, the newest first, as far back as PYOCO_WHEEL_HISTORY_TTL_SEC says."""
     found = await wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
-    return [_event_out(event) for event in found]
+    return [WheelHistoryEvent.model_validate(to_plain(event)) for event in found]
 
 
 @router.post(
@@ -159,9 +160,10 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
         upload = Upload(name=name, file=file.file, size=size, tags=tags, sha256_hex=sha256.hex())
         texts = (FormPart.of(part, value.encode()) for part, value in form.items() if isinstance(value, str))
         digest = of_form([FormPart(name="wheel", file_name=name.file_name, sha256=sha256), *texts])
-        async with IdempotentRequest(request, digest, new_id=no_id) as once:
-            if once.attempt is not None:
-                once.response = _json(_wheel_out(await wheels.upload(upload, _trail(request), once.attempt.context)))
+        async with IdempotentRequest(request, digest) as once:
+            if turn := once.attempt:
+                wheel = await wheels.upload(upload, _trail(request), turn.context)
+                once.response = JSONResponse(_wheel_out(wheel).model_dump())
         return once.answer
 
 
@@ -178,16 +180,11 @@ async def download_wheel(wheel_name: NamePath, wheels: WheelsDep) -> Response:
 @requires_scope(Scope.WHEELS_WRITE)
 async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep) -> Response:
     """Remove a wheel. Its version may be registered again."""
-
-    async def work(turn: IdempotentAttempt) -> Response:
-        await wheels.delete(wheel_name, _trail(request), turn)
-        return _json(WheelDeleted(name=wheel_name, deleted=True))
-
-    return await run_once(request, of_json(), work, new_id=no_id)
-
-
-def _json(told: BaseModel) -> Response:
-    return Response(told.model_dump_json(), media_type="application/json")
+    async with IdempotentRequest(request, of_json()) as once:
+        if turn := once.attempt:
+            await wheels.delete(wheel_name, _trail(request), turn)
+            once.response = JSONResponse({"name": wheel_name, "deleted": True})
+    return once.answer
 
 
 def _check_replace(given: str) -> None:
@@ -229,16 +226,4 @@ def _plain(name: str) -> str:
 
 
 def _wheel_out(wheel: Wheel) -> WheelArtifact:
-    return WheelArtifact(
-        name=wheel.name,
-        size_bytes=wheel.size_bytes,
-        bucket=wheel.bucket,
-        nuid=wheel.nuid,
-        modified=wheel.modified,
-        sha256_hex=wheel.sha256_hex,
-        tags=list(wheel.tags),
-    )
-
-
-def _event_out(event: WheelEvent) -> WheelHistoryEvent:
-    return WheelHistoryEvent.model_validate(to_plain(event))
+    return WheelArtifact.model_validate(wheel, from_attributes=True)

@@ -8,19 +8,19 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.fleet.records import WorkerState, to_plain
-from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus
+from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus, filter_workers
 from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol import json_body
-from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
-from pyoco_server.http_api.responses.problems import answers, describe
-from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
+from pyoco_server.http_api.protocol.request_parsing import read
+from pyoco_server.http_api.responses.problems import answers, json_request
 
 router = APIRouter(prefix="/workers", tags=["workers"])
 
@@ -99,7 +99,7 @@ async def list_workers(
     fleet: FleetDep, lists: ListsDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]
 ) -> Response:
     """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
-    found = await fleet.list_workers(query.asked())
+    found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
     body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
@@ -109,12 +109,7 @@ async def list_workers(
 @router.patch(
     "/{worker_id}",
     responses=answers(WorkerPatched, 404, 409, 413, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": WorkerPatchRequest.model_json_schema()}},
-        }
-    },
+    openapi_extra=json_request(WorkerPatchRequest, required=True),
 )
 @requires_scope(Scope.WORKERS_WRITE)
 async def patch_worker(
@@ -122,14 +117,16 @@ async def patch_worker(
 ) -> Response:
     """Hide a worker from the lists, or show it again. Nothing else about it changes."""
     parsed, body = _worker_id(worker_id), await request.body()
-    hidden = _patch(body).hidden
+    try:
+        hidden = read(WorkerPatchRequest, body).hidden
+    except InvalidRequest as rejected:
+        raise InvalidWorkersRequest(rejected.detail) from rejected
 
-    async def work(_: IdempotentAttempt) -> Response:
-        updated_at = await fleet.set_hidden(parsed, hidden)
-        patched = WorkerPatched(worker_id=parsed, hidden=hidden, updated_at=updated_at)
-        return Response(patched.model_dump_json(), media_type="application/json")
-
-    return await run_once(request, of_json(body), work, new_id=no_id)
+    async with IdempotentRequest(request, of_json(body)) as once:
+        if once.attempt:
+            updated_at = await fleet.set_hidden(parsed, hidden)
+            once.response = JSONResponse({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
+    return once.answer
 
 
 def _worker_id(text: str) -> WorkerId:
@@ -137,15 +134,6 @@ def _worker_id(text: str) -> WorkerId:
         return parse_worker_id(text)
     except InvalidRequest as malformed:
         raise WorkerNotFound(worker_id=text[:128]) from malformed
-
-
-def _patch(body: bytes) -> WorkerPatchRequest:
-    try:
-        return WorkerPatchRequest.model_validate(json_body.parse(body))
-    except InvalidRequest as refused:
-        raise InvalidWorkersRequest(refused.detail) from refused
-    except ValidationError as error:
-        raise InvalidWorkersRequest(describe(error.errors(include_url=False, include_context=False))) from error
 
 
 def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
-from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.caller import ANYONE, Caller
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import InvalidApiKey, InvalidTicket, InvalidToken, PyocoError
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
@@ -55,12 +54,6 @@ def required_scopes(route: BaseRoute) -> frozenset[Scope] | None:
         raise LookupError(f"{getattr(route, 'path', route)} declares neither its scopes nor that it is public")
     scopes: frozenset[Scope] | None = getattr(endpoint, _SCOPES)
     return scopes
-
-
-def caller_of(request: HTTPConnection) -> Caller:
-    """The authenticated caller of a request."""
-    caller: Caller = request.scope.get("caller", ANYONE)
-    return caller
 
 
 def install(app: FastAPI, config: NatsBackendConfig) -> None:

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import required_scopes
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
-from pyoco_server.http_api.responses.problems import JobProblem, error_format
+from pyoco_server.http_api.responses.problems import JobProblem, dialect_of
 
 _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (with authentication on)",
@@ -62,6 +62,6 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
         return
     words = scope_names(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
-    content = error_format(path).content
+    content = dialect_of(path).content
     for status, description in _REFUSALS.items():
         operation["responses"].setdefault(status, {"description": description, "content": content})

@@ -1,9 +1,9 @@
-"""Requests with an idempotency key: the work is done once, and its answer is stored and replayed."""
+"""Requests with an idempotency key: the work is done once, and its response is stored and replayed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,27 +20,19 @@ from pyoco_server.domain.idempotency.keys import (
     record_key,
 )
 from pyoco_server.domain.idempotency.record import Answer
-from pyoco_server.errors import (
-    IdempotencyKeyRequired,
-    InvalidRequest,
-    Kind,
-    NodeNotFound,
-    PyocoError,
-)
-from pyoco_server.http_api.dependencies import context_of, services_of
-from pyoco_server.http_api.middleware.authentication import caller_of
+from pyoco_server.errors import IdempotencyKeyRequired, InvalidRequest, Kind, NodeNotFound, PyocoError
+from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.responses.problems import response_for
 from pyoco_server.services.idempotency import Asked, IdempotentAttempt, Unfinished, begin, find_earlier
 
 Digest = Callable[[], Awaitable[str]]
-Work = Callable[[IdempotentAttempt], Awaitable[Response]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 HEADERS = ("Idempotency-Key", "X-Idempotency-Key")
 REPLAYED = "Idempotency-Replayed"
-# What an answer needs beside its type to be the same answer again.
+# Stored beside the media type of a response.
 KEPT_HEADERS = ("location", "etag")
-# A body of this size is digested within a millisecond; what takes longer must not keep all others waiting.
+# Digested within a millisecond; a larger body is digested in a thread.
 QUICK_BYTES = 16 * 1024
 
 _ANEW = "__pyoco_answered_anew__"
@@ -51,14 +43,14 @@ class IdempotentRequest:
     """Runs the block of a route once per idempotency key:
 
         async with IdempotentRequest(request, of_json(body)) as once:
-            if once.attempt is not None:
-                execution = await executions.submit(…, once.attempt.context)
+            if turn := once.attempt:
+                execution = await executions.cancel(…, turn.context)
                 once.response = json_response(…)
         return once.answer
 
-    `attempt` is None when an earlier request was answered. `digest` distinguishes requests with the same key. Its
-    rejections are rendered and stored. `new_id` makes the id of a new resource (default: of a run);
-    `replay_status` is the status of a stored success, where it differs.
+    `attempt` is None when an earlier request was answered. `digest` distinguishes requests with the same key. The
+    block's rejections are rendered and stored. `new_id` makes the id of a new resource; `replay_status` is the status
+    of a replayed success, where it differs.
     """
 
     def __init__(
@@ -68,11 +60,13 @@ class IdempotentRequest:
         *,
         required: bool = False,
         replay_status: int | None = None,
-        new_id: Callable[[], str] | None = None,
+        new_id: Callable[[], str] = str,
     ) -> None:
         self._request = request
         self._digest = digest
-        self._required = required
+        self._key = _key_of(request)
+        if required and self._key is None:
+            raise IdempotencyKeyRequired
         self._replay_status = replay_status
         self._new_id = new_id
         self.attempt: IdempotentAttempt | None = None
@@ -86,22 +80,18 @@ class IdempotentRequest:
         return self.response
 
     async def __aenter__(self) -> IdempotentRequest:
-        request, key = self._request, _key_of(self._request)
-        stores = services_of(request).stores
-        new_id = self._new_id or stores.ids.run_id
-        if key is None:
-            if self._required:
-                raise IdempotencyKeyRequired
-            self.attempt = IdempotentAttempt(context_of(request), new_id())
+        request, context = self._request, context_of(self._request)
+        if self._key is None:
+            self.attempt = IdempotentAttempt(context, self._new_id())
             return self
         asked = Asked(
-            record_key=_record_key(request, key),
-            key=key,
+            record_key=_record_key(request, self._key),
+            key=self._key,
             endpoint=f"{request.method} {_concrete_path(request)}",
             request_hash=await self._digest(),
-            context=context_of(request),
+            context=context,
         )
-        begun = await begin(stores, asked, new_id)
+        begun = await begin(services_of(request).stores, asked, self._new_id)
         if isinstance(begun, Answer):
             self.response = _replayed(begun, self._replay_status)
         else:
@@ -109,10 +99,9 @@ class IdempotentRequest:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
-        if self.attempt is None or _key_of(self._request) is None:
+        if self.attempt is None or self._key is None:
             return False
-        is_stored = isinstance(error, PyocoError) and _is_answer(error)
-        if isinstance(error, PyocoError) and is_stored:
+        if isinstance(error, PyocoError) and _is_answer(error):
             self.response = response_for(self._request, error)
         elif error is not None:
             await self.attempt.abandon()
@@ -120,15 +109,7 @@ class IdempotentRequest:
         answered = await self.attempt.finish(_stored(self.answer))
         if answered.replayed:
             self.response = _replayed(answered.answer, self._replay_status)
-        return is_stored
-
-
-async def run_once(request: Request, digest: Digest, work: Work, **options: Any) -> Response:
-    """The response of a function, called once per key; see `IdempotentRequest`."""
-    async with IdempotentRequest(request, digest, **options) as once:
-        if once.attempt is not None:
-            once.response = await work(once.attempt)
-    return once.answer
+        return error is not None
 
 
 async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinished | None:
@@ -140,32 +121,27 @@ async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinis
     return _replayed(found, None) if isinstance(found, Answer) else found
 
 
-def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
-    """The digest of a JSON body that was accepted, or of none."""
-    return partial(_json_digest, body, leave_out)
+def of_json(body: bytes = b"") -> Digest:
+    """The digest of an accepted JSON body, or of none."""
+
+    async def digest() -> str:
+        return _digest_of(body) if len(body) <= QUICK_BYTES else await asyncio.to_thread(_digest_of, body)
+
+    return digest
 
 
 def of_value(value: Any) -> Digest:
-    """The digest of a value that was read already, from a body in whatever form."""
-
-    async def aside() -> str:
-        return await asyncio.to_thread(json_digest, value)
-
-    return aside
+    """The digest of a parsed value, whatever its form in the body."""
+    return partial(asyncio.to_thread, json_digest, value)
 
 
 def of_form(parts: Iterable[FormPart]) -> Digest:
     """The digest of a form."""
-    return partial(_form_digest, parts)
-
-
-def no_id() -> str:
-    """For work that makes nothing new."""
-    return ""
+    return partial(asyncio.to_thread, form_digest, parts)
 
 
 def answered_anew(endpoint: F) -> F:
-    """The endpoint has no use for a key: it changes nothing, and what it gives out must not be kept."""
+    """The endpoint ignores idempotency keys: it changes nothing, and its response must not be stored."""
     setattr(endpoint, _ANEW, True)
     return endpoint
 
@@ -188,18 +164,8 @@ def parameters(*, required: bool = False) -> list[dict[str, Any]]:
     ]
 
 
-async def _json_digest(body: bytes, leave_out: Collection[str]) -> str:
-    if len(body) <= QUICK_BYTES:
-        return _digest_of(body, leave_out)
-    return await asyncio.to_thread(_digest_of, body, leave_out)
-
-
-def _digest_of(body: bytes, leave_out: Collection[str]) -> str:
-    return json_digest(orjson.loads(body) if body.strip() else None, leave_out=leave_out)
-
-
-async def _form_digest(parts: Iterable[FormPart]) -> str:
-    return form_digest(parts)
+def _digest_of(body: bytes) -> str:
+    return json_digest(orjson.loads(body) if body.strip() else None)
 
 
 def _key_of(request: Request) -> IdempotencyKey | None:

@@ -1,9 +1,9 @@
-"""Errors as HTTP responses: one table from kind to status, one body per API."""
+"""Errors as HTTP responses: one table from kind to status, one dialect per API."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -53,7 +54,7 @@ LISTS = ("/runs", "/jobs", "/tags")
 RETRY_AFTER_SEC = "2"
 # Names of parameters and fields may be the caller's own.
 MAX_PLACE_CHARS = 200
-JSON, PROBLEM_JSON = "application/json", "application/problem+json"
+JSON = "application/json"
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -99,47 +100,10 @@ class JobProblem(BaseModel):
     )
 
 
-def run_body(error: PyocoError, language: str) -> dict[str, Any]:
-    """The error body of `/runs` and of every path without an error format of its own."""
-    is_japanese = language == "ja"
-    return {
-        "detail": error.detail,
-        "err_id": error.err_id,
-        "msg_id": error.msg_id,
-        "message": error.message_ja if is_japanese else error.message(),
-        "hint": error.hint_ja if is_japanese else error.hint,
-    }
-
-
-def execution_body(error: PyocoError, language: str) -> dict[str, Any]:
-    """The error body of `/executions`, `/graphs` and `/waits`."""
-    facts = {_camel(name): value for name, value in error.facts.items()}
-    ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint_of(error, language)}
-    return {"error": {"code": error.code, "message": message_of(error), "details": facts | ids}}
-
-
-def job_body(error: PyocoError, language: str, *, status: int, path: str) -> dict[str, Any]:
-    """The error body of `/jobs` and `/tags`."""
-    is_japanese = language == "ja"
-    guard = {"guard": error.facts["why"]} if "why" in error.facts else {}
-    return guard | {
-        "type": f"urn:pyoco:error:{error.err_id}",
-        "title": error.message_ja if is_japanese else error.message(),
-        "status": status,
-        "detail": error.detail,
-        "instance": path[:MAX_PLACE_CHARS],
-        "code": error.code,
-        "errId": error.err_id,
-        "msgId": error.msg_id,
-        "hint": error.hint_ja if is_japanese else error.hint,
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFormat:
-    """How the paths of an API write their errors."""
+class Dialect:
+    """How an API writes its errors; `body` gets the error, the language, the status and the path."""
 
-    paths: tuple[str, ...]
     model: type[BaseModel]
     body: Callable[[PyocoError, str, int, str], dict[str, Any]]
     media_type: str = JSON
@@ -149,42 +113,61 @@ class ErrorFormat:
         """For the OpenAPI document."""
         return {self.media_type: {"schema": {"$ref": f"#/components/schemas/{self.model.__name__}"}}}
 
+    def failures(self, *statuses: int) -> Responses:
+        """The error responses of a route, for the OpenAPI document."""
+        if self.media_type == JSON:
+            return {status: {"model": self.model} for status in statuses}
+        return {status: {"description": HTTPStatus(status).phrase, "content": self.content} for status in statuses}
 
-_RUNS = ErrorFormat(paths=(), model=Problem, body=lambda error, language, *_: run_body(error, language))
-_EXECUTIONS = ErrorFormat(
-    paths=("/executions", "/graphs", "/waits"),
-    model=ExecutionProblem,
-    body=lambda error, language, *_: execution_body(error, language),
-)
-_JOBS = ErrorFormat(
-    paths=("/jobs", "/tags"),
-    model=JobProblem,
-    body=lambda error, language, status, path: job_body(error, language, status=status, path=path),
-    media_type=PROBLEM_JSON,
-)
+    def answers(self, model: Any, *statuses: int) -> Responses:
+        """The responses of a route, for the OpenAPI document."""
+        return {200: {"model": model}, **self.failures(*statuses)}
 
 
-def error_format(path: str) -> ErrorFormat:
+def _run_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
+    message, hint = error.texts(language)
+    return {
+        "detail": error.detail,
+        "err_id": error.err_id,
+        "msg_id": error.msg_id,
+        "message": message,
+        "hint": hint,
+    }
+
+
+def _execution_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
+    facts = {"executionId" if name == "run_id" else to_camel(name): value for name, value in error.facts.items()}
+    ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint_of(error, language)}
+    return {"error": {"code": error.code, "message": message_of(error), "details": facts | ids}}
+
+
+def _job_body(error: PyocoError, language: str, status: int, path: str) -> dict[str, Any]:
+    message, hint = error.texts(language)
+    guard = {"guard": error.facts["why"]} if "why" in error.facts else {}
+    return guard | {
+        "type": f"urn:pyoco:error:{error.err_id}",
+        "title": message,
+        "status": status,
+        "detail": error.detail,
+        "instance": path[:MAX_PLACE_CHARS],
+        "code": error.code,
+        "errId": error.err_id,
+        "msgId": error.msg_id,
+        "hint": hint,
+    }
+
+
+RUNS = Dialect(model=Problem, body=_run_body)
+EXECUTIONS = Dialect(model=ExecutionProblem, body=_execution_body)
+JOBS = Dialect(model=JobProblem, body=_job_body, media_type="application/problem+json")
+answers, failures, job_failures = RUNS.answers, RUNS.failures, JOBS.failures
+
+
+def dialect_of(path: str) -> Dialect:
     """By path and not by route: an unknown path below `/jobs` is an error of `/jobs`."""
-    first = f"/{path.split('/', 2)[1]}" if path.startswith("/") else path
-    if first in _JOBS.paths:
-        return _JOBS
-    return _EXECUTIONS if first.startswith(_EXECUTIONS.paths) else _RUNS
-
-
-def failures(*statuses: int, model: type[BaseModel] = Problem) -> Responses:
-    """The error responses of a route, for the OpenAPI document."""
-    return {status: {"model": model} for status in statuses}
-
-
-def answers(model: Any, *statuses: int, error_model: type[BaseModel] = Problem) -> Responses:
-    """The responses of a route, for the OpenAPI document."""
-    return {200: {"model": model}, **failures(*statuses, model=error_model)}
-
-
-def job_failures(*statuses: int) -> Responses:
-    """The error responses of a route of `/jobs`, for the OpenAPI document."""
-    return {status: {"description": HTTPStatus(status).phrase, "content": _JOBS.content} for status in statuses}
+    if path.startswith(("/executions", "/graphs", "/waits")):
+        return EXECUTIONS
+    return JOBS if path.split("/", 2)[1:2] in (["jobs"], ["tags"]) else RUNS
 
 
 def json_request(schema: type[BaseModel], *, required: bool) -> dict[str, Any]:
@@ -220,9 +203,9 @@ def response_for(request: Request, error: PyocoError, status: int | None = None)
         headers["WWW-Authenticate"] = request.app.state.challenge
     elif status == 416:
         headers["Content-Range"] = f"bytes */{error.facts['size_bytes']}"
-    style = error_format(path)
-    body = orjson.dumps(style.body(error, preferred_language(request), status, path), default=repr)
-    return Response(body, status_code=status, headers=headers, media_type=style.media_type)
+    dialect = dialect_of(path)
+    body = orjson.dumps(dialect.body(error, preferred_language(request), status, path), default=repr)
+    return Response(body, status_code=status, headers=headers, media_type=dialect.media_type)
 
 
 def status_of(error: PyocoError, path: str) -> int:
@@ -243,20 +226,13 @@ def preferred_language(request: Request) -> str:
     return "ja" if quality["ja"] > quality["en"] else "en"
 
 
-def describe(errors: list[Any]) -> str:
+def describe(errors: Sequence[Any]) -> str:
     """The first validation errors in one line: where, and what is wrong."""
     found = []
     for error in errors[:5]:
         place = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))[:MAX_PLACE_CHARS]
         found.append(f"{place}: {error['msg']}" if place else str(error["msg"]))
     return "; ".join(found)
-
-
-def _camel(name: str) -> str:
-    if name == "run_id":
-        return "executionId"
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
 
 
 def _number(quality: str) -> float:
@@ -266,16 +242,12 @@ def _number(quality: str) -> float:
         return 0.0
 
 
-async def _pyoco_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, PyocoError):
-        raise error
+async def _pyoco_error(request: Request, error: Any) -> Response:
     return response_for(request, error)
 
 
-async def _validation_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, RequestValidationError):
-        raise error
-    return response_for(request, _validation_type(request)(describe(list(error.errors()))))
+async def _validation_error(request: Request, error: Any) -> Response:
+    return response_for(request, _validation_type(request)(describe(error.errors())))
 
 
 def _validation_type(request: Request) -> type[PyocoError]:
@@ -287,9 +259,7 @@ def _validation_type(request: Request) -> type[PyocoError]:
     return InvalidListQuery if request.method == "GET" and request.url.path in LISTS else InvalidRequest
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
+async def _http_error(request: Request, error: Any) -> Response:
     if error.status_code == 404:
         return response_for(request, RouteNotFound(f"there is nothing at {request.url.path[:200]}"))
     response = response_for(request, InvalidRequest(str(error.detail)), error.status_code)

@@ -140,8 +140,8 @@ class ClaimQueue:
             return
         known = self._index.known([run_id for (run_id, _), _ in over])
         for key, version in over:
-            shown = known.get(key[0])
-            if shown is None or shown[0] >= version:
+            run = known.get(key[0])
+            if run is None or run.version >= version:
                 del self._reserved[key]
 
 

@@ -207,7 +207,7 @@ class DeadJobSweeper:
         done: list[StoredJob] = []
         for job, run_id in named:
             if run_id in known:
-                if known[run_id][1] in TERMINAL_RUN_STATUSES:
+                if known[run_id].status in TERMINAL_RUN_STATUSES:
                     done.append(job)
             elif job.created_sequence is not None and await first_commit(self._stores.events, run_id) is None:
                 done.append(job)  # retention has removed the run

@@ -133,7 +133,7 @@ class LostWorkerRescuer:
         stored = await self._stores.queue.stored(tag, limit=MAX_PREFETCHED)
         jobs = {run_id: job for job in stored if (run_id := run_id_in(job_fields(job))) is not None}
         known = self._index.known(list(jobs))
-        waiting = [jobs[run_id] for run_id, (_, status) in known.items() if status == NOT_STARTED]
+        waiting = [jobs[run_id] for run_id, run in known.items() if run.status == NOT_STARTED]
         if waiting:
             await self._stores.queue.take_back(waiting, like=like)
 
@@ -167,13 +167,11 @@ class StrayRequeuer:
         now = self._stores.clock.now()
         silence_sec = stray_silence_sec(self._config)
         candidates = [
-            run_id
+            run.run_id
             # Only where a worker is free: runs that wait for one are no strays, and must not hide those that are.
             for tag in await self._free_tags(await self._stores.registry.all(), now)
             for status in ("RUNNING", "PENDING")
-            for run_id in self._index.unfinished(
-                status=status, tag=tag, updated_before=now - silence_sec, limit=MAX_STRAYS
-            )
+            for run in self._index.oldest(status, tag=tag, updated_before=now - silence_sec, limit=MAX_STRAYS)
         ]
         for run_id in candidates:
             loaded = await self._stores.snapshots.load(run_id)

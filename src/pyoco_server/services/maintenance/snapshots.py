@@ -9,6 +9,7 @@ from zlib import crc32
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import empty_execution
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.queries.query import KnownRun
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
@@ -63,20 +64,20 @@ class SnapshotRepairer:
         due = [run_id for run_id, (_, seen_at) in self._unchecked.items() if seen_at <= ripe]
         for start in range(0, len(due), BATCH):
             part = due[start : start + BATCH]
-            shown = self._index.known(part)
+            known = self._index.known(part)
             for run_id in part:
-                await self._check(run_id, shown.get(run_id, (0, "")))
+                await self._check(run_id, known.get(run_id))
             await asyncio.sleep(0)
         checked = min((sequence for sequence, _ in self._unchecked.values()), default=self._last_seen + 1) - 1
         if checked != self._index.mark(CHECKED):
             self._index.set_mark(CHECKED, checked)
 
-    async def _check(self, run_id: RunId, shown: tuple[int, str]) -> None:
+    async def _check(self, run_id: RunId, known: KnownRun | None) -> None:
         # Removed first: a commit that arrives meanwhile is noted again, and a run that cannot be repaired does not
         # block all others.
         sequence, seen_at = self._unchecked.pop(run_id)
-        version, status = shown
-        if version < sequence or (status == "PENDING" and run_id not in self._queued):
+        is_behind = known is None or known.version < sequence
+        if is_behind or (known is not None and known.status == "PENDING" and run_id not in self._queued):
             try:
                 await self._repair(run_id)
             except BrokerUnavailable:

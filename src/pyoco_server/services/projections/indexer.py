@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
+from pyoco_server.domain.queries.rows import Change, Removed, change_of
 from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.services.loops import closing_iterator, wait_event
 from pyoco_server.stores import Feed
 
 VERIFY_EVERY_SEC = 5.0
@@ -102,18 +103,18 @@ class Indexer:
 
     async def wait_caught_up(self, timeout_sec: float) -> bool:
         """Wait until `is_caught_up`; False on a timeout."""
-        if self._caught_up.is_set():
-            return True
-        try:
-            async with asyncio.timeout(timeout_sec):
-                await self._caught_up.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await wait_event(self._caught_up, timeout_sec)
 
     async def reached(self, sequence: int, timeout_sec: float) -> bool:
-        """Wait until the index has this sequence; False on a timeout."""
-        return await self._until(lambda: self._sequence >= sequence, timeout_sec)
+        """Wait until the index has this sequence, and end the pause for gathering; False on a timeout."""
+        if self._sequence >= sequence:
+            return True
+        self._waiting += 1
+        self._awaited.set()
+        try:
+            return await self._moved_until(lambda: self._sequence >= sequence, timeout_sec)
+        finally:
+            self._waiting -= 1
 
     async def wait_for_change(self, after_sequence: int, timeout_sec: float) -> bool:
         """Wait until something behind this sequence is indexed; False on a timeout.
@@ -140,23 +141,13 @@ class Indexer:
                     await self._follow(writer)
                 except Exception as failure:  # noqa: BLE001 — outer loop: log, count, retry
                     self._record_failure(failure)
-                await self._pause()
+                await wait_event(self._hurried, self._pause_sec)
+                self._hurried.clear()
 
     def hurry(self) -> None:
         """Retry now: the broker is back, and the pause has grown meanwhile."""
         self._pause_sec = self._first_pause_sec
         self._hurried.set()
-
-    async def _until(self, is_so: Callable[[], bool], timeout_sec: float) -> bool:
-        """Wait, and end the pause for gathering."""
-        if is_so():
-            return True
-        self._waiting += 1
-        self._awaited.set()
-        try:
-            return await self._moved_until(is_so, timeout_sec)
-        finally:
-            self._waiting -= 1
 
     async def _moved_until(self, is_so: Callable[[], bool], timeout_sec: float) -> bool:
         try:
@@ -166,15 +157,6 @@ class Indexer:
         except TimeoutError:
             return False
         return True
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._pause_sec):
-                await self._hurried.wait()
-        except TimeoutError:
-            return
-        finally:
-            self._hurried.clear()
 
     async def _follow(self, writer: Executor) -> None:
         self._caught_up.clear()
@@ -195,37 +177,24 @@ class Indexer:
             applying.cancel()
 
     async def _apply_batches(self, writer: Executor, known: IndexPosition) -> None:
-        batches = self._feed.snapshots(after=known.sequence)
-        try:
+        async with closing_iterator(self._feed.snapshots(after=known.sequence)) as batches:
             async for batch in batches:
                 if not batch:
                     self._nothing_before = self._target
                     self._catch_up()  # nothing is pending: the target was replaced or has expired meanwhile
                     continue
                 last = max(batch, key=lambda seen: seen.sequence)
-                position = IndexPosition(
-                    stream_created=known.stream_created, sequence=last.sequence, last_key=last.run_id
-                )
-                await _in(writer, partial(self._index.apply, [_readable(seen) for seen in batch], position))
+                position = replace(known, sequence=last.sequence, last_key=last.run_id)
+                await _in(writer, partial(self._apply, batch, position))
                 self._move_to(last.sequence)
-                if len(batch) < SMALL_BATCH:
-                    await self._gather()
-        finally:
-            if isinstance(batches, AsyncGenerator):
-                await batches.aclose()
+                if len(batch) < SMALL_BATCH and not self._waiting:
+                    # A row by itself costs five times what it costs in a batch of fifty.
+                    await wait_event(self._awaited, GATHER_SEC)
+                    self._awaited.clear()
         raise InternalError("the snapshot feed has ended")
 
-    async def _gather(self) -> None:
-        """Pause unless a request waits: a row by itself costs five times what it costs in a batch of fifty."""
-        if self._waiting:
-            return
-        try:
-            async with asyncio.timeout(GATHER_SEC):
-                await self._awaited.wait()
-        except TimeoutError:
-            return
-        finally:
-            self._awaited.clear()
+    def _apply(self, batch: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        self._index.apply([_readable(seen) for seen in batch], position)
 
     async def _watch_for_replacement(self, writer: Executor, created: str) -> None:
         """Return when the bucket was replaced or the index is damaged."""
@@ -277,12 +246,14 @@ async def _in(writer: Executor, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(writer, work)
 
 
-def _readable(seen: SnapshotSeen) -> SnapshotSeen:
+def _readable(seen: SnapshotSeen) -> Change:
     """The change; one that cannot be read counts as removed, because a lookup by id does not find it either."""
-    if seen.plain is None or seen.plain.get("status") in RUN_STATUSES:
-        return seen
-    logger.warning("snapshot cannot be read, not listing it", extra={"run_id": seen.run_id, "sequence": seen.sequence})
-    return replace(seen, plain=None)
+    try:
+        return change_of(seen)
+    except ValueError as error:
+        facts = {"run_id": seen.run_id, "sequence": seen.sequence, "reason": str(error)}
+        logger.warning("snapshot cannot be read, not listing it", extra=facts)
+        return Removed(run_id=seen.run_id, revision=seen.sequence)
 
 
 def _first(failure: BaseException) -> BaseException:

@@ -70,7 +70,7 @@ class ListService:
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
         """The matching runs, as JSON."""
         await self.fresh()
-        return self.index.summaries(query)
+        return [run.summary for run in self.index.rows(query)]
 
     async def snapshots(self, query: RunQuery) -> Sequence[Item]:
         """The matching runs, whole up to `MAX_WHOLE_BYTES`, then as summaries; without those removed meanwhile."""
@@ -118,7 +118,7 @@ class ListService:
 
     def runs_of(self, tenant_id: str, among: Sequence[RunId]) -> Set[RunId]:
         """Which of these runs belong to the tenant, as far as the index knows."""
-        return {run_id for run_id, owner in self.index.tenants(among).items() if owner == tenant_id}
+        return {run_id for run_id, known in self.index.known(among).items() if known.tenant_id == tenant_id}
 
     async def _page(self, query: RunQuery, cursor: str) -> Page:
         await self.fresh()

@@ -28,7 +28,6 @@ from pyoco_server.domain.execution.state import Execution, Failure, Request, Sta
 from pyoco_server.domain.flow_yaml.document import patterns_of
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import (
-    CancelTimedOut,
     CommandRejected,
     ExecutionFailedError,
     FlowNotFound,
@@ -49,6 +48,7 @@ from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter
 from pyoco_server.worker.attempt.job_parser import parse_workflow, workflow_text_of
 from pyoco_server.worker.attempt.run_session import RunReleased, RunSession
+from pyoco_server.worker.attempt.runner_stop import RunnerStop, timeout_failure
 from pyoco_server.worker.attempt.step_commands import (
     bounded_last_lines,
     exception_fields,
@@ -56,7 +56,6 @@ from pyoco_server.worker.attempt.step_commands import (
     to_commands,
     to_failure,
 )
-from pyoco_server.worker.attempt.time_limit import TimeLimit, timeout_failure
 from pyoco_server.worker.output.run_log import RunLogWriter
 from pyoco_server.worker.runner_pool.executor import FlowRunner
 from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob, RunnerDied, RunUpdate
@@ -75,8 +74,6 @@ HELD_ELSEWHERE = Outcome(kind=OutcomeKind.HELD_ELSEWHERE)
 
 
 class Attempt:
-    """The processing of one delivery by this worker."""
-
     def __init__(self, context: WorkerContext, delivery: Delivery, job: Job) -> None:
         self.job = job
         self.delivery = delivery
@@ -85,13 +82,10 @@ class Attempt:
         max_snapshot_bytes = context.config.max_run_snapshot_bytes
         self.session = RunSession(context.stores, self._origin, job.run_id, max_snapshot_bytes)
         self._context = context
-        self._runner: FlowRunner | None = None
+        self._stop: RunnerStop | None = None  # while a runner has the run
         self._log: RunLogWriter | None = None
         self._attempts_before: dict[NodeId, int] = {}
         self._workflow_yaml: str | None = None
-        self._cancelled_at: float | None = None
-        self._kill_timer: asyncio.TimerHandle | None = None
-        self._limit: TimeLimit | None = None
         self._is_fenced = False
         self.holds = False
         self.has_started = False
@@ -105,7 +99,7 @@ class Attempt:
     @property
     def is_running(self) -> bool:
         """Whether a runner has the run, or gets it soon: the log names this worker as its holder."""
-        return self._runner is not None or (self.holds and not self.has_started)
+        return self._stop is not None or (self.holds and not self.has_started)
 
     async def run(self) -> Outcome:
         """Processes the run up to its stored end. The caller answers the queue."""
@@ -118,69 +112,16 @@ class Attempt:
                     self.holds = False
                     return ready
                 log = self._open_log()
-                last = await self._follow(ready, log)
+                last, stop = await self._follow(ready, log)
             # The runner is free for the next run while the end of this one is written.
             if self._is_fenced:
                 log.close()
             await log.flush()  # a reader that sees the end finds all lines
-            return await self._record_end(last)
+            return await self._record_end(last, stop)
         except RunReleased:
             return RELEASED
 
-    async def _get_ready(self, held: AsyncExitStack) -> FlowRunner | Outcome:
-        """A runner, with the start stored, in whichever order is faster now."""
-        # The start names the wheels of its runner: with wheel sync it has to wait for the runner.
-        context = self._context
-        started = not context.config.wheel_sync_enabled and await context.start_throttle.acquire(held)
-        if started and (outcome := await self._start(wheels=())) is not None:
-            return outcome
-        runner = await self._borrow(held)
-        if runner is None or self.session.is_releasing:
-            return RELEASED
-        if (outcome := await (self._check_still_held() if started else self._start(runner.wheels))) is not None:
-            return outcome
-        return RELEASED if self.session.is_releasing else runner
-
-    async def _borrow(self, held: AsyncExitStack) -> FlowRunner | None:
-        """A runner, or None when the wait is so long that another worker should have the job."""
-        # A job that was released often is kept: the broker gives up one that was delivered too many times.
-        may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
-        try:
-            async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
-                return await held.enter_async_context(self._context.executor.borrow())
-        except TimeoutError:
-            self.runner_wait_timed_out = True
-            return None
-
-    async def _check_still_held(self) -> Outcome | None:
-        """An outcome if the run was taken over or cancelled during the wait for a runner."""
-        execution = self.session.execution
-        holder = execution.holder
-        if execution.status.is_terminal or holder is None or holder.instance_id != self._context.instance_id:
-            return FENCED
-        if execution.cancel is not None:
-            return await self._confirm_canceled(StopHow.COOPERATIVE, delivered_at=self._now())
-        return None
-
-    def release(self) -> None:
-        """Leaves the run to another worker because this one stops; kills what runs here."""
-        self.session.is_releasing = True
-        if self._log is not None:
-            self._log.stop_waiting()
-        if self._runner is not None:
-            self._runner.kill()
-
-    async def refresh(self) -> None:
-        """Reads the log, and stops the runner if the run was cancelled or taken over."""
-        await self.session.refresh()
-        self._stop_if_requested()
-
-    async def heartbeat(self) -> None:
-        """Renews the run's heartbeat; also notices a cancel whose signal was lost."""
-        await self.session.heartbeat()
-        self._stop_if_requested()
-
-    # --- before the run -----------------------------------------------------------------------------------------------
+    # --- 1. open: find or create the run, or the reason why it is not run here ----------------------------------------
 
     async def _open(self) -> Outcome | None:
         execution = await self.session.open()
@@ -232,6 +173,42 @@ class Attempt:
         self._log_failure(ExecutionFailedError, MAX_DELIVER, failure, {})
         return Outcome(kind=OutcomeKind.GIVEN_UP, dead_letter=self._dead_letter(MAX_DELIVER, failure))
 
+    # --- 2. start: a runner, and the start stored ---------------------------------------------------------------------
+
+    async def _get_ready(self, held: AsyncExitStack) -> FlowRunner | Outcome:
+        """A runner, with the start stored, in whichever order is faster now."""
+        # The start names the wheels of its runner: with wheel sync it has to wait for the runner.
+        context = self._context
+        started = not context.config.wheel_sync_enabled and await context.start_throttle.acquire(held)
+        if started and (outcome := await self._start(wheels=())) is not None:
+            return outcome
+        runner = await self._borrow(held)
+        if runner is None or self.session.is_releasing:
+            return RELEASED
+        if (outcome := await (self._check_still_held() if started else self._start(runner.wheels))) is not None:
+            return outcome
+        return RELEASED if self.session.is_releasing else runner
+
+    async def _borrow(self, held: AsyncExitStack) -> FlowRunner | None:
+        """A runner, or None when the wait is so long that another worker should have the job."""
+        # A job that was released often is kept: the broker gives up one that was delivered too many times.
+        may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
+        try:
+            async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
+                return await held.enter_async_context(self._context.executor.borrow())
+        except TimeoutError:
+            self.runner_wait_timed_out = True
+            return None
+
+    async def _check_still_held(self) -> Outcome | None:
+        """An outcome if the run was taken over or cancelled during the wait for a runner."""
+        execution = self.session.execution
+        if execution.status.is_terminal or not self._is_holder(execution):
+            return FENCED
+        if execution.cancel is not None:
+            return await self._confirm_canceled(StopHow.COOPERATIVE, delivered_at=self._now())
+        return None
+
     async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
         self.holds = True
         while True:
@@ -261,7 +238,7 @@ class Attempt:
             return await self._cancel_before_start()
         return await self._end(await self.session.commit(ConfirmCanceled(at=self._now(), how=StopHow.ABANDONED)))
 
-    # --- during the run -----------------------------------------------------------------------------------------------
+    # --- 3. follow: the job to the runner, its steps to the log -------------------------------------------------------
 
     def _open_log(self) -> RunLogWriter:
         stores = self._context.stores
@@ -278,13 +255,12 @@ class Attempt:
         self._log = log
         return log
 
-    async def _follow(self, runner: FlowRunner, log: RunLogWriter) -> RunUpdate:
+    async def _follow(self, runner: FlowRunner, log: RunLogWriter) -> tuple[RunUpdate, RunnerStop]:
         """Gives the job to the runner and records its steps; returns the last update, which has the end."""
         execution, config = self.session.execution, self._context.config
         self._attempts_before = {node_id: node.attempt for node_id, node in execution.nodes.items()}
         loop = asyncio.get_running_loop()
         show_running = loop.call_later(SHOW_RUNNING_AFTER_SEC, self._write_snapshot_soon)
-        self._runner = runner
         self.has_started = True
         started_at = loop.time()
         runner.begin(
@@ -298,24 +274,23 @@ class Attempt:
             ),
             log.add,
         )
-        now = self._context.stores.clock.now
-        self._limit = TimeLimit(execution.request.timeout_sec, config.cancel_grace_period_sec, now)
-        self._limit.begin(runner, self.log_fields)
+        stop = RunnerStop(
+            *(runner, execution.request.timeout_sec, config.cancel_grace_period_sec, self._now, self.log_fields)
+        )
+        self._stop = stop
         try:
             async for update in runner.updates():
                 log.note_steps(update.steps)
                 if update.end is not None:
-                    return update
+                    return update, stop
                 await self._record(update.steps)
             raise RuntimeError("the updates of a run ended without its end")
         finally:
             # From here on a cancel or a fence must not hit what the runner does next.
-            self._runner = None
+            self._stop = None
             self.busy_sec = loop.time() - started_at
             show_running.cancel()
-            self._limit.end()
-            if self._kill_timer is not None:
-                self._kill_timer.cancel()
+            stop.end()
 
     async def _record(self, steps: tuple[Step, ...]) -> None:
         handled = await self._commit(steps)
@@ -341,27 +316,6 @@ class Attempt:
             await self._commit(steps[:half])
             return await self._commit(steps[half:], end)
 
-    def _stop_if_requested(self) -> None:
-        runner, execution = self._runner, self.session.execution
-        if runner is None:
-            return
-        holder = execution.holder
-        is_ours = holder is not None and holder.instance_id == self._context.instance_id
-        if self._is_fenced or not is_ours or execution.status.is_terminal:
-            self._is_fenced = True
-            runner.kill()
-        elif execution.cancel is not None and self._cancelled_at is None:
-            self._cancelled_at = self._now()
-            if self._limit is not None:
-                self._limit.end()  # cancel wins: from here on its grace period counts
-            runner.cancel()
-            grace_sec = self._context.config.cancel_grace_period_sec
-            self._kill_timer = asyncio.get_running_loop().call_later(grace_sec, self._kill_after_grace, runner)
-
-    def _kill_after_grace(self, runner: FlowRunner) -> None:
-        logger.warning(CancelTimedOut.message(), extra=self.log_fields() | CancelTimedOut.ids())
-        runner.kill()
-
     def _write_snapshot_soon(self) -> None:
         self._context.spawn(self._write_snapshot())
 
@@ -373,9 +327,9 @@ class Attempt:
         except SnapshotTooLarge as error:
             logger.warning(error.message(), extra=self.log_fields() | error.ids() | {"error": error.detail})
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- 4. end: the end stored, and the outcome for the queue --------------------------------------------------------
 
-    async def _record_end(self, last: RunUpdate) -> Outcome:
+    async def _record_end(self, last: RunUpdate, stop: RunnerStop) -> Outcome:
         end, steps = last.end, last.steps
         assert end is not None  # noqa: S101 - true of every last update
         attempt, instance_id = self.session.execution.attempt, self._context.instance_id
@@ -383,13 +337,14 @@ class Attempt:
             return FENCED
         if isinstance(end, RunnerDied) and self.session.is_releasing:
             return RELEASED
-        if self._cancelled_at is not None:
-            how = self._context.executor.stopped_by_kill if isinstance(end, RunnerDied) else StopHow.COOPERATIVE
-            return await self._confirm_canceled(how, delivered_at=self._cancelled_at)
+        stopped_by_kill = self._context.executor.stopped_by_kill
+        if stop.cancelled_at is not None:
+            how = stopped_by_kill if isinstance(end, RunnerDied) else StopHow.COOPERATIVE
+            return await self._confirm_canceled(how, delivered_at=stop.cancelled_at)
         if isinstance(end, RunnerDied) and end.never_began:
             return RELEASED  # no fault of this run: nothing of it has happened
-        if self._limit is not None and self._limit.has_stopped(end):
-            return await self._fail_timed_out(last, self._limit.receipt(end, self._context.executor.stopped_by_kill))
+        if (receipt := stop.receipt(end, stopped_by_kill)) is not None:
+            return await self._fail_timed_out(last, receipt)
         if isinstance(end, RunEnded) and end.how == "completed":
             complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
             return await self._end(await self._commit(steps, (complete,)))
@@ -444,6 +399,39 @@ class Attempt:
     ) -> None:
         fields = {"reason": reason, "error": failure.message, **error.ids(), **exception}
         logger.warning("run failed", extra=self.log_fields() | fields)
+
+    # --- requests of the supervisor during the run --------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Leaves the run to another worker because this one stops; kills what runs here."""
+        self.session.is_releasing = True
+        if self._log is not None:
+            self._log.stop_waiting()
+        if self._stop is not None:
+            self._stop.kill()
+
+    async def refresh(self) -> None:
+        """Reads the log, and stops the runner if the run was cancelled or taken over."""
+        await self.session.refresh()
+        self._stop_if_requested()
+
+    async def heartbeat(self) -> None:
+        """Renews the run's heartbeat; also notices a cancel whose signal was lost."""
+        await self.session.heartbeat()
+        self._stop_if_requested()
+
+    def _stop_if_requested(self) -> None:
+        if self._stop is None:
+            return
+        execution = self.session.execution
+        if self._is_fenced or not self._is_holder(execution) or execution.status.is_terminal:
+            self._is_fenced = True
+            self._stop.kill()
+        elif execution.cancel is not None:
+            self._stop.cancel()
+
+    def _is_holder(self, execution: Execution) -> bool:
+        return execution.holder is not None and execution.holder.instance_id == self._context.instance_id
 
     def log_fields(self) -> dict[str, object]:
         return self.session.log_fields() | {

@@ -95,7 +95,6 @@ def dead_letter(
     job: Job | None = None,
     run_id: RunId | None = None,
 ) -> DeadLetter:
-    """The dead letter of a failed run, or of a message that is not a job."""
     return DeadLetter(
         timestamp=context.stores.clock.now(),
         reason=reason,

@@ -24,7 +24,7 @@ from typing import Any, Literal, TextIO
 
 from pyoco.core import engine
 
-from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
+from pyoco_server.domain.run_logs.lines import LEVELS, Level, LogLine, Stream
 from pyoco_server.trace import Step, TaskFailed, TaskStarted, TaskSucceeded, encodable
 from pyoco_server.worker.output.tagged_lines import (
     LEVEL_OF,
@@ -84,8 +84,6 @@ class _ThreadState(threading.local):
 
 
 class OutputCapture:
-    """Writes the output of this process to its log pipe."""
-
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._thread = _ThreadState()
@@ -278,8 +276,6 @@ class CapturedStream(io.TextIOWrapper):
 
 
 class _LastResort(logging.Handler):
-    """The fallback of `logging` without any configuration."""
-
     def emit(self, record: logging.LogRecord) -> None:
         try:
             sys.stderr.write(f"{self.format(record)}\n")
@@ -326,13 +322,7 @@ def capture_output(descriptor: int) -> OutputCapture:
 
 
 def _level_of(number: int) -> Level:
-    if number >= logging.CRITICAL:
-        return "CRITICAL"
-    if number >= logging.ERROR:
-        return "ERROR"
-    if number >= logging.WARNING:
-        return "WARNING"
-    return "INFO" if number >= logging.INFO else "DEBUG"
+    return next((level for level in reversed(LEVELS) if number >= getattr(logging, level)), "DEBUG")
 
 
 # --- a thread of the caller's process ---------------------------------------------------------------------------------

@@ -37,8 +37,6 @@ GIVE_UP_AFTER_SEC = 120.0
 
 
 class RunLogWriter:
-    """Stores the lines of one attempt."""
-
     def __init__(
         self,
         logs: LogStore,

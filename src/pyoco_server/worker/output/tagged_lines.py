@@ -13,6 +13,7 @@ A piece has at most PIPE_BUF bytes: the kernel never interleaves such writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from pyoco_server.domain.run_logs.lines import LEVELS, Level, LogLine, Stream
@@ -37,7 +38,6 @@ _SIGNS = re.compile("[\x1e\x1f\n\r]")
 
 
 def task_name(name: str) -> bytes:
-    """A task's name as encoded in a head."""
     return _SIGNS.sub("\ufffd", name).encode("utf-8", "backslashreplace")
 
 
@@ -100,48 +100,33 @@ class TaggedLineDecoder:
             ]
         found: list[LogLine] = []
         for physical in data.split(b"\n"):
-            if b"\x1e" in physical:
-                self._tagged(physical, now, found)
-            else:
-                found.append(LogLine(now, self.sole, "output", _PLAIN, physical.decode("utf-8", "replace")))
+            found += self._tagged(physical, now) if b"\x1e" in physical else [self._untagged(physical, now)]
         return found
 
-    def _tagged(self, physical: bytes, now: float, found: list[LogLine]) -> None:
-        start = 0
-        before: re.Match[bytes] | None = None
-        parts: list[tuple[re.Match[bytes] | None, bytes]] = []
-        for found_head in _HEAD.finditer(physical):
-            if found_head.start() > 0:
-                parts.append((before, physical[start : found_head.start()]))
-            start, before = found_head.end(), found_head
-        parts.append((before, physical[start:]))
-        for head, text in _joined(parts):
-            if head is not None and head[1] is not None:
-                if text or head[1].islower():  # else the end of a line that another write split: no line
-                    found.append(_line(head, text))
-                continue
-            if head is not None:
-                self.sole = head[3].decode("utf-8", "replace") or None
-            if text or head is None:  # after a mark: another write came before its newline
-                found.append(LogLine(now, self.sole, "output", _PLAIN, text.decode("utf-8", "replace")))
+    def _tagged(self, physical: bytes, now: float) -> Iterator[LogLine]:
+        text, *heads_and_texts = _HEAD.split(physical)
+        if text:
+            yield self._untagged(text, now)
+        # As bytes until all pieces of a line are joined, because a character may be split.
+        pieces: list[tuple[bytes | None, bytes, bytes, bytes]] = []
+        for code, at_us, task, text in zip(*[iter(heads_and_texts)] * 4, strict=True):
+            before, _, task_before, text_before = pieces[-1] if pieces else (None, b"", b"", b"")
+            if code is not None and before is not None and code[:1] == before[:1].upper() and task == task_before:
+                pieces[-1] = (before, pieces[-1][1], task, text_before + text)
+            else:
+                pieces.append((code, at_us, task, text))
+        for code, at_us, task, text in pieces:
+            name = task.decode("utf-8", "replace") or None
+            if code is None:
+                self.sole = name
+                if text:  # another write came before the newline of the mark
+                    yield self._untagged(text, now)
+            elif text or code.islower():  # else the end of a line that another write split: no line
+                stream, level = _KIND_AND_LEVEL[code.decode()]
+                yield LogLine(int(at_us) / 1_000_000, name, stream, level, text.decode("utf-8", "replace"))
 
-
-def _joined(parts: list[tuple[re.Match[bytes] | None, bytes]]) -> list[tuple[re.Match[bytes] | None, bytes]]:
-    """Joins the pieces of a line as bytes, because a character may be split."""
-    joined: list[tuple[re.Match[bytes] | None, bytes]] = []
-    for head, text in parts:
-        before = joined[-1][0] if joined else None
-        if before is not None and head is not None and _continues(before, head):
-            joined[-1] = (before, joined[-1][1] + text)
-        else:
-            joined.append((head, text))
-    return joined
-
-
-def _continues(before: re.Match[bytes], head: re.Match[bytes]) -> bool:
-    if before[1] is None or head[1] is None or not head[1][:1].isupper():
-        return False
-    return before[1][:1].lower() == head[1][:1].lower() and before[3] == head[3]
+    def _untagged(self, text: bytes, now: float) -> LogLine:
+        return LogLine(now, self.sole, "output", _PLAIN, text.decode("utf-8", "replace"))
 
 
 def _cut(line: bytes, cap: int) -> list[bytes]:
@@ -154,11 +139,3 @@ def _cut(line: bytes, cap: int) -> list[bytes]:
         parts.append(line[:end])
         line = line[end:]
     return [*parts, line]
-
-
-def _line(head: re.Match[bytes], text: bytes) -> LogLine:
-    code, at_us, task = head.groups()
-    stream, level = _KIND_AND_LEVEL[code.decode()]
-    return LogLine(
-        int(at_us) / 1_000_000, task.decode("utf-8", "replace") or None, stream, level, text.decode("utf-8", "replace")
-    )

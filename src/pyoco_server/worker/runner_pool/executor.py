@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
@@ -50,17 +50,3 @@ class Executor(Protocol):
 
     async def start(self) -> None: ...
     async def close(self) -> None: ...
-
-
-class EnvironmentSync(Protocol):
-    """Keeps the environment of an executor's runners in step with the wheel registry."""
-
-    @property
-    def wheel_sync(self) -> Mapping[str, Any] | None:
-        """The sync status in the worker's record."""
-
-    async def start(self) -> None:
-        """Starts the executor with the wheels that are available."""
-
-    async def run(self) -> None:
-        """Syncs forever; raises only when cancelled."""

@@ -52,23 +52,17 @@ class ForkClient:
                 "descriptor": theirs.fileno(),
                 "resolver": resolver,
                 "supervisor_pid": os.getpid(),
-                "sys_path": lease.sys_path(),
+                "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
             }
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *(
-                        lease.python,
-                        "-P",
-                        "-m",
-                        FORK_SERVER,
-                        orjson.dumps(settings).decode(),
-                    ),
+                    *(str(lease.environment.python), "-P", "-m", FORK_SERVER, orjson.dumps(settings).decode()),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
                     pass_fds=[theirs.fileno()],
                     # The worker's own search path: no wheel can replace the fork server's code.
-                    env=lease.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                    env=lease.environment.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 )
             except BaseException:
                 ours.close()

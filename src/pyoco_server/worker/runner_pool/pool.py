@@ -25,7 +25,6 @@ from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
-from pyoco_server.worker.runner_pool.flow_discovery import discover_flows
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
@@ -232,10 +231,9 @@ class RunnerPool:
             raise InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver) from error
         ends: list[asyncio.Future[Any]] = [runner.loaded, runner.exited]
         await asyncio.wait(ends, timeout=LOADING_LIMIT_SEC, return_when=asyncio.FIRST_COMPLETED)
-        if runner.loaded.done() and not runner.loaded.cancelled():
-            reason = runner.loaded.result()
-        else:
-            reason = self._death(await asyncio.shield(runner.exited)) if runner.loaded.done() else self._too_slow()
+        if runner.loaded.cancelled():
+            raise InvalidUsage(self._death(await asyncio.shield(runner.exited)), resolver=self._resolver)
+        reason = runner.loaded.result() if runner.loaded.done() else self._too_slow()
         if reason is not None:
             raise InvalidUsage(reason, resolver=self._resolver)
         return runner
@@ -245,7 +243,7 @@ class RunnerPool:
     async def _discover(self, group: RunnerGroup) -> FlowAnnouncement:
         if not self._resolver:
             return FlowAnnouncement()
-        return await discover_flows(group, self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
+        return await group.discover_flows(self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
     def _announce(self, announcement: FlowAnnouncement) -> None:
         self.flows = announcement.flows

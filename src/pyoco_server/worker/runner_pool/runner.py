@@ -46,13 +46,7 @@ class ProcessRunner(asyncio.Protocol):
     """Free, or busy with one job from `begin` until RunEnded; RunnerDied when the process has exited."""
 
     def __init__(
-        self,
-        *,
-        pid: int,
-        client: ForkClient,
-        log_descriptor: int,
-        on_output: OnOutput,
-        wheels: tuple[WheelUsed, ...] = (),
+        self, pid: int, client: ForkClient, log_descriptor: int, on_output: OnOutput, wheels: tuple[WheelUsed, ...]
     ) -> None:
         self.pid = pid
         self.wheels = wheels

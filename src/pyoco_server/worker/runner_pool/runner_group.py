@@ -6,10 +6,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import KeysView
+from collections.abc import KeysView, Sequence
+from typing import Any
 
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.worker.runner_pool.fork_client import ForkClient, ForkServerGone
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
+from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.runner_process.protocol import RunnerDied
 from pyoco_server.worker.wheels.environments import EnvironmentLease
 
@@ -33,7 +36,6 @@ class RunnerGroup:
 
     @property
     def runners(self) -> KeysView[ProcessRunner]:
-        """The runners that are alive."""
         return self._alive.keys()
 
     @property
@@ -54,9 +56,7 @@ class RunnerGroup:
         finally:
             theirs.close()
             os.close(log_writer)
-        runner = ProcessRunner(
-            pid=pid, client=client, log_descriptor=log_reader, on_output=self._on_output, wheels=self.lease.wheels
-        )
+        runner = ProcessRunner(pid, client, log_reader, self._on_output, self.lease.environment.wheels)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: runner, sock=ours)
         except BaseException:
@@ -66,6 +66,32 @@ class RunnerGroup:
         self._alive[runner] = runner.exited = asyncio.create_task(runner.wait_exit())
         runner.exited.add_done_callback(lambda _: self._alive.pop(runner))
         return runner
+
+    async def discover_flows(self, names: Sequence[str], *, loading_limit_sec: float) -> FlowAnnouncement:
+        """The flows to announce, from a runner that never runs a job and has exited when this returns.
+
+        Building all flows in one process, or a flow that ends the process, is harmless there. A failure costs only the
+        announcement.
+        """
+        try:
+            runner = await self.fork()
+        except OSError as error:
+            return FlowAnnouncement(left_out=(f"no process could be started to list the flows: {error}",))
+        try:
+            await _first_of(runner.loaded, runner.exited, timeout_sec=loading_limit_sec)
+            if not _has_result(runner.loaded) or runner.loaded.result() is not None:
+                return FlowAnnouncement()  # the serving runners report the same failure
+            answer = runner.request_flows(names)
+            await _first_of(answer, runner.exited, timeout_sec=ANNOUNCE_LIMIT_SEC)
+            if _has_result(answer):
+                return answer.result()
+            late = f"no answer within {ANNOUNCE_LIMIT_SEC:g} s"
+            reason = "the process that lists the flows died" if runner.exited.done() else late
+            return FlowAnnouncement(left_out=(reason,))
+        finally:
+            runner.kill()
+            # A replaced group is closed with its last runner, and this is one of them.
+            await asyncio.wait([runner.exited])
 
     async def close(self) -> None:
         """Kills every runner with its descendants, waits for their exit, and releases the environment."""
@@ -90,3 +116,11 @@ class RunnerGroup:
             if self._client is None:
                 self._client = await ForkClient.start(self._resolver, self.lease)
             return self._client
+
+
+async def _first_of(*awaited: asyncio.Future[Any], timeout_sec: float) -> None:
+    await asyncio.wait(awaited, timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _has_result(answer: asyncio.Future[Any]) -> bool:
+    return answer.done() and not answer.cancelled()

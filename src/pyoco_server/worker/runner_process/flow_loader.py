@@ -169,7 +169,6 @@ def _task_config(task: FlowTask) -> TaskConfig:
 
 
 def _needed(described: FlowFile) -> Iterator[tuple[str, FlowTask]]:
-    """The tasks of the graph and those that they use."""
     waiting, seen = sorted(described.graph.tasks), set(described.graph.tasks)
     while waiting:
         name = waiting.pop(0)

@@ -52,8 +52,6 @@ class RunCancelled(BaseException):
 
 
 class CancelSwitch:
-    """Requests a run to stop, once, from any thread."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_set = False

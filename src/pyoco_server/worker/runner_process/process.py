@@ -153,8 +153,6 @@ class _ProcessState:
 
 
 class RunnerProcess:
-    """One runner, until its supervisor disconnects."""
-
     def __init__(self, supervisor: socket.socket, capture: OutputCapture) -> None:
         self.capture = capture
         self._supervisor = supervisor

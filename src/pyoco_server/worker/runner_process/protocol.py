@@ -41,8 +41,6 @@ def encode(message: object) -> bytes:
 
 
 class Decoder:
-    """Bytes in, complete messages out."""
-
     __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
@@ -72,8 +70,6 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
-    """One attempt at one run, as sent to a runner."""
-
     run_id: str
     flow_name: str
     params: dict[str, Any]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord
-from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+from pyoco_server.domain.ids import InstanceId, WorkerId
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.services.context import Stores
 
 
 class WorkerRegistration:
-    """One worker's entry in the registry."""
-
     def __init__(
         self,
         stores: Stores,
@@ -23,14 +20,11 @@ class WorkerRegistration:
         instance_id: InstanceId,
         tags: tuple[str, ...],
         slots: int,
-        current: Callable[[], Sequence[RunId]],
-        wheel_sync: Callable[[], Mapping[str, Any] | None] = lambda: None,
-        flows: Callable[[], tuple[AnnouncedFlow, ...]] = lambda: (),
+        current: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
+        """`current` has the fields of the record that change while the worker runs."""
         self._stores = stores
         self._current = current
-        self._wheel_sync = wheel_sync
-        self._flows = flows
         self._record = WorkerRecord(
             worker_id=worker_id,
             instance_id=instance_id,
@@ -40,7 +34,6 @@ class WorkerRegistration:
             started_at=stores.clock.now(),
         )
         self._written_at = 0.0
-        self._last_run: tuple[RunId, str] | None = None
 
     async def register(self) -> None:
         """Adds the record; `InvalidUsage` while another instance with the same worker id is alive."""
@@ -59,13 +52,10 @@ class WorkerRegistration:
                 return
             # Another instance registered in between. It already answers signals, so the next iteration finds it.
 
-    def note_run(self, run_id: RunId, status: str) -> None:
-        self._last_run = (run_id, status)
-
     async def update(self, every_sec: float) -> None:
         """Writes the record if it has changed or is due."""
         now = self._stores.clock.now()
-        record = replace(self._present(), last_seen_at=now, current_run_ids=tuple(self._current()))
+        record = replace(self._present(), last_seen_at=now)
         has_changed = replace(record, last_seen_at=self._record.last_seen_at) != self._record
         if has_changed or now - self._written_at >= every_sec:
             await self._write(record)
@@ -80,11 +70,7 @@ class WorkerRegistration:
         return other.stopped_at is None and await self._stores.signals.answers(other.instance_id)
 
     def _present(self) -> WorkerRecord:
-        record = replace(self._record, wheel_sync=self._wheel_sync(), flows=self._flows())
-        if self._last_run is None:
-            return record
-        run_id, status = self._last_run
-        return replace(record, last_run_id=run_id, last_run_status=status)
+        return replace(self._record, **self._current())
 
     async def _write(self, record: WorkerRecord) -> None:
         await self._stores.registry.put(record)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.events import Actor
@@ -25,8 +25,11 @@ from pyoco_server.worker.attempt.attempt import HELD_ELSEWHERE, RELEASED, Attemp
 from pyoco_server.worker.attempt.context import StartThrottle, WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, carry_out, reject
 from pyoco_server.worker.attempt.job_parser import parse_job
-from pyoco_server.worker.runner_pool.executor import EnvironmentSync, Executor
+from pyoco_server.worker.runner_pool.executor import Executor
 from pyoco_server.worker.supervisor.registration import WorkerRegistration
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Supervisor:
         worker_id: WorkerId,
         tags: Sequence[str],
         slots: int,
-        sync: EnvironmentSync | None = None,
+        sync: WheelSync | None = None,
     ) -> None:
         self.tags = tuple(dict.fromkeys(tags))
         self.slots = slots
@@ -80,10 +83,8 @@ class Supervisor:
             spawn=self._spawn,
             start_throttle=self._start_throttle,
         )
-        self._registration = WorkerRegistration(
-            *(stores, worker_id, instance_id, self.tags, slots, self._running_ids, self._wheel_sync),
-            flows=lambda: executor.flows,
-        )
+        self._last_run: dict[str, str] = {}
+        self._registration = WorkerRegistration(stores, worker_id, instance_id, self.tags, slots, self._record_fields)
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event) -> None:
         """Works until `stop` is set, then drains within the grace period, or less with `at_once`."""
@@ -140,7 +141,6 @@ class Supervisor:
                 await queue.close()
 
     def _credit(self) -> int:
-        """The number of jobs that one tag may pull."""
         return max(1, (self._limit() - len(self._held)) // len(self.tags))
 
     def _limit(self) -> int:
@@ -208,7 +208,7 @@ class Supervisor:
             del self._attempts[job.run_id]
         self._note_duration(attempt)
         if outcome.status is not None:
-            self._registration.note_run(job.run_id, outcome.status)
+            self._last_run = {"last_run_id": job.run_id, "last_run_status": outcome.status}
         logger.info("attempt over", extra=attempt.log_fields() | {"outcome": outcome.kind.value})
         return outcome
 
@@ -316,11 +316,13 @@ class Supervisor:
         else:
             self._has_capacity.clear()
 
-    def _running_ids(self) -> list[RunId]:
-        return [run_id for run_id, attempt in self._attempts.items() if attempt.is_running]
-
-    def _wheel_sync(self) -> Mapping[str, Any] | None:
-        return None if self._sync is None else self._sync.wheel_sync
+    def _record_fields(self) -> dict[str, Any]:
+        return {
+            "current_run_ids": tuple(run_id for run_id, attempt in self._attempts.items() if attempt.is_running),
+            "wheel_sync": None if self._sync is None else self._sync.wheel_sync,
+            "flows": self._executor.flows,
+            **self._last_run,
+        }
 
     def _log_fields(self) -> dict[str, object]:
         return {"worker_id": self._context.worker_id, "tags": list(self.tags)}

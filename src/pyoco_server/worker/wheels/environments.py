@@ -34,61 +34,45 @@ IN_USE = "in-use.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A virtual environment on top of the worker's own; `sys_path` is that of its interpreter.
+    """A virtual environment on top of the worker's own; `sys_path` is that of its interpreter. No folder: the worker's.
 
     `base_folders` are the worker's own folders of installed packages: what the environment adds comes before them, and
     after everything else that the worker can import.
     """
 
     key: str
-    folder: Path
+    folder: Path | None
     python: Path
-    sys_path: tuple[str, ...]
-    base_folders: tuple[str, ...]
-    wheels: tuple[WheelUsed, ...]
+    sys_path: tuple[str, ...] = ()
+    base_folders: tuple[str, ...] = ()
+    wheels: tuple[WheelUsed, ...] = ()
 
     def path_over(self, own: Sequence[str]) -> list[str]:
-        """The search path of its runners, given that of the worker."""
         index = next((index for index, entry in enumerate(own) if entry in self.base_folders), len(own))
         return [*own[:index], *(entry for entry in self.sys_path if entry not in own), *own[index:]]
 
     def variables(self, variables: dict[str, str]) -> dict[str, str]:
         """The variables of its runners: programs that tasks start find the same packages."""
+        if self.folder is None:
+            return variables
         scripts = str(self.python.parent)
         path = variables.get("PATH", os.defpath)
         return variables | {"PATH": f"{scripts}{os.pathsep}{path}", "VIRTUAL_ENV": str(self.folder)}
 
 
+OWN_ENVIRONMENT = Environment(key="", python=Path(sys.executable), folder=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentLease:
-    """Protects an environment from collection until `release`, after its last runner. None: the worker's own."""
+    """Protects an environment from collection until `release`, after its last runner."""
 
-    environment: Environment | None = None
+    environment: Environment = OWN_ENVIRONMENT
     release: Callable[[], None] = lambda: None
-
-    @property
-    def python(self) -> str:
-        return sys.executable if self.environment is None else str(self.environment.python)
-
-    @property
-    def key(self) -> str:
-        return "" if self.environment is None else self.environment.key
-
-    @property
-    def wheels(self) -> tuple[WheelUsed, ...]:
-        return () if self.environment is None else self.environment.wheels
-
-    def sys_path(self) -> list[str]:
-        return list(sys.path) if self.environment is None else self.environment.path_over(sys.path)
-
-    def variables(self, variables: dict[str, str]) -> dict[str, str]:
-        return variables if self.environment is None else self.environment.variables(variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelFile:
-    """A wheel whose bytes are local and verified."""
-
     candidate: Candidate
     file: Path
 
@@ -103,8 +87,6 @@ class PreparedEnvironment:
 
 
 class Environments:
-    """The environments in one folder, for this worker's interpreter."""
-
     def __init__(self, folder: Path, install_timeout_sec: float) -> None:
         self._folder = folder
         self._timeout_sec = install_timeout_sec
@@ -112,7 +94,6 @@ class Environments:
         self._own = own_packages()
 
     def key_of(self, wheels: Sequence[WheelFile]) -> str:
-        """The key of the environment with these wheels on top of this worker's own."""
         identity = [
             sorted((one.candidate.name, one.candidate.sha256_hex) for one in wheels),
             [sys.implementation.cache_tag, sys.version, sysconfig.get_platform(), sys.base_prefix],
@@ -136,7 +117,7 @@ class Environments:
         """
         failed: list[LeftOut] = []
         good: tuple[WheelFile, ...] = ()
-        environment: Environment | None = None
+        environment = OWN_ENVIRONMENT
         pending: list[Sequence[WheelFile]] = [wheels] if wheels else []
         tried: dict[str, InstallFailed] = {}
         while pending:
@@ -197,6 +178,8 @@ class Environments:
 
     def acquire(self, environment: Environment) -> EnvironmentLease:
         """Protects the environment from collection until the lease is released."""
+        if environment.folder is None:
+            return EnvironmentLease()
         descriptor = os.open(environment.folder / IN_USE, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         held = contextlib.ExitStack()  # closes once, however often it is released

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import email.parser
+import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+import shutil
+import zipfile
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from packaging.requirements import InvalidRequirement, Requirement
 
+from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
 from pyoco_server.domain.wheels.sync_state import (
     NOTHING_INSTALLED,
@@ -23,6 +29,7 @@ from pyoco_server.domain.wheels.sync_state import (
     manifest_from_plain,
     manifest_to_plain,
 )
+from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import WheelStore
 from pyoco_server.worker.wheels.environments import (
@@ -33,11 +40,11 @@ from pyoco_server.worker.wheels.environments import (
     try_lock,
     write_atomically,
 )
-from pyoco_server.worker.wheels.wheel_files import WheelFiles, required_by
 
 LOCK = ".lock"
 MANIFEST = ".installed.json"
 POLL_SEC = 0.1
+UNFINISHED = ".part"
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +54,6 @@ class FolderBusy(OSError):
 
 
 class SyncFolder:
-    """The sync folder, its lock and its manifest."""
-
     def __init__(self, folder: Path) -> None:
         self.path = folder
         self.environments = folder / "envs"
@@ -91,9 +96,60 @@ class SyncFolder:
         write_atomically(self._manifest, orjson.dumps(plain, option=orjson.OPT_INDENT_2))
 
 
-class WheelInstaller:
-    """Installs into and cleans up the sync folder, for one worker."""
+class WheelFiles:
+    """Downloaded wheels in `<folder>/<sha256>/<file name>`; the sum is verified before each use.
 
+    pip requires the name, and two uploads may share it.
+    """
+
+    def __init__(self, folder: Path, store: WheelStore) -> None:
+        self._folder = folder
+        self._store = store
+
+    async def fetch(self, candidate: Candidate) -> Path:
+        """The local file with the registry's sha256; `WheelCorrupt` if the download differs.
+
+        `InvalidRequest` if the content is not a wheel of that name: the registry may have been filled unchecked.
+        """
+        file = self._folder / candidate.sha256_hex / candidate.name
+        if await asyncio.to_thread(_sha256_of, file) != candidate.sha256_hex:
+            await self._get(candidate, file)
+        await asyncio.to_thread(_check, file)
+        return file
+
+    async def _get(self, candidate: Candidate, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}{UNFINISHED}")
+        try:
+            received = await self._download(candidate, temporary)
+            if received != candidate.sha256_hex:
+                raise WheelCorrupt(
+                    f"{candidate.name} has sha256 {received}, and the registry says {candidate.sha256_hex}",
+                    wheel_name=candidate.name,
+                )
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def collect(self, keep: Collection[str]) -> None:
+        """Removes all wheels except those with these sums; the caller holds the lock of the folder."""
+        for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+            if folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                for unfinished in folder.glob(f"*{UNFINISHED}"):  # left by a worker that was killed
+                    unfinished.unlink(missing_ok=True)
+
+    async def _download(self, candidate: Candidate, file: Path) -> str:
+        digest = hashlib.sha256()
+        with file.open("wb") as target:
+            async for piece in self._store.read(candidate.wheel):
+                digest.update(piece)
+                await asyncio.to_thread(target.write, piece)
+        return digest.hexdigest()
+
+
+class WheelInstaller:
     def __init__(self, store: WheelStore, folder: Path, timeout_sec: float) -> None:
         self._store = store
         self._timeout_sec = timeout_sec
@@ -105,8 +161,7 @@ class WheelInstaller:
         """Prepares an environment with the needed wheels; the caller must use or release its lease."""
         async with self._folder.locked(self._timeout_sec):
             prepared = await self._install(need, in_use)
-            environment = prepared.lease.environment
-            return prepared if environment is None else replace(prepared, lease=self._environments.acquire(environment))
+            return replace(prepared, lease=self._environments.acquire(prepared.lease.environment))
 
     async def _install(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
         """Installs as many packages as possible, each in the latest version possible."""
@@ -136,7 +191,6 @@ class WheelInstaller:
     # --- the folder ---------------------------------------------------------------------------------------------------
 
     def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        """What workers with these tags used last."""
         return self._folder.manifest().sets.get(tags)
 
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
@@ -173,6 +227,38 @@ def _known_first(
     in_use = {(state.wheel_name, state.sha256_hex) for state in installed.wheels}
     known = [one for one in candidates if (one.name, one.sha256_hex) in in_use]
     new = [one for one in candidates if (one.name, one.sha256_hex) not in in_use]
-    requires = {one.name: required_by(files[one.name]) for one in new}
+    requires = {one.name: _required_by(files[one.name]) for one in new}
     ordered = (*known, *in_order_of_need(new, requires))
     return [WheelFile(candidate=one, file=files[one.name]) for one in ordered], len(known)
+
+
+def _sha256_of(file: Path) -> str | None:
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _check(file: Path) -> None:
+    with file.open("rb") as content:
+        check_contents(content, file.stat().st_size, parse_wheel_name(file.name))
+
+
+def _required_by(file: Path) -> tuple[str, ...]:
+    """The packages that a wheel requires; none if it cannot be read, which pip reports later."""
+    try:
+        with zipfile.ZipFile(file) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
+            headers = email.parser.BytesParser().parsebytes(wheel.read(names[0]), headersonly=True)
+            return tuple(Requirement(text).name for text in headers.get_all("Requires-Dist", []))
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        InvalidRequirement,
+    ):
+        return ()

@@ -75,20 +75,22 @@ class WheelSync:
         Neither an unavailable registry nor a broken wheel keeps the worker from starting.
         """
         need, prepared = await self._prepare_at_start()
-        refused = ""
-        if prepared is not None:
-            try:
-                await self._pool.start(prepared.lease)
-            except InvalidUsage as error:
-                if prepared.lease.environment is None:
-                    raise
-                self._report_refused(need, error)
-                refused = prepared.lease.key
-            else:
-                self._report_switched(need, prepared)
-                await self._clean_up_at_start()
-                return
-        await self._start_with_last(refused)
+        if prepared is None:
+            await self._start_with_last()
+            return
+        try:
+            await self._pool.start(prepared.lease)
+        except InvalidUsage as error:
+            if prepared.lease.environment.folder is None:
+                raise
+            self._report_refused(need, error)
+            await self._start_with_last(refused=prepared.lease.environment.key)
+            return
+        self._report_switched(need, prepared)
+        try:
+            await self._clean_up()
+        except (PyocoError, OSError) as error:
+            self._fail(_reason(error))
 
     async def run(self) -> None:
         while True:
@@ -117,10 +119,14 @@ class WheelSync:
                 self._publish(self._with_current(last.report))
                 return
         prepared = await self._installer.prepare(need, self._in_use)
-        if prepared.lease.key == (self._in_use.environment or ""):
+        if prepared.lease.environment.key == (self._in_use.environment or ""):
             prepared.lease.release()
-        elif not await self._switch(need, prepared):
-            return
+        else:
+            try:
+                await self._pool.switch(prepared.lease)
+            except InvalidUsage as error:
+                self._report_refused(need, error)
+                return
         self._report_switched(need, prepared)
         await self._clean_up()
 
@@ -147,24 +153,15 @@ class WheelSync:
 
     # --- switching ----------------------------------------------------------------------------------------------------
 
-    async def _switch(self, need: Need, prepared: PreparedEnvironment) -> bool:
-        """Returns whether the pool has switched; a failure has been reported."""
-        try:
-            await self._pool.switch(prepared.lease)
-        except InvalidUsage as error:
-            self._report_refused(need, error)
-            return False
-        return True
-
     def _report_switched(self, need: Need, prepared: PreparedEnvironment) -> None:
-        if prepared.lease.key != (self._in_use.environment or ""):
-            facts = {"environment": prepared.lease.key, "wheels": [one.name for one in prepared.installed]}
+        if prepared.lease.environment.key != (self._in_use.environment or ""):
+            facts = {"environment": prepared.lease.environment.key, "wheels": [one.name for one in prepared.installed]}
             logger.info("wheels changed", extra=facts)
         recorded = self._installer.recorded(self._tags) or self._in_use
         before = {state.nuid: state for state in (*recorded.wheels, *self._in_use.wheels)}
         now = self._clock.now()
         states = (before.get(one.wheel.nuid) or WheelSyncState.of(one, now) for one in prepared.installed)
-        self._in_use = InstalledSet(environment=prepared.lease.key or None, wheels=tuple(states))
+        self._in_use = InstalledSet(environment=prepared.lease.environment.key or None, wheels=tuple(states))
         for one in prepared.failed:
             fields = {"wheel_name": one.wheel_name, "reason": one.reason}
             logger.warning(WheelSyncFailed.message(), extra=fields | WheelSyncFailed.ids())
@@ -178,7 +175,7 @@ class WheelSync:
         logger.warning(WheelSyncFailed.message(), extra={"reason": reason} | WheelSyncFailed.ids())
         self._record_sync(need, self._report("failed", skipped=need.skipped, error=reason))
 
-    async def _start_with_last(self, refused: str) -> None:
+    async def _start_with_last(self, refused: str = "") -> None:
         recorded = self._installer.recorded(self._tags) or self._in_use
         lease = self._installer.lease(recorded) if recorded.environment != refused else None
         if lease is not None:
@@ -207,12 +204,6 @@ class WheelSync:
         self._last_sync = _LastSync(need=need, report=report, backoff=backoff, retry_at=retry_at)
 
     # --- cleaning up --------------------------------------------------------------------------------------------------
-
-    async def _clean_up_at_start(self) -> None:
-        try:
-            await self._clean_up()
-        except (PyocoError, OSError) as error:
-            self._fail(_reason(error))
 
     async def _clean_up(self) -> None:
         """Records what is in use in the manifest, and removes what is unused."""

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, from_plain, seen, state_of, to_plain
+from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, from_plain, state_of, to_plain
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 
 RUN = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
@@ -82,10 +82,6 @@ def test_a_worker_is_disconnected_when_it_was_silent_for_too_long_without_stoppi
 
 def test_a_worker_that_stopped_while_it_held_a_run_is_stopped() -> None:
     assert replace(BUSY, stopped_at=1.0).reported_state() is WorkerState.STOPPED_GRACEFUL
-
-
-def test_a_sign_of_life_changes_the_time_and_nothing_else() -> None:
-    assert seen(BUSY, 130.0) == replace(BUSY, last_seen_at=130.0)
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,21 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerState
 from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus
 from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
-from pyoco_server.domain.queries.explain import Evidence, Reason, Rules, explain, served_tags
-from pyoco_server.domain.queries.explain_texts import WORDS, render_reason
+from pyoco_server.domain.queries.explain import Evidence, Reason, ServedTag, explain, served_tags
+from pyoco_server.domain.queries.explain_texts import TEXTS, render_reason
 from pyoco_server.errors import ExecutionFailedError, FlowNotFound, RunTimedOut
 from support.samples import new_run_id, worker
 
 NOW = 1_000.0
-RULES = Rules(
-    alive_within_sec=15.0,
-    run_heartbeat_sec=1.0,
-    ack_wait_sec=30.0,
-    requeue_after_sec=90.0,
-    max_attempts=20,
-    cancel_grace_sec=30.0,
-    confirm_after_grace_sec=10.0,
-)
+RULES = {
+    "alive_within_sec": 15.0,
+    "run_heartbeat_sec": 1.0,
+    "ack_wait_sec": 30.0,
+    "requeue_after_sec": 90.0,
+    "max_attempts": 20,
+    "cancel_grace_sec": 30.0,
+    "confirm_after_grace_sec": 10.0,
+}
 PENDING = Execution(
     execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"),
     request=Request(flow_name="train", tag="gpu"),
@@ -69,8 +69,8 @@ def announcing(*names: str) -> WorkerStatus:
 
 
 def evidence(*fleet: WorkerStatus, **changed: Any) -> Evidence:
-    values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet, "rules": RULES}
-    return Evidence(**values | changed)
+    values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet}
+    return Evidence(**values | RULES | changed)
 
 
 def stopped(how: StopHow) -> Execution:
@@ -191,13 +191,13 @@ def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language
             assert re.search("[ぁ-ん]", message + hint) is not None if language == "ja" else (message + hint).isascii()
             used.add(reason.code)
 
-    assert used == WORDS.keys()
+    assert used == TEXTS.keys()
 
 
 def test_every_code_is_in_the_document_of_the_workers() -> None:
     text = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
 
-    assert {code for code in WORDS if f"`{code}`" not in text} == set()
+    assert {code for code in TEXTS if f"`{code}`" not in text} == set()
 
 
 def test_the_words_name_what_matters() -> None:
@@ -258,7 +258,7 @@ def test_served_tags_count_the_living_and_are_bounded() -> None:
     fleet = [seen("w1", "gpu", "cpu", busy=1), seen("w2", "gpu"), LOST]
 
     assert served_tags(fleet) == [
-        {"tag": "cpu", "workers": 1, "slots": 1, "slots_busy": 1},
-        {"tag": "gpu", "workers": 2, "slots": 2, "slots_busy": 1},
+        ServedTag(tag="cpu", workers=1, slots=1, slots_busy=1),
+        ServedTag(tag="gpu", workers=2, slots=2, slots_busy=1),
     ]
     assert len(served_tags([seen("w1", *(f"t{nth}" for nth in range(500)))])) == 50

@@ -1,4 +1,4 @@
-"""Snapshots as rows: what a summary says, what a foreign or odd snapshot becomes, and which row is newer."""
+"""Snapshots as rows: what a summary says, which snapshots are readable, and which row is newer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,17 +14,24 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.execution.state import Execution, Request
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import SnapshotSeen
-from pyoco_server.domain.queries.rows import MAX_ERROR_CHARS, RunRow, fresh, newest
+from pyoco_server.domain.queries.rows import MAX_ERROR_CHARS, Change, Removed, RunRow, change_of, fresh
+from support.indexes import plain, row, seen
+from support.steps import execution_of, leased, stored, waiting
 
 RUN = RunId("01900000-0000-7000-8000-000000000000")
 OTHER = RunId("01900001-0000-7000-8000-000000000000")
 
 
-def seen(plain: dict[str, Any] | None, sequence: int = 1, run_id: RunId = RUN) -> SnapshotSeen:
-    return SnapshotSeen(sequence=sequence, run_id=run_id, plain=plain)
+def read(snapshot: dict[str, Any] | None, sequence: int = 1) -> Change:
+    return change_of(SnapshotSeen(sequence=sequence, run_id=RUN, plain=snapshot))
 
 
-def test_our_own_snapshot_becomes_a_row_with_all_its_columns() -> None:
+def summary_of(**fields: Any) -> dict[str, Any]:
+    summary: dict[str, Any] = orjson.loads(row(1, RUN, **fields).summary)
+    return summary
+
+
+def test_a_snapshot_becomes_a_row_with_all_its_columns() -> None:
     execution = Execution(
         execution_id=RUN,
         version=12,
@@ -33,8 +41,9 @@ def test_our_own_snapshot_becomes_a_row_with_all_its_columns() -> None:
         updated_at=2.0,
     )
 
-    row = RunRow.of(seen(to_snapshot(execution, heartbeat_at=3.0), sequence=40))
+    row = read(orjson.loads(orjson.dumps(to_snapshot(execution, heartbeat_at=3.0))), sequence=40)
 
+    assert isinstance(row, RunRow)
     assert (row.run_id, row.position, row.status) == (RUN, (12, 40), "PENDING")
     assert (row.flow, row.tag, row.tenant_id, row.labels) == ("train", "gpu", "acme", ("gpu", "nightly"))
     assert (row.updated_at, row.ended_at, row.archived) == (2.0, None, False)
@@ -56,81 +65,91 @@ def test_our_own_snapshot_becomes_a_row_with_all_its_columns() -> None:
     }
 
 
-def test_cancel_and_archive_times_are_in_the_summary_once_they_are_set() -> None:
-    row = RunRow.of(seen({"status": "CANCELLED", "cancel_requested_at": 5.0, "archived_at": 9.0}))
-
-    summary = orjson.loads(row.summary)
-    assert (summary["cancel_requested_at"], summary["archived_at"], row.archived) == (5.0, 9.0, True)
-
-
-def test_the_time_that_a_run_may_take_is_in_the_summary_when_it_was_given_one() -> None:
-    given, without = (RunRow.of(seen({"timeout_sec": seconds})) for seconds in (2.5, None))
-
-    assert orjson.loads(given.summary)["timeout_sec"] == 2.5
-    assert "timeout_sec" not in orjson.loads(without.summary)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cancel_requested_at", 5.0), ("archived_at", 9.0), ("timeout_sec", 2.5), ("replay_of", str(OTHER))],
+)
+def test_an_optional_field_is_in_the_summary_when_it_has_a_value(name: str, value: object) -> None:
+    assert summary_of(**{name: value})[name] == value
+    assert name not in summary_of(**{name: None})
 
 
 def test_a_long_error_is_cut_in_the_summary() -> None:
-    row = RunRow.of(seen({"status": "FAILED", "error": "é" * 9000}))
-
-    assert orjson.loads(row.summary)["error"] == "é" * MAX_ERROR_CHARS
+    assert summary_of(status="FAILED", error="é" * 9000)["error"] == "é" * MAX_ERROR_CHARS
 
 
-def test_a_foreign_snapshot_with_the_required_fields_only_becomes_a_row() -> None:
-    plain = {
-        "run_id": RUN,
-        "flow_name": "main",
-        "status": "COMPLETED",
-        "params": {},
-        "tasks": {},
-        "heartbeat_at": 7,
-        "updated_at": 8,
-    }
-
-    row = RunRow.of(seen(plain, sequence=3))
-
-    assert (row.position, row.flow, row.tag, row.labels) == ((0, 3), "main", "", ())
-    assert row.ended_at == 8.0  # finished, and it does not say when: the last update is the best guess
-    assert orjson.loads(row.summary)["tag"] is None
+def test_a_finished_run_without_an_end_ended_with_its_last_update() -> None:
+    assert row(1, RUN, status="COMPLETED", updated_at=8).ended_at == 8.0
+    assert row(1, RUN, status="RUNNING", updated_at=8).ended_at is None
 
 
-TEXT = st.text("a\0é走😀", max_size=3)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=4,
+def test_a_removal_is_no_row() -> None:
+    assert read(None, sequence=7) == Removed(run_id=RUN, revision=7)
+
+
+GRAPH = stored(execution_of(RUN, leased("n", 50.0), waiting("m")))
+STATE = GRAPH["state"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": None},
+        {"status": "NOT_A_STATUS"},
+        {"version": 2**64},
+        {"version": -1},
+        {"tags": {"no": "list"}},
+        {"updated_at": "yesterday"},
+        {"tasks": {"n": "PENDING"}},
+        {"state": None},
+        {"state": {**STATE, "nodes": {"n": 1}}},
+        {"state": {**STATE, "nodes": [[2], [3, 1]]}},
+        {"state": {**STATE, "nodes": [[2, 1, {"l": "soon"}], [3, 1]]}},
+        {"state": {**STATE, "graph": {}}},
+        {"state": {**STATE, "graph": {"nodes": [], "edges": []}}},
+    ],
 )
-KEYS = ("status", "flow_name", "tag", "tags", "tenant_id", "updated_at", "end_time", "version", "archived_at", "error")
+def test_a_snapshot_that_cannot_be_read_is_refused(fields: dict[str, Any]) -> None:
+    assert isinstance(read(GRAPH), RunRow)
+
+    with pytest.raises(ValueError, match=r".+"):
+        read(GRAPH | fields)
 
 
-@given(plain=st.dictionaries(st.sampled_from(KEYS), JSON))
-def test_whatever_lies_in_the_bucket_becomes_a_row(plain: dict[str, Any]) -> None:
-    row = RunRow.of(seen(plain))
+@pytest.mark.parametrize("missing", ["version", "state", "params", "tasks", "heartbeat_at", "submitted_at"])
+def test_a_snapshot_of_an_older_program_is_refused(missing: str) -> None:
+    with pytest.raises(ValueError, match=missing):
+        read({name: value for name, value in plain().items() if name != missing})
 
-    assert orjson.loads(row.summary)["run_id"] == RUN
-    assert 0 <= row.version < 2**63
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text("a\0é😀"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("wlLkdsc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(name=st.sampled_from(list(plain())), value=ANYTHING, nodes=ANYTHING)
+def test_any_other_value_is_either_read_or_refused(name: str, value: Any, nodes: Any) -> None:
+    for snapshot in (plain(**{name: value}), GRAPH | {"state": {**STATE, "nodes": nodes}}):
+        try:
+            row = read(snapshot)
+        except ValueError:
+            continue
+        assert isinstance(row, RunRow)
+        assert 0 <= row.version < 2**63
+        assert orjson.loads(row.summary)["run_id"] == RUN
 
 
 def test_the_version_makes_a_row_newer_and_the_revision_decides_between_equal_ones() -> None:
-    row = RunRow.of(seen({"version": 5}, sequence=10))
+    newer = row(10, RUN, version=5)
 
-    assert row.position > replace(row, version=4, revision=99).position
-    assert row.position > replace(row, revision=9).position
-    assert row.position < replace(row, version=6, revision=1).position
-
-
-def test_a_summary_names_the_run_that_was_replayed() -> None:
-    assert orjson.loads(RunRow.of(seen({"replay_of": str(OTHER)})).summary)["replay_of"] == OTHER
-    assert "replay_of" not in orjson.loads(RunRow.of(seen({})).summary)
-
-
-def test_only_the_newest_row_of_each_run_is_built() -> None:
-    rows = newest([seen({"version": 2}, 1), seen({"version": 3}, 2), seen({"version": 1}, 3), seen({}, 4, OTHER)])
-
-    assert [(row.run_id, row.position) for row in rows] == [(RUN, (3, 2)), (OTHER, (0, 4))]
+    assert newer.position > replace(newer, version=4, revision=99).position
+    assert newer.position > replace(newer, revision=9).position
+    assert newer.position < replace(newer, version=6, revision=1).position
 
 
 def test_changes_are_put_in_order_and_those_already_read_left_out() -> None:
-    changes = [seen({}, 4), seen(None, 2), seen({}, 3)]
+    changes: list[Change] = [seen(4, RUN), Removed(run_id=OTHER, revision=2), seen(3, OTHER)]
 
-    assert [change.sequence for change in fresh(changes, after=2)] == [3, 4]
+    assert [change.revision for change in fresh(changes, after=2)] == [3, 4]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from typer import Option
 
@@ -18,6 +17,7 @@ from pyoco_server.cli.output import localized
 from pyoco_server.cli.stdout import draw, is_terminal, write, write_json
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import BrokerUnavailable, CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken
+from pyoco_server.http_client.connection import on_this_machine
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -140,7 +140,6 @@ def clock(date: str | None, now: float) -> Finding:
 
 
 def broker(health: Mapping[str, Any]) -> Finding:
-    """Whether the gateway is connected to NATS."""
     if health.get("nats") == "connected":
         return _ok("nats", "the gateway is connected to NATS", "Gateway は NATS に接続しています")
     detail = localized("the gateway is not connected to NATS", "Gateway が NATS に接続できません")
@@ -191,9 +190,7 @@ def _server_date(address: str) -> str | None:
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
 
-    # The same rule as in the SDK: no proxy for this machine.
-    local = (urlsplit(address).hostname or "") in ("localhost", "127.0.0.1", "::1")
-    opener = build_opener(*([ProxyHandler({})] if local else []))
+    opener = build_opener(*([ProxyHandler({})] if on_this_machine(address) else []))
     try:
         with opener.open(f"{address}/health", timeout=PROBE_TIMEOUT_SEC) as answer:
             return str(answer.headers["Date"])

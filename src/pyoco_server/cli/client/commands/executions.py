@@ -104,8 +104,6 @@ def _warn_about_open_graph(client: PyocoHttpClient, execution_id: str) -> None:
 
 
 def _follow(execution_id: str, events: Iterator[Any], form: str) -> Json:
-    """Show the execution until its end; returns the last view of it."""
-
     def show_line(before: Json, after: Json, event: Json) -> None:
         _write_event(event)
         _print_how_to_approve(execution_id, event)

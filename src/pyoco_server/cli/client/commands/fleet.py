@@ -21,7 +21,6 @@ from pyoco_server.http_client import WorkerState
 
 
 def _installed_wheels(sync: Any) -> str:
-    """The number of installed wheels, and the result unless all is well."""
     if not isinstance(sync, Mapping):
         return "-"
     result, installed, failed = sync.get("last_result"), sync.get("installed_count"), sync.get("failed_count")

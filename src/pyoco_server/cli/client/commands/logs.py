@@ -166,7 +166,6 @@ def follow_job(client: PyocoHttpClient, job_id: str, form: str, **filters: Any) 
 
 
 def _line_writer(form: str) -> Callable[[Any], None]:
-    """A function that prints one line of output in this form."""
     if form == "json":
         return write_json_line
     if not is_terminal():
@@ -182,7 +181,6 @@ def _line_writer(form: str) -> Callable[[Any], None]:
 
 
 def _parts(item: Json) -> tuple[str, str, str]:
-    """Time, task and text, without control characters."""
     message = escape_lines(str(item.get("message", "")).rstrip("\r").replace("\n", " "))
     # The time of a job is text already; that of a run is a number.
     when = escape_line(item["timestamp"]) if item.get("timestamp") else stamp(item.get("ts"))

@@ -109,7 +109,6 @@ def delete(target: Target, wheel_name: NameOption) -> None:
 
 @contextmanager
 def _file_errors(option: str) -> Iterator[None]:
-    """Errors of the local disk are usage errors."""
     try:
         yield
     except OSError as error:

@@ -14,12 +14,12 @@ from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.openapi import describe
 from pyoco_server.http_api.api.executions.routes import json_response, shown
-from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, given_once, services_of
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import earlier_answer, of_json, run_once
+from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, given_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, earlier_answer, of_json
+from pyoco_server.http_api.protocol.request_parsing import caller_of, read_optional, services_of
 from pyoco_server.services.claims.claim_node import Claim, Take
 from pyoco_server.services.claims.claim_queue import ClaimFilter
-from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(tags=["executions"])
 
@@ -35,7 +35,7 @@ async def claim_node(request: Request) -> Response:
     Repeated with the same key it is the same node.
     """
     claims, caller, body = services_of(request).claims, caller_of(request), await request.body()
-    asked = translate.read(schemas.ClaimBody, body)
+    asked = read_optional(schemas.ClaimBody, body)
     claim = Claim(
         wanted=ClaimFilter(graph_ids=tuple(sorted(set(asked.graph_ids))), tenant_id=caller.tenant_filter),
         worker_id=WorkerId(asked.worker_id),
@@ -45,10 +45,10 @@ async def claim_node(request: Request) -> Response:
     digest = of_json(body)
 
     async def answer(node: str, take: Take) -> Response:
-        async def work(turn: IdempotentAttempt) -> Response:
-            return json_response(translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
-
-        return await run_once(request, digest, work, required=True, new_id=lambda: node)
+        async with IdempotentRequest(request, digest, required=True, new_id=lambda: node) as once:
+            if turn := once.attempt:
+                once.response = json_response(translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
+        return once.answer
 
     answered = await claims.claim(
         claim,
@@ -69,7 +69,7 @@ router.add_api_route(
     description=claim_node.__doc__ or "",
     route_class_override=RawRoute,
     responses=_CLAIMED,
-    openapi_extra=describe(schemas.ClaimBody, required=True),
+    openapi_extra=describe(schemas.ClaimBody),
 )
 
 

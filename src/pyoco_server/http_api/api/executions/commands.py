@@ -17,13 +17,14 @@ from pyoco_server.domain.execution.commands import (
     StartNode,
     SucceedNode,
 )
+from pyoco_server.domain.execution.state import Failure
 from pyoco_server.domain.ids import NodeId, is_path_name
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas
-from pyoco_server.http_api.api.executions.translate import MAX_PROMPT_BYTES, MAX_VALUE_BYTES, bounded, failure
+from pyoco_server.http_api.protocol.request_parsing import bounded_json
 
 # Values of the caller that are stored with the execution.
-_LIMITS = {"prompt": MAX_PROMPT_BYTES, "answer": MAX_VALUE_BYTES, "output": MAX_VALUE_BYTES}
+_LIMITS = {"prompt": 16 * 1024, "answer": 64 * 1024, "output": 64 * 1024}
 # Durations in a body become times of the command.
 _TIMES = {"lease_sec": "lease_until", "timeout_sec": "deadline_at"}
 _NODE = "/{executionId}/nodes/{nodeId}"
@@ -34,47 +35,39 @@ class Spec:
     """One command; the fields of `body` are those of the command but for `_TIMES`."""
 
     path: str
-    name: str
     command: type[Command]
     body: type[schemas._Body]
     about: str
     scope: Scope = Scope.NODES_WORK
 
     @property
+    def name(self) -> str:
+        return self.command.__name__
+
+    @property
     def is_node_command(self) -> bool:
         return self.path.startswith(_NODE)
 
-    @property
-    def is_body_required(self) -> bool:
-        return any(field.is_required() for field in self.body.model_fields.values())
-
-    def build(self, body: schemas._Body, node_id: NodeId, at: float) -> Command:
+    def build(self, body: schemas._Body, node_id: str | None, at: float) -> Command:
         fields = {name: getattr(body, name) for name in self.body.model_fields}
-        for name, limit in _LIMITS.items():
-            if name in fields:
-                bounded(fields[name], limit, name)
+        for name, max_bytes in _LIMITS.items():
+            bounded_json(fields.get(name), max_bytes, name)
         for name, time in _TIMES.items():
             if name in fields:
                 duration_sec = fields.pop(name)
                 fields[time] = None if duration_sec is None else at + duration_sec
         if "error" in fields:
-            fields["error"] = failure(fields["error"])
-        if self.is_node_command:
-            fields["node_id"] = node_id
+            fields["error"] = Failure(code=fields["error"].code, message=fields["error"].message)
+        if node_id is not None:
+            if not is_path_name(node_id):
+                raise InvalidRequest("nodeId must be 1 to 128 printable characters without a slash")
+            fields["node_id"] = NodeId(node_id)
         return self.command(at=at, from_outside=True, **fields)
-
-
-def node_id_in(text: str) -> NodeId:
-    """The node id of a path."""
-    if not is_path_name(text):
-        raise InvalidRequest("nodeId must be 1 to 128 printable characters without a slash")
-    return NodeId(text)
 
 
 SPECS = (
     Spec(
         "/{executionId}/archive",
-        "ArchiveExecution",
         ArchiveExecution,
         schemas.EmptyBody,
         "Take a finished execution out of the default lists; it can still be read by its id.",
@@ -82,56 +75,48 @@ SPECS = (
     ),
     Spec(
         "/{executionId}/complete",
-        "CompleteExecution",
         CompleteExecution,
         schemas.EmptyBody,
         "End an open graph with success. A known graph completes by itself.",
     ),
     Spec(
         "/{executionId}/fail",
-        "FailExecution",
         FailExecution,
         schemas.FailBody,
         "Fail an execution whose nodes are claimed one by one.",
     ),
     Spec(
         f"{_NODE}/start",
-        "StartNode",
         StartNode,
         schemas.StartNodeBody,
         "Start a node. In an open graph it need not exist before.",
     ),
     Spec(
         f"{_NODE}/progress",
-        "ReportNodeProgress",
         ReportNodeProgress,
         schemas.ProgressBody,
         "Report the progress of a node. Renews its lease.",
     ),
     Spec(
         f"{_NODE}/wait",
-        "PutNodeWaiting",
         PutNodeWaiting,
         schemas.WaitBody,
         "Let the node wait for a decision: it is then listed by `GET /waits`.",
     ),
     Spec(
         f"{_NODE}/resume",
-        "ResumeNode",
         ResumeNode,
         schemas.ResumeBody,
         "Resume a waiting node by its key. A wait node succeeds with it.",
     ),
     Spec(
         f"{_NODE}/success",
-        "SucceedNode",
         SucceedNode,
         schemas.SucceedBody,
         "Complete a node. In a known graph the following nodes become ready with the same event.",
     ),
     Spec(
         f"{_NODE}/fail",
-        "FailNode",
         FailNode,
         schemas.FailNodeBody,
         "Fail a node, also a waiting one. A known graph fails with it.",

@@ -11,11 +11,12 @@ from pyoco_server.http_api.protocol.idempotency import parameters
 Schema = dict[str, Any]
 
 
-def describe(body: type[BaseModel], *ids: str, required: bool) -> dict[str, Any]:
-    """What the framework cannot see of a route that reads its request by itself."""
+def describe(body: type[BaseModel], *ids: str) -> dict[str, Any]:
+    """The path parameters, headers and body of a route that reads its request by itself."""
     schema = body.model_json_schema(by_alias=True)
     # A reference of a schema that stands in a document is looked up in the document, which has no such place.
     whole: Schema = _without_references(schema, schema.pop("$defs", {}))
+    required = any(field.is_required() for field in body.model_fields.values())
     example = _example(whole)
     if example:
         whole["example"] = example

@@ -1,31 +1,25 @@
-"""The words of `/executions` ⇄ the words of the core. Pure."""
+"""Translates between `/executions` and the core. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
-from pydantic import BaseModel
 
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.state import Execution, Failure, Node
 from pyoco_server.domain.queries.steps import WaitingNode
-from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, RequestTooLarge, RunNotFound
-from pyoco_server.http_api.protocol import json_body, request_parsing
+from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, RunNotFound
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.services.claims.claim_node import Claimed
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.projections.event_history import EventEntry, EventPosition
 
-B = TypeVar("B", bound=BaseModel)
-
-MAX_VALUE_BYTES = 64 * 1024
-MAX_PROMPT_BYTES = 16 * 1024
 MAX_PLACE_DIGITS = 18
-# In the words of `/runs`, which is what lists are kept by.
+# The index has the statuses of `/runs`.
 RUN_STATUSES = {
     "ACTIVE": ("PENDING", "RUNNING", "CANCELLING"),
     "COMPLETED": ("COMPLETED",),
@@ -35,41 +29,24 @@ RUN_STATUSES = {
 _STATUSES = {run: status for status, runs in RUN_STATUSES.items() for run in runs}
 
 
-def read(model: type[B], body: bytes, *, marks: int = json_body.FEW_MARKS) -> B:
-    """The body in its shape; one that says nothing may be left out."""
-    return request_parsing.read(model, body if body.strip() else b"{}", most_marks=marks)
-
-
-def bounded(value: Any, most_bytes: int, name: str) -> Any:
-    """The value, if it is not too large to be kept with the execution."""
-    size = len(orjson.dumps(value))
-    if size > most_bytes:
-        raise RequestTooLarge(f"{name} has {size} bytes as JSON; at most {most_bytes} are accepted")
-    return value
-
-
-def failure(error: Any) -> Failure:
-    return Failure(code=error.code, message=error.message)
-
-
-def rejected(handled: CommandResult, command: str) -> None:
-    """A refusal as the error that says which guard was violated, and by what."""
+def raise_rejection(handled: CommandResult, command: str) -> None:
+    """Raise the rejection of a command as the error that names the violated guard."""
     refused, run_id = handled.refused, handled.execution.execution_id
     if refused is None:
         return
     if refused.why is RejectionReason.NOT_FOUND:
         raise RunNotFound(f"there is no execution {run_id}", run_id=run_id)
-    said = refused.detail
-    words = said if said.startswith(f"{command} rejected") else f"{command} rejected because {said}"
-    if refused.why is RejectionReason.UNKNOWN_NODE:
-        raise NodeNotFound(words, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
+    detail = refused.detail
+    if not detail.startswith(f"{command} rejected"):
+        detail = f"{command} rejected because {detail}"
     if refused.why is RejectionReason.INVALID_VALUE:
-        raise InvalidRequest(words, run_id=run_id, guard=refused.why.name)
-    raise CommandRejected(words, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
+        raise InvalidRequest(detail, run_id=run_id, guard=refused.why.name)
+    error = NodeNotFound if refused.why is RejectionReason.UNKNOWN_NODE else CommandRejected
+    raise error(detail, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
 
 
 def accepted_out(handled: CommandResult, command: str, context: CommandContext, **more: Any) -> bytes:
-    told = {
+    shown = {
         "executionId": handled.execution.execution_id,
         "command": command,
         "accepted": True,
@@ -77,7 +54,7 @@ def accepted_out(handled: CommandResult, command: str, context: CommandContext, 
         "idempotencyKey": context.idempotency_key,
         "version": handled.version,
     }
-    return orjson.dumps(told | more)
+    return orjson.dumps(shown | more)
 
 
 def claimed_out(claimed: Claimed, lease_sec: float, context: CommandContext) -> bytes:
@@ -135,7 +112,7 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
 
 
 def listed_out(summary: bytes) -> dict[str, Any]:
-    """A run's summary in the words of this dialect."""
+    """A run's summary as a listed execution."""
     run = orjson.loads(summary)
     return {
         "executionId": run["run_id"],
@@ -170,12 +147,12 @@ def event_out(item: EventEntry) -> dict[str, Any]:
 
 
 def place_out(place: EventPosition) -> str:
-    """A place as a cursor, and as the id of a server-sent event."""
+    """A position as a cursor, and as the id of a server-sent event."""
     return f"{place.sequence}.{place.number}"
 
 
 def place_in(text: str | None) -> EventPosition | None:
-    """The place that was given out so; None for what is none."""
+    """The position of a cursor; None for any other text."""
     sequence, _, index = (text or "").partition(".")
     numbers = [
         part for part in (sequence, index) if part.isascii() and part.isdigit() and len(part) <= MAX_PLACE_DIGITS

@@ -22,12 +22,11 @@ from pyoco_server.http_api.dependencies import (
     ListsDep,
     RawRoute,
     refuse_query,
-    services_of,
 )
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
+from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.http_api.responses.problems import job_failures, json_request
-from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -55,12 +54,12 @@ async def submit_job(request: Request) -> Response:
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
-        job = translate.job_out(to_snapshot(execution), parameters=True)
-        return json_response(job, 201, {"Location": f"/jobs/{job['id']}"})
-
-    return await run_once(request, of_json(body), work)
+    async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
+        if turn := once.attempt:
+            execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
+            job = translate.job_out(to_snapshot(execution), parameters=True)
+            once.response = json_response(job, 201, {"Location": f"/jobs/{job['id']}"})
+    return once.answer
 
 
 router.add_api_route(
@@ -115,10 +114,9 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
 
     What is not there, for this caller, is deleted already.
     """
-
-    async def work(turn: IdempotentAttempt) -> Response:
-        with suppress(RunNotFound):
-            await executions.discard(parse_run_id(job_id), turn.context)
-        return Response(status_code=204)
-
-    return await run_once(request, of_json(), work, new_id=no_id)
+    async with IdempotentRequest(request, of_json()) as once:
+        if turn := once.attempt:
+            with suppress(RunNotFound):
+                await executions.discard(parse_run_id(job_id), turn.context)
+            once.response = Response(status_code=204)
+    return once.answer

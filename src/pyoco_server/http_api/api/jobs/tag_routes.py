@@ -13,9 +13,8 @@ from pyoco_server.http_api.api.jobs.list_query import TAGS_GIVEN_ONCE, TagsQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath, json_response
 from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, ExecutionsDep, ListsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.idempotency import no_id, of_json, run_once
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses.problems import job_failures, json_request
-from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(tags=["jobs"])
 
@@ -46,11 +45,11 @@ async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep
     parsed, body = parse_run_id(job_id), await request.body()
     label = translate.tag_request(body)
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        handled = await executions.add_label(parsed, label, turn.context)
-        return json_response(handled.accepted().labels)
-
-    return await run_once(request, of_json(body), work, new_id=no_id)
+    async with IdempotentRequest(request, of_json(body)) as once:
+        if turn := once.attempt:
+            handled = await executions.add_label(parsed, label, turn.context)
+            once.response = json_response(handled.accepted().labels)
+    return once.answer
 
 
 @router.delete(
@@ -65,11 +64,11 @@ async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executio
     """Take a tag off a job, finished or not; one that it does not have is off already."""
     parsed = parse_run_id(job_id)
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        (await executions.remove_label(parsed, tag, turn.context)).accepted()
-        return Response(status_code=204)
-
-    return await run_once(request, of_json(), work, new_id=no_id)
+    async with IdempotentRequest(request, of_json()) as once:
+        if turn := once.attempt:
+            (await executions.remove_label(parsed, tag, turn.context)).accepted()
+            once.response = Response(status_code=204)
+    return once.answer
 
 
 @router.get(

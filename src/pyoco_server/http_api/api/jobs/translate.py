@@ -34,7 +34,7 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
         caller,
         config,
         flow_name=config.jobs_default_flow if asked.flow is None else asked.flow,
-        params=request_parsing.checked_params(asked.parameters, config, "parameters"),
+        params=request_parsing.bounded_json(asked.parameters, request_parsing.largest_params(config), "parameters"),
         tag=asked.tag,
         timeout_sec=asked.timeout_sec,
     )

@@ -23,7 +23,7 @@ from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.translate import status_of
-from pyoco_server.http_api.protocol import json_body
+from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
@@ -172,7 +172,7 @@ class Session:
         try:
             if isinstance(said, bytes):
                 raise InvalidRequest("send text: JSON in a text frame")
-            return _FRAMES.validate_python(json_body.parse(said.encode(), FEW_MARKS))
+            return _FRAMES.validate_python(request_parsing.parse_json(said.encode(), FEW_MARKS))
         except ValidationError as error:
             self._mistakes += 1
             raise InvalidRequest(describe(list(error.errors()))) from error

@@ -20,9 +20,10 @@ from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import PlaceQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.websocket_session import Session
-from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep, context_of, services_of
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep
+from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import answered_anew
+from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.http_api.protocol.websocket import Socket
 from pyoco_server.http_api.responses.problems import describe, job_failures

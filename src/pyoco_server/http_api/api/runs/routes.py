@@ -5,20 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.snapshot import to_snapshot
+from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.execution.state import Request as Run
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.http_api.api.runs import schemas, translate
 from pyoco_server.http_api.api.runs.list_query import GIVEN_ONCE, ListQueryDep
-from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, FleetDep, ListsDep, RawRoute, services_of
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, no_id, of_json, run_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, FleetDep, ListsDep, RawRoute
+from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
+from pyoco_server.http_api.protocol.request_parsing import (
+    bounded_json,
+    caller_of,
+    labels_of,
+    largest_params,
+    read_optional,
+    read_with_params,
+    request_of,
+    services_of,
+)
 from pyoco_server.http_api.responses.problems import answers, json_request
 from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.services.idempotency import IdempotentAttempt
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -40,14 +54,31 @@ def _json(body: bytes) -> Response:
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     executions, body = services_of(request).executions, await request.body()
-    asked, labels = translate.submit_request(body, executions.config, caller_of(request))
+    asked, labels = parse_submit(body, executions.config, caller_of(request))
 
-    async with IdempotentRequest(request, of_json(body)) as once:
-        if once.attempt is not None:
-            run_id = RunId(once.attempt.resource_id)
-            execution = await executions.submit(asked, labels, once.attempt.context, run_id=run_id)
-            once.response = _json(translate.accepted_out(execution, executions.stores.durability))
+    async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
+        if turn := once.attempt:
+            execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
+            once.response = accepted(execution, executions.stores.durability)
     return once.answer
+
+
+def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Run, tuple[str, ...]]:
+    """The request of a caller and its labels."""
+    asked = read_with_params(schemas.RunSubmitRequest, body, config)
+    run = request_of(
+        caller,
+        config,
+        flow_name=asked.flow_name,
+        params=bounded_json(asked.params, largest_params(config), "params"),
+        tag=asked.tag,
+        timeout_sec=asked.timeout_sec,
+    )
+    return run, (run.tag,) if asked.tags is None else labels_of(asked.tags)
+
+
+def accepted(execution: Execution, durability: str) -> Response:
+    return _json(orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability}))
 
 
 router.add_api_route(
@@ -109,12 +140,12 @@ async def get_tasks(run_id: RunIdPath, executions: ExecutionsDep, caller: Caller
 async def cancel_run(run_id: RunIdPath, request: Request, executions: ExecutionsDep, fleet: FleetDep) -> Response:
     """Stop a run. Of a finished run it shows the present state; asking twice is asking once."""
     parsed, body = parse_run_id(run_id), await request.body()
-    reason = translate.cancel_reason(body)
+    reason = read_optional(schemas.RunCancelRequest, body).reason
 
-    async def work(turn: IdempotentAttempt) -> Response:
-        handled = await executions.cancel(parsed, reason, turn.context)
-        is_finished = handled.refused is not None and handled.refused.why is RejectionReason.FINISHED
-        execution = handled.execution if is_finished else handled.accepted()
-        return _json(_shown(fleet, to_snapshot(execution), records=False))
-
-    return await run_once(request, of_json(body), work, new_id=no_id)
+    async with IdempotentRequest(request, of_json(body)) as once:
+        if turn := once.attempt:
+            handled = await executions.cancel(parsed, reason, turn.context)
+            is_finished = handled.refused is not None and handled.refused.why is RejectionReason.FINISHED
+            execution = handled.execution if is_finished else handled.accepted()
+            once.response = _json(_shown(fleet, to_snapshot(execution), records=False))
+    return once.answer

@@ -8,12 +8,7 @@ from typing import Any
 
 import orjson
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.snapshot import public_view
-from pyoco_server.domain.execution.state import Execution, Request
-from pyoco_server.http_api.api.runs.schemas import RunCancelRequest, RunSubmitRequest
-from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.responses import streams
 from pyoco_server.services.projections.lists import Item, ItemPage
 from pyoco_server.services.streaming.watch_channel import View, WatchUpdate
@@ -22,29 +17,6 @@ FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _EVENT_ID = re.compile(r"[0-9]{1,18}")
 _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated")
-
-
-def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
-    """The request of a caller and its labels."""
-    asked = request_parsing.read_with_params(RunSubmitRequest, body, config)
-    request = request_parsing.request_of(
-        caller,
-        config,
-        flow_name=asked.flow_name,
-        params=request_parsing.checked_params(asked.params, config),
-        tag=asked.tag,
-        timeout_sec=asked.timeout_sec,
-    )
-    return request, (request.tag,) if asked.tags is None else request_parsing.labels_of(asked.tags)
-
-
-def cancel_reason(body: bytes) -> str | None:
-    """The reason, if given; the body is optional."""
-    return request_parsing.read(RunCancelRequest, body).reason if body.strip() else None
-
-
-def accepted_out(execution: Execution, durability: str) -> bytes:
-    return orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
 
 
 def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:

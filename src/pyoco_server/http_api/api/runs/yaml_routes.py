@@ -14,14 +14,21 @@ from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.execution.state import Request as Run
 from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
 from pyoco_server.domain.idempotency.keys import FormPart
-from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.ids import RunId, parse_tag
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WorkflowTooLarge
-from pyoco_server.http_api.api.runs import schemas, translate
-from pyoco_server.http_api.dependencies import RawRoute, services_of
-from pyoco_server.http_api.middleware.authentication import caller_of, requires_scope
-from pyoco_server.http_api.protocol import request_parsing
+from pyoco_server.http_api.api.runs import schemas
+from pyoco_server.http_api.api.runs.routes import accepted
+from pyoco_server.http_api.dependencies import RawRoute
+from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, Parts, read_form
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form
+from pyoco_server.http_api.protocol.request_parsing import (
+    bounded_json,
+    caller_of,
+    largest_params,
+    request_of,
+    services_of,
+)
 from pyoco_server.http_api.responses.problems import answers
 from pyoco_server.services.executions.submit import Workflow
 
@@ -51,12 +58,10 @@ async def submit_run_yaml(request: Request) -> Response:
     asked, labels = _submit_request(texts, workflow, config, caller_of(request))
     contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}
     digest = of_form(FormPart.of(name, content) for name, content in contents.items())
-    async with IdempotentRequest(request, digest) as once:
-        if once.attempt is not None:
-            run_id = RunId(once.attempt.resource_id)
-            execution = await executions.submit(asked, labels, once.attempt.context, workflow, run_id=run_id)
-            body = translate.accepted_out(execution, executions.stores.durability)
-            once.response = Response(body, media_type="application/json")
+    async with IdempotentRequest(request, digest, new_id=executions.stores.ids.run_id) as once:
+        if turn := once.attempt:
+            execution = await executions.submit(asked, labels, turn.context, workflow, run_id=RunId(turn.resource_id))
+            once.response = accepted(execution, executions.stores.durability)
     return once.answer
 
 
@@ -95,12 +100,12 @@ def _submit_request(
         raise InvalidRequest("the part 'flow_name' is missing: the name under which the run is shown")
     if not 1 <= len(form["flow_name"]) <= MAX_FLOW_NAME_CHARS:
         raise InvalidRequest(f"flow_name must have 1 to {MAX_FLOW_NAME_CHARS} characters")
-    request = request_parsing.request_of(
+    request = request_of(
         caller,
         config,
         flow_name=form["flow_name"],
-        params=request_parsing.checked_params(workflow.flow.defaults, config),
-        tag=form.get("tag"),
+        params=bounded_json(workflow.flow.defaults, largest_params(config), "params"),
+        tag=parse_tag(form["tag"]) if "tag" in form else None,
         timeout_sec=_timeout_sec(form.get("timeout_sec")),
     )
     return request, (request.tag,)

@@ -12,8 +12,8 @@ import pytest
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.services.executions.service import cancel
-from pyoco_server.worker.attempt.time_limit import TimeLimit, timeout_failure
-from pyoco_server.worker.runner_process.protocol import EndKind, RunEnded
+from pyoco_server.worker.attempt.runner_stop import timeout_failure
+from pyoco_server.worker.runner_process.protocol import EndKind
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import HELLO, THEIRS, USER, World
@@ -185,12 +185,3 @@ def test_many_tasks_at_work_are_counted_and_not_all_named() -> None:
     message = timeout_failure(receipt, [f"t{n}" for n in range(8)]).message
 
     assert "more than 1.5 s (timeout_sec) while running t0, t1, t2, t3, t4 and 3 more; its thread" in message
-
-
-def test_a_limit_that_was_not_reached_has_no_receipt() -> None:
-    limit = TimeLimit(5.0, 1.0, lambda: 0.0)
-
-    with pytest.raises(RuntimeError):
-        limit.receipt(RunEnded(at=1.0, how="completed"), StopHow.KILLED)
-    assert not limit.has_stopped(RunEnded(at=1.0, how="completed"))
-    limit.end()
