@@ -27,7 +27,7 @@ from bench.node_work import (
     working,
 )
 from bench.systems import Stack
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 
 PATIENCE_SEC = 120.0

@@ -13,7 +13,7 @@ from nats.js.api import ConsumerConfig, RetentionPolicy
 
 from bench.load import Tool, post_for
 from bench.processes import Child, wait_until_healthy
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 from support.processes import port_of, reserve_port
 

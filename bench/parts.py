@@ -16,7 +16,7 @@ from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
 from bench.wheels import sync_beside_pip
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.queries.jobs import JobQuery
 

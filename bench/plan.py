@@ -11,7 +11,7 @@ from bench.load import Tool
 from bench.row import CONNECTIONS
 from bench.rows import LIST_SIZES
 from bench.systems import Stack
-from pyoco_server.adapters.embedded_nats.config import Sync
+from pyoco_server.adapters.embedded_nats.server import Sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

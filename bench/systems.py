@@ -17,8 +17,8 @@ from bench.fill_ours import fill_ours
 from bench.journal import Side
 from bench.peer_env import PeerEnv
 from bench.processes import Child, own_mib, tree_mib, wait_until_healthy
-from pyoco_server.adapters.embedded_nats.config import Sync
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 from support.processes import port_of, reserve_port
 

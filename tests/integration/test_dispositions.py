@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,8 +17,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.services.context import Stores
 from pyoco_server.services.maintenance import dead_jobs
-from support.broker import Broker
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import seen, serving, submit
 from support.samples import new_run_id
 from support.workers import Working, at_work
 

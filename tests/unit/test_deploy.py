@@ -31,7 +31,7 @@ OURS = {name: service for name, service in SERVICES.items() if name != "nats"}
 WORKER_STOPS_WITHIN_SEC = (
     BY_NAME["worker_stop_grace_period_sec"].default + supervisor.RELEASE_SEC + fork_client.EXIT_LIMIT_SEC
 )
-EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + server.STOP_PATIENCE_SEC
+EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + server.STOP_TIMEOUT_SEC
 # A goodbye, closing connections, a slow machine.
 MARGIN_SEC = 10
 
