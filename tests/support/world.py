@@ -1,4 +1,4 @@
-"""A whole small world in memory: the stores, a gateway's index and maintenance, time by hand, faults by plan."""
+"""The stores, index and maintenance of a gateway in memory, with a manual clock and planned faults."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class World:
         self.maintenance = self.new_maintenance()
 
     def new_maintenance(self) -> Maintenance:
-        """That of another gateway, or of this one after a restart."""
+        """The maintenance of another gateway, or of this one after a restart."""
         return Maintenance(self.stores, self.index, self.feed, self.config)
 
     async def submit(self, request: Request = HELLO, workflow: Workflow | None = None) -> RunId:
@@ -145,20 +145,20 @@ class World:
         (await self.handle(run_id, CompleteExecution(at=self.now(), instance_id=instance_id))).accepted()
 
     async def told(self, run_id: RunId) -> Execution:
-        """The run as its log tells it."""
+        """The run as its log has it."""
         return fold_commits(await self.truth.events.read(run_id), empty_execution(run_id))
 
     async def shown(self, run_id: RunId) -> LoadedSnapshot | None:
         return await self.truth.snapshots.load(run_id)
 
     async def status(self, run_id: RunId) -> str:
-        """What both log and snapshot say; they must agree."""
+        """The status in log and snapshot, which must agree."""
         shown = await self.shown(run_id)
         assert shown is not None
-        told = await self.told(run_id)
-        assert shown.execution.version == told.version
-        assert shown.plain["status"] == run_status(told)
-        return run_status(told)
+        folded = await self.told(run_id)
+        assert shown.execution.version == folded.version
+        assert shown.plain["status"] == run_status(folded)
+        return run_status(folded)
 
     async def until(
         self,
