@@ -6,7 +6,9 @@ A client without a response repeats the request with the same key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from pyoco_server.domain.execution.commands import (
     Command,
@@ -31,6 +33,7 @@ from simulation.world import MAX_TRIES, World
 
 LEASES_SEC = (0.4, 1.0, 2.0)
 DRIVER = "driver"
+NO_TIMES: Mapping[str, float] = MappingProxyType({})
 OOPS = Failure(code="OOPS", message="it did not work")
 
 
@@ -59,8 +62,9 @@ async def person(world: World) -> None:
         if waits:
             wait = world.random.choice(waits)
             is_right = world.settling or world.random.random() < 0.7
-            resume = _resume(wait.node_id, wait.wait_key if is_right and wait.wait_key is not None else "wrong")
-            await world.send(_command(world, "ResumeNode", resume, wait.run_id, wait.node_id))
+            key = wait.wait_key if is_right and wait.wait_key is not None else "wrong"
+            resume = _command(world, ResumeNode, wait.run_id, node_id=wait.node_id, resume_key=key, answer="yes")
+            await world.send(resume)
 
 
 async def driver(world: World) -> None:
@@ -71,15 +75,16 @@ async def driver(world: World) -> None:
     await world.send(Request(key=world.key(), name="StartExecution", run_id=run_id))
     for name in "xy"[: world.random.randrange(1, 3)]:
         node_id, lease_sec = NodeId(name), world.random.choice((None, 1.0))
-        start = _start(node_id, lease_sec)
-        response = await world.send(_command(world, "StartNode", start, run_id, node_id, None, DRIVER))
+        after_sec = {} if lease_sec is None else {"lease_until": lease_sec}
+        start = _command(world, StartNode, run_id, DRIVER, after_sec, node_id=node_id, worker_id=WorkerId(DRIVER))
+        response = await world.send(start)
         if response is None or not response.accepted or world.random.random() < 0.1:
             return
         await _Holder(world, run_id, node_id, 1, DRIVER, lease_sec or 1.0).work()
     if world.random.random() < 0.8:
-        await world.send(_command(world, "CompleteExecution", _complete, run_id))
+        await world.send(_command(world, CompleteExecution, run_id))
     else:
-        await world.send(_command(world, "FailExecution", _fail, run_id))
+        await world.send(_command(world, FailExecution, run_id, error=OOPS))
 
 
 async def worker(world: World, name: str, *, steady: bool = False) -> None:
@@ -143,79 +148,32 @@ class _Holder:
             await asyncio.sleep(self._lease_sec * self._world.random.uniform(0.9, 2.5))
         elif draw < 0.4:
             await self._world.pause()
-            await self.progress()
+            await self._report(ReportNodeProgress, progress=50.0)
         elif draw < 0.5:
             await self.wait()
         await self._world.pause()
         if self._world.random.random() < 0.08:
-            await self.fail()
+            await self._report(FailNode, error=OOPS)
         else:
             await self.succeed()
         return True
 
     async def succeed(self) -> None:
-        await self._report("SucceedNode", self._success)
-
-    async def fail(self) -> None:
-        await self._report("FailNode", self._failure)
-
-    async def progress(self) -> None:
-        await self._report("ReportNodeProgress", self._progress)
+        await self._report(SucceedNode, output=self._worker_id)
 
     async def wait(self) -> None:
         """Puts the node to wait and polls until it is resumed."""
-        await self._report("PutNodeWaiting", self._waiting)
+        after_sec = {} if self._lease_sec < 1 else {"deadline_at": 1.0}
+        await self._report(PutNodeWaiting, after_sec, wait_key=WAIT_KEY)
         for _ in range(4):
             await self._world.pause()
             seen = await self._world.look(self._run_id)
             if seen is None or seen.nodes[self._node_id].status is not NodeStatus.WAITING:
                 return
 
-    async def _report(self, name: str, make: Callable[[float], Command]) -> None:
-        world = self._world
-        await world.send(_command(world, name, make, self._run_id, self._node_id, self._attempt, self._worker_id))
-
-    def _success(self, at: float) -> Command:
-        return SucceedNode(
-            at=at, node_id=self._node_id, attempt=self._attempt, output=self._worker_id, from_outside=True
-        )
-
-    def _failure(self, at: float) -> Command:
-        return FailNode(at=at, node_id=self._node_id, attempt=self._attempt, error=OOPS, from_outside=True)
-
-    def _progress(self, at: float) -> Command:
-        return ReportNodeProgress(at=at, node_id=self._node_id, attempt=self._attempt, progress=50.0, from_outside=True)
-
-    def _waiting(self, at: float) -> Command:
-        deadline_at = None if self._lease_sec < 1 else at + 1.0
-        return PutNodeWaiting(
-            at=at,
-            node_id=self._node_id,
-            attempt=self._attempt,
-            wait_key=WAIT_KEY,
-            deadline_at=deadline_at,
-            from_outside=True,
-        )
-
-
-def _start(node_id: NodeId, lease_sec: float | None) -> Callable[[float], Command]:
-    def start(at: float) -> Command:
-        until = None if lease_sec is None else at + lease_sec
-        return StartNode(at=at, node_id=node_id, worker_id=WorkerId(DRIVER), lease_until=until, from_outside=True)
-
-    return start
-
-
-def _resume(node_id: NodeId, key: str) -> Callable[[float], Command]:
-    return lambda at: ResumeNode(at=at, node_id=node_id, resume_key=key, answer="yes", from_outside=True)
-
-
-def _complete(at: float) -> Command:
-    return CompleteExecution(at=at, from_outside=True)
-
-
-def _fail(at: float) -> Command:
-    return FailExecution(at=at, error=OOPS, from_outside=True)
+    async def _report(self, kind: type[Command], after_sec: Mapping[str, float] = NO_TIMES, **values: Any) -> None:
+        values |= {"node_id": self._node_id, "attempt": self._attempt}
+        await self._world.send(_command(self._world, kind, self._run_id, self._worker_id, after_sec, **values))
 
 
 async def _created(world: World, graph_id: str) -> RunId | None:
@@ -227,19 +185,24 @@ async def _created(world: World, graph_id: str) -> RunId | None:
 
 def _command(
     world: World,
-    name: str,
-    make: Callable[[float], Command],
+    kind: type[Command],
     run_id: RunId,
-    node_id: NodeId | None = None,
-    attempt: int | None = None,
-    worker_id: str | None = None,
+    by: str | None = None,
+    after_sec: Mapping[str, float] = NO_TIMES,
+    **values: Any,
 ) -> Request:
+    """A request whose command is built when a gateway receives it; `after_sec` are values relative to that time."""
+
+    def make(at: float) -> Command:
+        times: dict[str, Any] = {name: at + seconds for name, seconds in after_sec.items()}
+        return kind(at=at, from_outside=True, **values, **times)
+
     return Request(
         key=world.key(),
-        name=name,
+        name=kind.__name__,
         make=make,
         run_id=run_id,
-        node_id=node_id,
-        attempt=attempt,
-        worker_id=worker_id,
+        node_id=values.get("node_id"),
+        attempt=values.get("attempt"),
+        worker_id=by,
     )
