@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyoco_server.adapters.system import SystemIds
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import Command, CompleteExecution, StartExecution
 from pyoco_server.domain.execution.events import Actor
@@ -105,23 +105,11 @@ class World:
         ports = memory_ports(events)
         self.live_feed = ports.feed
         self.feed = PresentFeed(ports.feed)
-        self.truth = Stores(
+        self.truth: Stores = replace(
+            ports,
             broker=self.faults,
-            events=ports.log,
-            run_logs=ports.logs,
-            snapshots=ports.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec, max_deliver=self.config.consumer_max_deliver),
-            dead_letters=ports.dead_letters,
-            registry=ports.registry,
-            signals=ports.signals,
-            wheels=ports.wheels,
-            wheel_history=ports.wheel_history,
-            graphs=ports.graphs,
-            idempotency=ports.idempotency,
-            tickets=ports.tickets,
             clock=clock or self.clock,
-            ids=SystemIds(),
-            durability="buffered",
         )
         self.stores = behind(self.faults, self.truth)
         self.index = MemoryRunIndex()
