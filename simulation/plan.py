@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from pyoco_server.domain.execution.graph import GraphNode
-from pyoco_server.domain.graphs.document import GraphDocument, TitledNode
+from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument
 from pyoco_server.domain.ids import NodeId
 
 WAIT_KEY = "key"
@@ -64,10 +63,10 @@ def _graph(random: Random) -> GraphDocument:
     edges = tuple(
         (source, target) for place, target in enumerate(names) for source in names[:place] if random.random() < 0.5
     )
-    return GraphDocument(nodes=tuple(TitledNode(node=_node(random, name)) for name in names), edges=edges)
+    return GraphDocument(nodes=tuple(_node(random, name) for name in names), edges=edges)
 
 
-def _node(random: Random, name: NodeId) -> GraphNode:
+def _node(random: Random, name: NodeId) -> DocumentNode:
     if random.random() < 0.15:
-        return GraphNode(node_id=name, wait_key=WAIT_KEY, timeout_sec=random.choice((None, 1.0)))
-    return GraphNode(node_id=name, max_attempts=random.choice((None, None, None, 1, 2)))
+        return DocumentNode(id=name, type=WAIT, wait_key=WAIT_KEY, timeout_sec=random.choice((None, 1.0)))
+    return DocumentNode(id=name, type=TASK, max_attempts=random.choice((None, None, None, 1, 2)))

@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.commands import Command, CreateExecution, Sta
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, Work, empty_execution
 from pyoco_server.domain.execution.state import Request as ExecutionRequest
-from pyoco_server.domain.graphs.codec import StoredGraph
+from pyoco_server.domain.graphs import StoredGraph
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.services.context import GATEWAY

@@ -40,14 +40,12 @@ from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs, run_maintenance
-from pyoco_server.services.projections.event_history import EventHistoryService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
 from pyoco_server.services.run_logs.read import RunLogService
-from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
 from pyoco_server.stores import (
     DeadLetters,
@@ -98,7 +96,6 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         indexer.run(),
                         services.fleet.run(),
                         _run_when_caught_up(indexer, jobs),
-                        services.watches.run(),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
                     )
@@ -125,7 +122,7 @@ def build_services(
 ) -> Services:
     """The services over these stores; nothing runs yet."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
-    watches = WatchHub(stores, stores.events, config)
+    topics = RunTopics(stores, config)
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
     executions = ExecutionService(stores=stores, cache=cache, config=config, find_flow=fleet.find_flow)
     heavy = asyncio.Semaphore(HEAVY_LISTS)
@@ -137,17 +134,13 @@ def build_services(
         executions=executions,
         lists=lists,
         claims=ClaimService(executions=executions, lists=lists, queue=queue),
-        watches=watches,
-        log_streams=LogStreamHub(stores, watches, config),
-        event_history=EventHistoryService(
-            events=stores.events, watches=watches, heartbeat_sec=config.http_watch_heartbeat_sec
-        ),
-        run_logs=RunLogService(executions=executions, watches=watches, heavy=heavy),
+        topics=topics,
+        run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
         wheels=WheelService(stores),
         fleet=fleet,
-        metrics=MetricsService(lists=lists, fleet=fleet, watches=watches, claims=queue),
+        metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         authenticator=authenticator,

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from itertools import permutations
-from math import isfinite
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -52,8 +51,12 @@ class Setting:
     default: Any
     accepts: Accepts[Any]
     about: str
-    unit: str
     secret: bool
+
+    @property
+    def unit(self) -> str:
+        """The unit, which the name ends with."""
+        return {"sec": "s", "bytes": "bytes"}.get(self.name.rpartition("_")[2], "")
 
 
 def _read_bool(text: str) -> bool:
@@ -66,6 +69,10 @@ def _read_bool(text: str) -> bool:
 def _whole(low: int, high: int | None = None) -> Accepts[int]:
     words = f"a whole number from {low}" + ("" if high is None else f" to {high}")
     return Accepts(words, int, lambda value: value >= low and (high is None or value <= high))
+
+
+def _number(words: str, low: float, high: float = MAX_SECONDS) -> Accepts[float]:
+    return Accepts(words, float, lambda value: low <= value <= high)  # False for NaN
 
 
 def _one_of(*choices: str, read: Callable[[str], str] = str.lower) -> Accepts[str]:
@@ -86,12 +93,12 @@ def _are_nats_urls(value: str) -> bool:
         return False
 
 
-ABOVE_ZERO = Accepts("a number above 0", float, lambda value: isfinite(value) and 0 < value <= MAX_SECONDS)
-ZERO_OR_MORE = Accepts("a number from 0", float, lambda value: isfinite(value) and 0 <= value <= MAX_SECONDS)
+ABOVE_ZERO = Accepts("a number above 0", float, lambda value: 0 < value <= MAX_SECONDS)
+ZERO_OR_MORE = _number("a number from 0", 0)
 # A record that expires while its request is running would let it run twice.
-KEPT_A_WHILE: Accepts[float] = Accepts(
-    "a number from 60", float, lambda value: isfinite(value) and 60 <= value <= MAX_SECONDS
-)
+FROM_A_MINUTE = _number("a number from 60", 60)
+# Clocks that differ by more are broken; a wide leeway would accept expired tokens.
+LEEWAY = _number("a number from 0 to 600", 0, 600)
 YES_OR_NO = Accepts("0 | 1 | true | false | yes | no | on | off", _read_bool, lambda value: isinstance(value, bool))
 ANY_TEXT: Accepts[str] = Accepts("any text", str, lambda value: True)
 PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
@@ -106,15 +113,15 @@ AUTH_MODE: Accepts[str] = Accepts(
     lambda text: ",".join(sorted(word.strip() for word in text.lower().split(","))),
     lambda value: value in ("none", "api_key", "jwt", "api_key,jwt", "jwt,api_key"),
 )
-# Clocks that differ by more are broken; a wide leeway would accept expired tokens.
-LEEWAY: Accepts[float] = Accepts("a number from 0 to 600", float, lambda value: isfinite(value) and 0 <= value <= 600)
-FLOW_NAME = Accepts("the name of a flow", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
-CLAIM = Accepts("the name of a claim", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
+FLOW_NAME, CLAIM = (
+    Accepts(f"the name of a {kind}", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
+    for kind in ("flow", "claim")
+)
 LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
 
 
-def _setting(default: T, accepts: Accepts[T], about: str, *, unit: str = "", secret: bool = False) -> T:
-    metadata = {"accepts": accepts, "about": about, "unit": unit, "secret": secret}
+def _setting(default: T, accepts: Accepts[T], about: str, *, secret: bool = False) -> T:
+    metadata = {"accepts": accepts, "about": about, "secret": secret}
     declared: T = field(default=default, metadata=metadata)
     return declared
 
@@ -157,17 +164,16 @@ class NatsBackendConfig:
 
     # Runs
     run_retention_sec: float = _setting(
-        2_592_000.0, ZERO_OR_MORE, "Finished runs, their events and logs leave after this. 0 keeps them.", unit="s"
+        2_592_000.0, ZERO_OR_MORE, "Finished runs, their events and logs leave after this. 0 keeps them."
     )
     max_run_snapshot_bytes: int = _setting(
-        262_144, _whole(1024), "Largest snapshot; task_records are dropped first, tasks never.", unit="bytes"
+        262_144, _whole(1024), "Largest snapshot; task_records are dropped first, tasks never."
     )
-    workflow_yaml_max_bytes: int = _setting(262_144, _whole(1), "Largest flow.yaml accepted.", unit="bytes")
+    workflow_yaml_max_bytes: int = _setting(262_144, _whole(1), "Largest flow.yaml accepted.")
     max_run_log_bytes: int = _setting(
         64 * MIB,
         _whole(1024),
         "Most bytes kept of what one run prints; beyond it lines are dropped, the last ones excepted.",
-        unit="bytes",
     )
     callable_allow: str = _setting(
         "",
@@ -175,47 +181,45 @@ class NatsBackendConfig:
         "Which callables the tasks of a flow.yaml may name: patterns joined by commas (tasks:*, team.*:*). Empty: all.",
     )
     cancel_grace_period_sec: float = _setting(
-        30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed.", unit="s"
+        30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed."
     )
 
     # Workers
-    run_heartbeat_interval_sec: float = _setting(1.0, ABOVE_ZERO, "How often a running run shows life.", unit="s")
-    worker_heartbeat_interval_sec: float = _setting(5.0, ABOVE_ZERO, "How often a worker shows life.", unit="s")
-    workers_kv_ttl_sec: float = _setting(15.0, ABOVE_ZERO, "Silence after which worker_alive is false.", unit="s")
+    run_heartbeat_interval_sec: float = _setting(1.0, ABOVE_ZERO, "How often a running run shows life.")
+    worker_heartbeat_interval_sec: float = _setting(5.0, ABOVE_ZERO, "How often a worker shows life.")
+    workers_kv_ttl_sec: float = _setting(15.0, ABOVE_ZERO, "Silence after which worker_alive is false.")
     worker_disconnect_timeout_sec: float = _setting(
-        20.0, ABOVE_ZERO, "Silence after which a worker is shown as DISCONNECTED.", unit="s"
+        20.0, ABOVE_ZERO, "Silence after which a worker is shown as DISCONNECTED."
     )
     worker_stop_grace_period_sec: float = _setting(
-        10.0, ZERO_OR_MORE, "How long a worker that stops lets its runs finish before it hands them back.", unit="s"
+        10.0, ZERO_OR_MORE, "How long a worker that stops lets its runs finish before it hands them back."
     )
     worker_flows: str = _setting(
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
 
     # Job consumers (an existing consumer keeps what it was made with)
-    consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.", unit="s")
+    consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.")
     consumer_max_deliver: int = _setting(20, _whole(1), "MaxDeliver: attempts before a job is given up.")
     consumer_max_ack_pending: int = _setting(200, _whole(1), "MaxAckPending: jobs of one tag in hand at a time.")
     ack_progress_interval_sec: float = _setting(
-        10.0, ABOVE_ZERO, "How often a worker tells the queue that it is still busy; must be below AckWait.", unit="s"
+        10.0, ABOVE_ZERO, "How often a worker tells the queue that it is still busy; must be below AckWait."
     )
 
     # Dead letters
     dlq_stream: str = _setting("PYOCO_DLQ", NAME, "Stream of dead letters, for diagnosis.")
     dlq_subject_prefix: str = _setting("pyoco.dlq", SUBJECT, "Subjects of dead letters: prefix and tag.")
     dlq_publish_execution_error: bool = _setting(True, YES_OR_NO, "Whether a failed run leaves a dead letter.")
-    dlq_max_age_sec: float = _setting(604_800.0, ZERO_OR_MORE, "Dead letters leave after this. 0 keeps them.", unit="s")
+    dlq_max_age_sec: float = _setting(604_800.0, ZERO_OR_MORE, "Dead letters leave after this. 0 keeps them.")
     dlq_max_msgs: int = _setting(100_000, _whole(0), "Most dead letters kept. 0: no limit.")
-    dlq_max_bytes: int = _setting(536_870_912, _whole(0), "Most bytes of dead letters kept. 0: no limit.", unit="bytes")
+    dlq_max_bytes: int = _setting(536_870_912, _whole(0), "Most bytes of dead letters kept. 0: no limit.")
 
     # HTTP
-    http_max_body_bytes: int = _setting(
-        MIB, _whole(1), "Largest request body accepted (wheels excepted).", unit="bytes"
-    )
+    http_max_body_bytes: int = _setting(MIB, _whole(1), "Largest request body accepted (wheels excepted).")
     http_max_watchers: int = _setting(
         5000, _whole(0), "Most streams open at a time: of runs, events and logs, and WebSockets."
     )
-    http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.", unit="s")
+    http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.")
     jobs_default_flow: str = _setting("main", FLOW_NAME, "Flow of a job that names none (POST /jobs).")
     http_auth_mode: str = _setting(
         "none", AUTH_MODE, "Who may call: everybody, holders of an API key, of a bearer token (JWT), or of either."
@@ -228,24 +232,24 @@ class NatsBackendConfig:
     jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
     jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")
     jwt_pem_file: str = _setting("", A_PATH, "The one public key of the issuer as PEM; read again when it changes.")
-    jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.", unit="s")
+    jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.")
     jwt_tenant_claim: str = _setting("tenant", CLAIM, "The claim that names the tenant.")
     jwt_scope_claim: str = _setting("scope", CLAIM, "The claim that lists the scopes: a list, or words in one text.")
     idempotency_kv_bucket: str = _setting("pyoco_idempotency", NAME, "Bucket of requests with an idempotency key.")
     idempotency_ttl_sec: float = _setting(
-        86_400.0, KEPT_A_WHILE, "How long a request with an idempotency key is remembered.", unit="s"
+        86_400.0, FROM_A_MINUTE, "How long a request with an idempotency key is remembered."
     )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 
     # Wheels
     wheel_object_store_bucket: str = _setting("pyoco_wheels", NAME, "Object store of wheels.")
-    wheel_max_bytes: int = _setting(536_870_912, _whole(1), "Largest wheel accepted.", unit="bytes")
+    wheel_max_bytes: int = _setting(536_870_912, _whole(1), "Largest wheel accepted.")
     wheel_history_kv_bucket: str = _setting("pyoco_wheel_history", NAME, "Bucket of the wheels' history.")
-    wheel_history_ttl_sec: float = _setting(7_776_000.0, ZERO_OR_MORE, "History kept. 0: for ever.", unit="s")
+    wheel_history_ttl_sec: float = _setting(7_776_000.0, ZERO_OR_MORE, "History kept. 0: for ever.")
     wheel_sync_enabled: bool = _setting(False, YES_OR_NO, "Whether a worker installs the wheels meant for its tags.")
     wheel_sync_dir: str = _setting(".pyoco/wheels", A_PATH, "Where a worker keeps the wheels it installed.")
-    wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.", unit="s")
-    wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.", unit="s")
+    wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.")
+    wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.")
 
     # Environment and logs
     load_dotenv: bool = _setting(True, YES_OR_NO, "Whether the dotenv file is read at start.")
@@ -312,9 +316,9 @@ def _read(setting: Setting, environ: Mapping[str, str]) -> Any:
     try:
         value = setting.accepts.read(text)
     except ValueError:
-        raise _refused(setting, text) from None  # the cause would repeat the value, which may be a secret
-    if not setting.accepts.allows(value):
-        raise _refused(setting, text)
+        value = None
+    if value is None or not setting.accepts.allows(value):
+        raise _refused(setting, text)  # without a cause: it would repeat the value, which may be a secret
     return value
 
 
@@ -336,7 +340,7 @@ def _without_userinfo(url: str) -> str:
 
 
 def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
-    """Check combinations of settings that cannot work together."""
+    """What is wrong with the combination of settings."""
     for lower, upper in (
         ("ack_progress_interval_sec", "consumer_ack_wait_sec"),
         ("run_heartbeat_interval_sec", "worker_disconnect_timeout_sec"),
@@ -346,38 +350,27 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
         low, high = getattr(config, lower), getattr(config, upper)
         if low >= high:
             yield f"{BY_NAME[lower].variable} is {low}; accepted: below {BY_NAME[upper].variable}, which is {high}"
-    yield from _access_contradictions(config)
-    for ending in ("_stream", "_bucket"):
-        yield from _overlaps(config, ending, lambda one, other: one == other)
-    # Streams with overlapping subjects are refused by the broker, and a republish into its own stream never ends.
-    yield from _overlaps(config, "_subject_prefix", lambda one, other: f"{other}.".startswith(f"{one}."))
-
-
-def _access_contradictions(config: NatsBackendConfig) -> Iterator[str]:
     if "api_key" in config.auth_ways and config.http_api_key_header.lower() == "authorization":
         yield "PYOCO_HTTP_API_KEY_HEADER is 'Authorization'; accepted: another header, for example X-API-Key"
     if config.jwt_jwks_file and config.jwt_pem_file:
         yield "PYOCO_JWT_JWKS_FILE and PYOCO_JWT_PEM_FILE are both set; accepted: one of them"
-    if "jwt" not in config.auth_ways:
-        return
-    needed = {
+    needed_for_jwt = {
         "PYOCO_JWT_ISSUER": config.jwt_issuer,
         "PYOCO_JWT_AUDIENCE": config.jwt_audience,
         "PYOCO_JWT_JWKS_FILE or PYOCO_JWT_PEM_FILE": config.jwt_jwks_file or config.jwt_pem_file,
     }
-    for variable, value in needed.items():
-        if not value:
+    for variable, value in needed_for_jwt.items():
+        if "jwt" in config.auth_ways and not value:
             yield f"PYOCO_HTTP_AUTH_MODE is {config.http_auth_mode!r} and needs {variable}, which is not set"
-
-
-def _overlaps(config: NatsBackendConfig, ending: str, collide: Callable[[str, str], bool]) -> Iterator[str]:
-    names = [name for name in BY_NAME if name.endswith(ending)]
-    for one, other in permutations(names, 2):
-        if collide(getattr(config, one), getattr(config, other)):
-            yield (
-                f"{BY_NAME[other].variable} is {getattr(config, other)!r}; "
-                f"accepted: a name outside that of {BY_NAME[one].variable}, which is {getattr(config, one)!r}"
-            )
+    for ending in ("_stream", "_bucket", "_subject_prefix"):
+        for one, other in permutations((name for name in BY_NAME if name.endswith(ending)), 2):
+            first, second = getattr(config, one), getattr(config, other)
+            # The broker refuses streams with overlapping subjects, and a republish into its own stream never ends.
+            if first == second or (ending == "_subject_prefix" and second.startswith(f"{first}.")):
+                yield (
+                    f"{BY_NAME[other].variable} is {second!r}; "
+                    f"accepted: a name outside that of {BY_NAME[one].variable}, which is {first!r}"
+                )
 
 
 def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:

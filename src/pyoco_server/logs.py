@@ -99,21 +99,17 @@ class JsonLines(Lines):
             "lineno": record.lineno,
             "func": record.funcName,
         }
-        if record.exc_info and record.exc_info[1] is not None:
-            line |= self._exception(record.exc_info[1])
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            line |= {"exc_type": type(error).__name__, "exc_message": str(error)}
+            if self.include_traceback:
+                line["exc_traceback"] = "".join(traceback.format_exception(error))
+            if frames := traceback.extract_tb(error.__traceback__):
+                line["exc_origin"] = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}"
         if record.stack_info:
             line["stack"] = record.stack_info
         # Twice: these fields come first and must not be overwritten.
         return self.without_secrets(_json(line | self.facts(record) | line))
-
-    def _exception(self, error: BaseException) -> dict[str, object]:
-        frames = traceback.extract_tb(error.__traceback__)
-        shown: dict[str, object] = {"exc_type": type(error).__name__, "exc_message": str(error)}
-        if self.include_traceback:
-            shown["exc_traceback"] = "".join(traceback.format_exception(error))
-        if frames:
-            shown["exc_origin"] = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}"
-        return shown
 
 
 class TextLines(Lines):
@@ -122,14 +118,13 @@ class TextLines(Lines):
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_in_line(value)}" for key, value in self.facts(record).items())
         line = f"{self.time(record)} {record.levelname:<8} {record.name}: {record.getMessage()}{facts}"
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            shown = (
-                traceback.format_exception(error) if self.include_traceback else [f"{type(error).__name__}: {error}"]
-            )
-            line = f"{line}\n{''.join(shown).rstrip()}"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and self.include_traceback:
+            line += "\n" + "".join(traceback.format_exception(error)).rstrip()
+        elif error is not None:
+            line += f"\n{type(error).__name__}: {error}"
         if record.stack_info:
-            line = f"{line}\n{record.stack_info}"
+            line += f"\n{record.stack_info}"
         return self.without_secrets(line)
 
 
@@ -137,11 +132,17 @@ class LineHandler(logging.StreamHandler[TextIO]):
     """Writes to a stream; a record that cannot be written is replaced by a line that says so."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        place = {"pathname": record.pathname, "lineno": record.lineno, "funcName": record.funcName}
-        level = {"levelno": logging.ERROR, "levelname": "ERROR"}
-        ids = {"err_id": LoggingFailed.err_id, "msg_id": LoggingFailed.msg_id}
-        facts = {"exc_type": type(sys.exc_info()[1]).__name__}
-        stand_in = {"name": record.name, "msg": LoggingFailed.message(), **level, **place, **ids, **facts}
+        stand_in = {
+            "name": record.name,
+            "msg": LoggingFailed.message(),
+            "levelno": logging.ERROR,
+            "levelname": "ERROR",
+            "pathname": record.pathname,
+            "lineno": record.lineno,
+            "funcName": record.funcName,
+            "exc_type": type(sys.exc_info()[1]).__name__,
+            **LoggingFailed.ids(),
+        }
         line = self.format(logging.makeLogRecord(stand_in))
         # Stdout may be broken. If stderr is broken too, nothing can be reported.
         for stream in (self.stream, sys.stderr):

@@ -36,12 +36,6 @@ def test_runs_updated_at_the_same_moment_are_listed_by_id_the_later_first(index:
     assert run_ids(index) == [C, B, A]
 
 
-def test_a_list_ends_at_its_limit(index: RunIndex) -> None:
-    take_in(index, seen(1, A), seen(2, B, status="RUNNING"), seen(3, C), seen(4, D, status="RUNNING"))
-
-    assert run_ids(index, RunQuery(limit=3)) == [D, C, B]
-
-
 def test_summaries_are_json_objects_in_the_order_of_the_list(index: RunIndex) -> None:
     take_in(index, seen(1, A), seen(2, B, status="FAILED", error="boom", worker_id="w-1"))
 
@@ -213,15 +207,6 @@ def test_the_last_run_id_is_the_greatest_of_all(index: RunIndex) -> None:
     assert index.last_run_id() == C
 
 
-def test_counts_follow_every_change(index: RunIndex) -> None:
-    take_in(index, seen(1, A), seen(2, B), seen(3, C, tenant_id="acme"))
-
-    take_in(index, seen(4, A, status="RUNNING"), seen(5, A, status="COMPLETED"), seen(6, B, status="RUNNING"))
-    take_in(index, removed(7, B), seen(8, D, status="COMPLETED", archived_at=1.0))
-
-    assert index.counts() == {"PENDING": 1, "COMPLETED": 2}
-
-
 def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunIndex) -> None:
     assert index.position() is None
 
@@ -235,23 +220,14 @@ def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunInd
 def test_a_reset_forgets_rows_position_and_marks(index: RunIndex) -> None:
     take_in(index, seen(5, A))
     index.set_mark("commits", 12)
+    index.set_mark("commits", 13)
+    assert (index.mark("commits"), index.mark("other")) == (13, 0)
 
     index.reset()
 
-    assert index.position() is None
-    assert index.mark("commits") == 0
-    assert index.counts() == {}
+    assert (index.position(), index.mark("commits"), index.counts()) == (None, 0, {})
     take_in(index, seen(1, B))
     assert run_ids(index) == [B]
-
-
-def test_a_mark_is_zero_until_it_is_set(index: RunIndex) -> None:
-    assert index.mark("commits") == 0
-
-    index.set_mark("commits", 12)
-    index.set_mark("commits", 13)
-
-    assert (index.mark("commits"), index.mark("other")) == (13, 0)
 
 
 def test_finished_runs_are_found_by_their_end_oldest_first(index: RunIndex) -> None:
@@ -318,19 +294,6 @@ def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
 
     assert run_ids(index, RunQuery(limit=200)) == runs[:49:-1]
     assert oldest(index, "PENDING", tag="default", updated_before=9e9, limit=120) == runs[:120]
-
-
-def test_a_common_label_and_a_rare_one_give_the_same_kind_of_list(index: RunIndex) -> None:
-    runs = [RunId(f"run-{n:04}") for n in range(600)]
-    changes = [
-        seen(n + 1, run_id, tags=["all", "rare"] if n % 200 == 0 else ["all"], status="RUNNING" if n % 2 else "PENDING")
-        for n, run_id in enumerate(runs)
-    ]
-    take_in(index, *changes)
-
-    assert run_ids(index, RunQuery(labels=("all",), limit=5)) == runs[:-6:-1]
-    assert run_ids(index, RunQuery(labels=("all", "rare"))) == [runs[400], runs[200], runs[0]]
-    assert run_ids(index, RunQuery(labels=("all",), status="RUNNING", limit=2)) == [runs[599], runs[597]]
 
 
 @pytest.mark.parametrize("combinations", [40, 300, 1500])

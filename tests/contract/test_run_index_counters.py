@@ -28,14 +28,6 @@ def totals(tallies: Tallies) -> dict[tuple[str, str], tuple[int, float]]:
     return {(tally.value, label): (found.total, found.seconds) for (tally, label), found in tallies.items()}
 
 
-def test_counts_are_given_for_one_tenant_too(index: RunIndex) -> None:
-    take_in(index, seen(1, A, tenant_id="acme"), seen(2, B, tenant_id="acme", status="FAILED"), seen(3, C))
-
-    assert index.counts("acme") == {"PENDING": 1, "FAILED": 1}
-    assert index.counts("other") == {}
-    assert index.counts() == {"PENDING": 2, "FAILED": 1}
-
-
 def test_waiting_runs_are_counted_by_tag_the_deepest_queue_first(index: RunIndex) -> None:
     take_in(
         index,
@@ -49,14 +41,6 @@ def test_waiting_runs_are_counted_by_tag_the_deepest_queue_first(index: RunIndex
     assert index.waiting(limit=10) == [deepest, Waiting(tag="cpu", runs=1, since=6.0)]
     assert index.waiting(limit=1) == [deepest]
     assert index.waiting("acme", limit=10) == [Waiting(tag="gpu", runs=1, since=7.0)]
-
-
-def test_a_run_that_starts_or_is_removed_waits_no_more(index: RunIndex) -> None:
-    take_in(index, seen(1, A, tag="gpu"), seen(2, B, tag="gpu"), seen(3, C, tag="cpu"))
-
-    take_in(index, seen(4, A, tag="gpu", status="RUNNING"), removed(5, C))
-
-    assert index.waiting(limit=10) == [Waiting(tag="gpu", runs=1, since=102.0)]
 
 
 def test_a_run_counts_once_in_each_step_of_its_life(index: RunIndex) -> None:
@@ -77,16 +61,6 @@ def test_a_run_counts_once_in_each_step_of_its_life(index: RunIndex) -> None:
     }
     assert totals(index.tallies()) == totals(index.tallies("acme")) == expected
     assert index.tallies("other") == {}
-
-
-def test_removing_a_run_takes_nothing_back(index: RunIndex) -> None:
-    take_in(index, seen(1, A, status="FAILED", start_time=1.0, end_time=3.0))
-    before = index.tallies()
-
-    take_in(index, removed(2, A))
-
-    assert index.tallies() == before
-    assert before[HistogramDelta.RAN, "FAILED"].total == 1
 
 
 def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:

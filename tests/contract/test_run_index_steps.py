@@ -261,6 +261,9 @@ def test_a_removed_execution_leaves_no_steps_and_may_come_again(index: RunIndex)
     take_in(index, shown(3, A, ready("c")))
     assert claimed(index, "g") == [(A, "c")]
 
+    index.reset()
+    assert (claimed(index, "g"), set(index.steps_count().values())) == ([], {0})
+
 
 def test_an_older_version_changes_no_step(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("a", 50.0), version=7))
@@ -268,15 +271,6 @@ def test_an_older_version_changes_no_step(index: RunIndex) -> None:
     take_in(index, shown(2, A, ready("a"), version=6))
 
     assert claimed(index, "g") == []
-
-
-def test_a_reset_forgets_the_steps(index: RunIndex) -> None:
-    take_in(index, shown(1, A, ready("a"), waiting("b", deadline_at=5.0)))
-
-    index.reset()
-
-    assert (claimed(index, "g"), waits(index), due(index, 9.0)) == ([], [], [])
-    assert set(index.steps_count().values()) == {0}
 
 
 def test_the_steps_of_many_tenants_and_graphs_are_merged_into_one_list(index: RunIndex) -> None:

@@ -88,7 +88,7 @@ async def test_a_reader_never_sees_bytes_of_two_uploads(ports: Ports) -> None:
     seen = bytearray()
 
     async def read_while_it_is_replaced() -> None:
-        async with aclosing(ports.wheels.read(wheel)) as pieces:  # type: ignore[type-var]
+        async with aclosing(ports.wheels.read(wheel)) as pieces:
             async for piece in pieces:
                 if not seen:
                     await put(ports, data=theirs)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import typer.main
 
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.cli.client.program import ALL_COMMANDS, app
-from pyoco_server.domain.flow_yaml.document import read_flow_file
 from support.shells import RunClient
 from support.stand_in import StandIn
 

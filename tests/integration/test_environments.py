@@ -188,6 +188,12 @@ def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
         name for name in loaded.stdout.split() if name not in sys.stdlib_module_names and not name.startswith("_")
     }
 
-    packages = {"pyoco_server": "pyoco-server", "pyoco": "pyoco", "orjson": "orjson", "yaml": "pyyaml"}
+    packages = {"pyoco_server": "pyoco-server", "yaml": "pyyaml"} | {
+        name: name for name in ("pyoco", "msgspec", "orjson")
+    }
 
-    assert {packages[name] for name in modules - {"cython_runtime"}} == set(RUNNER_PACKAGES) == set(own_packages())
+    assert (
+        {packages[name] for name in modules - {"cython_runtime", "typing_extensions"}}
+        == set(RUNNER_PACKAGES)
+        == set(own_packages())
+    )

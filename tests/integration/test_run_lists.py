@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,21 @@ async def test_a_cursor_belongs_to_its_filters(client: httpx.AsyncClient) -> Non
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
     assert "other filters" in answer.json()["detail"]
     assert len((await ask(client, cursor=cursor, limit=200))["items"]) == 2
+
+
+async def test_a_list_that_lacks_this_gateways_last_write_is_bounded_and_has_a_header(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "OWN_WRITE_WAIT_SEC", 0.05)
+    await submit(client)
+    fresh = await client.get("/runs")
+    monkeypatch.setattr("pyoco_server.services.projections.indexer.Indexer._move_to", lambda self, sequence: None)
+    await submit(client)
+
+    async with asyncio.timeout(5.0):
+        stale = await client.get("/runs")
+
+    assert (fresh.status_code, stale.status_code) == (200, 200)
+    assert "pyoco-list-stale" not in fresh.headers
+    assert stale.headers["pyoco-list-stale"] == "true"
+    assert "pyoco_stale_lists_total 0.0" not in (await client.get("/metrics")).text

@@ -8,10 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.config import NatsBackendConfig
-from support.gateways import seen, serving, submit
-from support.printed import ANSWERED_SEC, finished, written_so_far
-from support.runners import ScriptedRunner
+from support.gateways import seen, submit
+from support.printed import ANSWERED_SEC, finished
 from support.workers import Working
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
@@ -61,26 +59,6 @@ async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.Asyn
     assert [item["n"] for one in pages for item in one["items"]] == list(range(1, 2501))
     again = await page(client, run_id, since_token=pages[-1]["next_token"])
     assert (again["items"], again["complete"]) == ([], True)
-
-
-async def test_the_tail_is_read_from_the_end_and_goes_on_behind_it(client: httpx.AsyncClient, worker: Working) -> None:
-    written = [f"line {number:05} " + "x" * 200 for number in range(1000)]
-    run_id = await submit(client)
-    runner = await worker.executor.begun()
-    runner.write(*written[:500])
-    await written_so_far(client, run_id, 500)
-    last = await page(client, run_id, tail=400)
-    runner.write(*written[500:])
-    runner.end()
-    await seen(client, run_id, "COMPLETED")
-
-    behind = await page(client, run_id, since_token=last["next_token"])
-
-    assert messages(last) == written[100:500]
-    assert last["complete"] is False
-    assert messages(behind) == written[500:]
-    assert messages(await page(client, run_id, tail=3)) == written[-3:]
-    assert messages(await page(client, run_id, tail=10_000)) == written
 
 
 async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_end(
@@ -136,24 +114,6 @@ async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
 
 
 @pytest.mark.parametrize(
-    ("accept", "kind"),
-    [
-        ("*/*", "application/json"),
-        ("text/plain;q=0.5, application/json", "application/json"),
-        ("text/plain, application/json;q=0.5", "text/plain"),
-    ],
-)
-async def test_json_is_what_comes_unless_text_is_wanted_more(
-    client: httpx.AsyncClient, worker: Working, accept: str, kind: str
-) -> None:
-    run_id = await finished(client, worker, "one")
-
-    answer = await client.get(f"/runs/{run_id}/logs", headers={"Accept": accept})
-
-    assert answer.headers["content-type"].partition(";")[0] == kind
-
-
-@pytest.mark.parametrize(
     "query",
     [
         {"since_token": "nonsense"},
@@ -186,21 +146,3 @@ async def test_a_run_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> No
     answer = await client.get("/runs/0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11/logs")
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
-
-
-async def test_tokens_are_good_after_a_restart_of_the_gateway_and_in_another_one(
-    config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
-) -> None:
-    run_id = await submit(client)
-    runner: ScriptedRunner = await worker.executor.begun()
-    runner.write("one", "two", "three")
-    await written_so_far(client, run_id, 3)
-    token = (await page(client, run_id, limit=2))["next_token"]
-    runner.write("four")
-    runner.end()
-    await seen(client, run_id, "COMPLETED")
-
-    async with serving(config) as another:
-        told = await page(another, run_id, since_token=token)
-
-    assert messages(told) == ["three", "four"]

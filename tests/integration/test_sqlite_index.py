@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -47,55 +47,37 @@ def test_a_closed_file_is_taken_up_again(tmp_path: Path) -> None:
         assert index.mark("commits") == 7
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"",
-        b"\0" * 10,
-        b"not a database, but long enough to have a header of one hundred bytes " * 9,
-        b"SQLite format 3\0",
-    ],
-    ids=["empty", "zeros", "text", "header"],
-)
-def test_a_file_of_garbage_is_replaced(tmp_path: Path, garbage: bytes) -> None:
-    path = tmp_path / "runs.db"
-    path.write_bytes(garbage)
-    path.with_name("runs.db-wal").write_bytes(garbage)
-
-    with closing(SqliteRunIndex.open(path)) as index:
-        assert index.position() is None
-        fill(index, 1, A)
-        assert run_ids(index) == [A]
+def garbage(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    path.with_name("runs.db-wal").write_bytes(content)
 
 
-def test_a_folder_in_place_of_the_file_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    path.mkdir()
-
-    with closing(SqliteRunIndex.open(path)) as index:
-        fill(index, 1, A)
-
-        assert run_ids(index) == [A]
-
-
-def test_a_deleted_file_starts_empty(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    with kept(path, A):
-        path.unlink()
-
-    with closing(SqliteRunIndex.open(path)) as index:
-        assert index.position() is None
-        assert run_ids(index) == []
-
-
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0])
-def test_a_file_of_another_schema_is_replaced(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "runs.db"
+def other_schema(path: Path, version: int) -> None:
     with kept(path, A), closing(sqlite3.connect(path)) as other:
         other.execute(f"PRAGMA user_version = {version}")
 
+
+UNUSABLE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: None,
+    "folder": Path.mkdir,
+    "empty": lambda path: garbage(path, b""),
+    "zeros": lambda path: garbage(path, b"\0" * 10),
+    "text": lambda path: garbage(path, b"no database, but long enough for a header of one hundred bytes " * 9),
+    "header": lambda path: garbage(path, b"SQLite format 3\0"),
+    "newer schema": lambda path: other_schema(path, SCHEMA_VERSION + 1),
+    "no schema": lambda path: other_schema(path, 0),
+}
+
+
+@pytest.mark.parametrize("how", UNUSABLE)
+def test_an_unusable_file_is_replaced_by_an_empty_one(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "runs.db"
+    UNUSABLE[how](path)
+
     with closing(SqliteRunIndex.open(path)) as index:
         assert index.position() is None
+        fill(index, 1, A)
+        assert run_ids(index) == [A]
 
 
 def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_anew(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +39,118 @@ async def label(stores: Stores, run_id: str, tag: str) -> None:
     (await handle(stores, RunId(run_id), AddTag(at=stores.clock.now(), tag=tag), USER)).accepted()
 
 
-def watched(gateway: Gateway) -> list[str]:
-    """What the gateway listens to on behalf of watchers."""
-    connection: Any = gateway.watches._stores.broker
+def listened_to(gateway: Gateway) -> list[str]:
+    """The subjects that the gateway listens to for streams."""
+    connection: Any = gateway.topics._stores.broker
     subjects: list[str] = [subscription.subject for subscription in connection._client._subs.values()]
     return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
 
 
-async def until_nobody_watches(gateway: Gateway) -> None:
+async def until_all_have_left(gateway: Gateway) -> None:
     """The end of a connection is seen a moment after it was ended."""
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.watches.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
             await asyncio.sleep(0.01)
+
+
+# --- all event streams ------------------------------------------------------------------------------------------------
+
+ALL_STREAMS = pytest.mark.parametrize(
+    "path", ["/runs/{}/watch", "/jobs/{}/logs/stream", "/executions/{}/events"], ids=["changes", "log", "events"]
+)
+SSE = {"Accept": "text/event-stream"}
+
+
+@asynccontextmanager
+async def reading(gateway: Gateway, path: str, run_id: str, **headers: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    """The bytes of a stream that has begun."""
+    async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        received = answer.aiter_raw()
+        assert (await anext(received)).startswith(b"retry: ")
+        yield received
+
+
+async def rest_of(received: AsyncIterator[bytes]) -> bytes:
+    async with asyncio.timeout(PATIENCE_SEC):
+        return b"".join([piece async for piece in received])
+
+
+@ALL_STREAMS
+@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
+async def test_a_stream_of_an_unknown_run_is_not_found(gateway: Gateway, path: str, run_id: str) -> None:
+    for resume in ({}, {"Last-Event-ID": "1.0.end"}):
+        answer = await gateway.client.get(path.format(run_id), headers=SSE | resume)
+
+        assert answer.status_code == 404
+        assert "ERR-PYOCO-0005" in answer.text or "EXECUTION_NOT_FOUND" in answer.text
+    assert gateway.topics.open_count == 0
+
+
+@ALL_STREAMS
+@pytest.mark.parametrize("damaged", ["", "x", "1.5.7", "9" * 40, "²"])
+async def test_an_unknown_event_id_counts_as_none(gateway: Gateway, path: str, damaged: str) -> None:
+    run_id = await submit(gateway.client)
+    await gateway.client.post(f"/runs/{run_id}/cancel")
+    headers = {"Last-Event-ID": damaged.encode(), **SSE}
+
+    answer = await gateway.client.get(path.format(run_id), headers=headers)  # type: ignore[arg-type]  # as bytes
+
+    whole = await gateway.client.get(path.format(run_id), headers=SSE)
+    assert (answer.status_code, answer.text.count("event: ")) == (200, whole.text.count("event: "))
+
+
+@ALL_STREAMS
+async def test_a_reader_that_disconnects_leaves_nothing_behind(gateway: Gateway, path: str) -> None:
+    run_id = await submit(gateway.client)
+    async with reading(gateway, path, run_id):
+        assert f"pyoco.stored.{run_id}" in listened_to(gateway)
+
+    await until_all_have_left(gateway)
+    assert (gateway.topics._topics, listened_to(gateway)) == ({}, [])
+
+
+@ALL_STREAMS
+async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Broker, tmp_path: Path, path: str) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with reading(gateway, path, run_id):
+            answer = await gateway.client.get(path.format(run_id), headers=SSE)
+
+        assert (answer.status_code, "TOO_MANY" in answer.text or "ERR-PYOCO-0038" in answer.text) == (503, True)
+        assert answer.headers["retry-after"].isdigit()
+
+
+@ALL_STREAMS
+async def test_streams_end_when_the_gateway_stops_and_none_begins(gateway: Gateway, path: str) -> None:
+    run_id = await submit(gateway.client)
+    async with reading(gateway, path, run_id) as received:
+        gateway.let_go()
+
+        assert b"event: end" not in await rest_of(received)
+    assert (await gateway.client.get(path.format(run_id), headers=SSE)).status_code == 503
+
+
+@ALL_STREAMS
+async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path: Path, path: str) -> None:
+    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
+    key, kept, others = await hand_out(config), await hand_out(config), await hand_out(config, "team-b")
+    async with listening(config) as gateway, open_api_keys(config) as keys:
+        gateway.client.headers.update(showing(kept))
+        run_id = await submit(gateway.client)
+        foreign = await gateway.client.get(path.format(run_id), headers=SSE | showing(others))
+        async with reading(gateway, path, run_id, **showing(key)) as received, reading(gateway, path, run_id):
+            revoked = key_id_in(key)
+            assert revoked is not None
+
+            await keys.revoke(revoked)
+
+            await rest_of(received)
+            assert gateway.topics.open_count == 1
+    assert foreign.status_code == 404
+
+
+# --- changes of runs --------------------------------------------------------------------------------------------------
 
 
 async def test_a_run_is_told_from_its_first_state_to_its_last_and_then_the_stream_ends(
@@ -120,26 +222,6 @@ async def test_a_reader_goes_on_behind_the_last_event_it_has(gateway: Gateway, c
     assert (again.status_code, again.content) == (204, b"")
 
 
-@pytest.mark.parametrize("damaged", ["", "x", "-1", "1.5", "9" * 40, "999999", "²"])
-async def test_an_event_id_that_is_none_of_ours_counts_as_none(gateway: Gateway, damaged: str) -> None:
-    run_id = await submit(gateway.client)
-    await gateway.client.post(f"/runs/{run_id}/cancel")
-
-    headers = {"Last-Event-ID": damaged.encode("utf-8")}
-    answer = await gateway.client.get(f"/runs/{run_id}/watch", headers=headers)  # type: ignore[arg-type]  # as bytes
-
-    assert answer.status_code == 200
-    assert answer.text.count("event: snapshot") == 1
-
-
-@pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
-async def test_a_run_that_is_not_there_is_not_found(gateway: Gateway, run_id: str) -> None:
-    answer = await gateway.client.get(f"/runs/{run_id}/watch")
-
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
-    assert gateway.watches.open_count == 0
-
-
 @pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
 async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
     answer = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
@@ -156,18 +238,7 @@ async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -
     assert told[0].name == "snapshot"
     assert {event.name for event in told[1:]} == {"heartbeat"}
     assert all(event.event_id is None for event in told[1:])
-    assert gateway.watches.open_count == 0
-
-
-async def test_a_reader_that_hangs_up_leaves_nothing_behind(gateway: Gateway) -> None:
-    for run_id in [await submit(gateway.client) for _ in range(3)]:
-        async with watching(gateway.client, run_id) as events:
-            await anext(events)
-            assert watched(gateway) == [f"pyoco.stored.{run_id}"]
-        await until_nobody_watches(gateway)
-
-        assert watched(gateway) == []
-    assert gateway.watches._channels == {}
+    assert gateway.topics.open_count == 0
 
 
 async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
@@ -213,7 +284,7 @@ async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, 
         await gateway.client.post(f"/runs/{run_id}/cancel")
 
         assert await asyncio.gather(*watchers) == ["CANCELLED"] * MANY
-        await until_nobody_watches(gateway)
+        await until_all_have_left(gateway)
 
 
 async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was(
@@ -243,39 +314,6 @@ async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was
 
     assert b'"status":"CANCELLED"' in stream.rpartition(b"event: snapshot")[2]
     assert stream.count(b"event: snapshot") < changes // 2
-
-
-async def test_more_streams_than_the_limit_are_refused_with_a_word_on_when_to_try_again(
-    broker: Broker, tmp_path: Path
-) -> None:
-    async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
-        run_id = await submit(gateway.client)
-        async with watching(gateway.client, run_id) as events:
-            await anext(events)
-
-            answer = await gateway.client.get(f"/runs/{run_id}/watch")
-
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0038")
-        assert answer.headers["retry-after"].isdigit()
-
-
-async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path: Path) -> None:
-    config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key", http_watch_heartbeat_sec=0.1)
-    key, kept = await hand_out(config), await hand_out(config)
-    async with listening(config) as gateway, open_api_keys(config) as keys:
-        gateway.client.headers.update(showing(kept))
-        run_id = await submit(gateway.client)
-        revoking = watching(gateway.client, run_id, headers=showing(key))
-        async with revoking as events, watching(gateway.client, run_id) as others:
-            assert (await anext(events)).status == "PENDING"
-            revoked = key_id_in(key)
-            assert revoked is not None
-
-            await keys.revoke(revoked)
-
-            assert {event.name for event in await to_the_end(events)} <= {"heartbeat"}
-            assert (await anext(others)).status == "PENDING"
-            assert gateway.watches.open_count == 1
 
 
 async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:

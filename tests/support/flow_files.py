@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyoco_server.domain.flow_yaml.document import read_flow_file
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.services.executions.submit import Workflow
 
 TWO_TASKS = """\

@@ -34,6 +34,7 @@ def opened(kind: str) -> Iterator[RunIndex]:
 def plain(**fields: Any) -> dict[str, Any]:
     """A readable snapshot of a PENDING run."""
     known = {
+        "run_id": A,
         "status": "PENDING",
         "flow_name": "main",
         "tag": "default",

@@ -17,7 +17,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp, BoundedSocket
 from pyoco_server.services.claims.claim_queue import ClaimQueue
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.stores import IdempotencyStore
 
 PATIENCE_SEC = 20.0
@@ -51,9 +51,9 @@ class Gateway:
         self.port = port
 
     @property
-    def watches(self) -> WatchHub:
-        watches: WatchHub = self._app.state.services.watches
-        return watches
+    def topics(self) -> RunTopics:
+        topics: RunTopics = self._app.state.services.topics
+        return topics
 
     def let_go(self) -> None:
         """Ends the streams, as a stop does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import Level, LogChunk, LogLine, chunk_of
@@ -23,13 +23,15 @@ class Writer:
 
     async def write(self, *texts: str, task: str | None = "load", level: Level = "INFO", attempt: int = 1) -> None:
         """One chunk of these lines."""
-        lines = [LogLine(AT, task, "stdout", level, text) for text in texts]
+        await self.write_lines([LogLine(AT, task, "stdout", level, text) for text in texts], attempt)
+
+    async def write_lines(self, lines: Sequence[LogLine], attempt: int = 1) -> None:
         chunk = chunk_of(lines, attempt=attempt, behind=self._behind, sequence=self._sequence)
         stored = await self._logs.append(self._run_id, chunk, after=self._sequence)
         assert isinstance(stored, Stored)
         self._behind, self._sequence = chunk, stored.version
 
 
-def numbered(first: int, last: int) -> Iterable[str]:
+def numbered(first: int, last: int) -> list[str]:
     """Lines whose text is their own number in the log."""
     return [str(number) for number in range(first, last + 1)]

@@ -79,18 +79,11 @@ def test_a_variable_that_is_set_is_never_overridden_even_when_empty(load: Loader
     assert load("A=file\nB=file\nC=file", A="set", B="") == {"A": "set", "B": "", "C": "file"}
 
 
-def test_no_default_file_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_missing_default_file_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool) -> None:
     monkeypatch.chdir(tmp_path)
-    environ: dict[str, str] = {}
-
-    load_dotenv(environ)
-
-    assert environ == {}
-
-
-def test_a_folder_called_like_the_default_file_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path(".env").mkdir()
+    if is_folder:
+        Path(".env").mkdir()
     environ: dict[str, str] = {}
 
     load_dotenv(environ)

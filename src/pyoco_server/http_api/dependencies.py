@@ -20,13 +20,11 @@ from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import GraphService
-from pyoco_server.services.projections.event_history import EventHistoryService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
 from pyoco_server.services.run_logs.read import RunLogService
-from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
 
 # More than the parameters of any route, repeated ones included.
@@ -88,9 +86,7 @@ ConfigDep = Annotated[NatsBackendConfig, _service("config")]
 StoresDep = Annotated[Stores, _service("stores")]
 ExecutionsDep = Annotated[ExecutionService, _service("executions")]
 ListsDep = Annotated[ListService, _service("lists")]
-WatchesDep = Annotated[WatchHub, _service("watches")]
-LogStreamsDep = Annotated[LogStreamHub, _service("log_streams")]
-EventHistoryDep = Annotated[EventHistoryService, _service("event_history")]
+TopicsDep = Annotated[RunTopics, _service("topics")]
 RunLogsDep = Annotated[RunLogService, _service("run_logs")]
 ExplanationsDep = Annotated[ExplainService, _service("explanations")]
 GraphsDep = Annotated[GraphService, _service("graphs")]

@@ -7,7 +7,7 @@ named by a method's docstring.
 from __future__ import annotations
 
 from pyoco_server.domain.fleet.worker_status import QueueState as QueueState
-from pyoco_server.domain.graphs.codec import StoredGraph as StoredGraph
+from pyoco_server.domain.graphs import StoredGraph as StoredGraph
 from pyoco_server.domain.queries.jobs import JobPage as JobPage
 from pyoco_server.domain.queries.jobs import JobQuery as JobQuery
 from pyoco_server.domain.queries.jobs import LabelCount as LabelCount

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from pyoco_server.domain.wheels.wheel import Wheel
@@ -29,7 +29,7 @@ class WheelStore(Protocol):
         removed. Its exceptions are raised here, and nothing has changed.
         """
 
-    def read(self, wheel: Wheel) -> AsyncIterator[bytes]:
+    def read(self, wheel: Wheel) -> AsyncGenerator[bytes, None]:
         """The bytes of exactly this upload, in order; `WheelNotFound` when it was deleted or replaced meanwhile.
 
         Raises `WheelCorrupt` instead of yielding the last piece when the digest does not match.

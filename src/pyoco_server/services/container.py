@@ -13,13 +13,11 @@ from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import GraphService
-from pyoco_server.services.projections.event_history import EventHistoryService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
 from pyoco_server.services.run_logs.read import RunLogService
-from pyoco_server.services.streaming.log_stream_hub import LogStreamHub
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
 
 
@@ -32,9 +30,7 @@ class Services:
     executions: ExecutionService
     lists: ListService
     claims: ClaimService
-    watches: WatchHub
-    log_streams: LogStreamHub
-    event_history: EventHistoryService
+    topics: RunTopics
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
@@ -47,5 +43,5 @@ class Services:
 
     def end_streams(self) -> None:
         """End streams and pending claims, so that the process can stop."""
-        self.watches.close()
+        self.topics.close()
         self.claims.queue.close()

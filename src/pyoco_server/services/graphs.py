@@ -6,15 +6,12 @@ A stored graph has versions; a put is a compare-and-set on the previous one, so 
 from __future__ import annotations
 
 import logging
-from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import orjson
-
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs.document import GraphDocument, is_same, of_tasks
+from pyoco_server.domain.graphs import GraphDocument, is_same, of_tasks
+from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
 from pyoco_server.services.context import Stores
@@ -44,15 +41,6 @@ class PutGraph:
 
     graph: ShownGraph
     created: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphQuery:
-    """Which graphs to list: those whose id begins with `prefix`, behind a cursor."""
-
-    limit: int = 50
-    prefix: str = ""
-    cursor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +105,15 @@ class GraphService:
             raise GraphNotFound(graph_id=graph_id)
         return _of_flow(flow)
 
-    async def page(self, tenant_id: str | None, query: GraphQuery) -> GraphPage:
+    async def page(self, tenant_id: str | None, *, prefix: str = "", limit: int = 50, cursor: str = "") -> GraphPage:
         """The next graphs by id; concurrent changes leave out or repeat no other graph."""
-        after = _place(query)
+        after = _place(cursor, prefix) if cursor else ""
         found = {name: _of_flow(flow) for name, flow in (await self.fleet.flows()).items()}
         found |= {stored.graph_id: _shown(stored) for stored in await self.stores.graphs.all(tenant_id)}
-        names = sorted(name for name in found if name.startswith(query.prefix) and (after is None or name > after))
-        items = tuple(found[name] for name in names[: query.limit])
-        return GraphPage(items=items, next_cursor=_cursor(query, items) if len(names) > query.limit else None)
+        names = sorted(name for name in found if name.startswith(prefix) and name > after)
+        items = tuple(found[name] for name in names[:limit])
+        has_more = len(names) > limit
+        return GraphPage(items=items, next_cursor=seal(items[-1].graph_id, about=(prefix,)) if has_more else None)
 
 
 def _shown(stored: StoredGraph) -> ShownGraph:
@@ -153,20 +142,8 @@ def _conflict(graph_id: str, version: int) -> GraphVersionConflict:
     return GraphVersionConflict(f"{said}, not the one that was named", graph_id=graph_id, version=version)
 
 
-def _cursor(query: GraphQuery, items: Sequence[ShownGraph]) -> str:
-    return urlsafe_b64encode(orjson.dumps([query.prefix, items[-1].graph_id])).rstrip(b"=").decode()
-
-
-def _place(query: GraphQuery) -> str | None:
-    """The id behind which a page begins; a cursor is valid for its own prefix only."""
-    if not query.cursor:
-        return None
-    try:
-        padded = query.cursor + "=" * (-len(query.cursor) % 4)
-        decoded = orjson.loads(b64decode(padded, altchars="-_", validate=True))
-    except ValueError as error:
-        raise InvalidRequest("cursor: it is damaged; start without one") from error
-    match decoded:
-        case [query.prefix, str(after)]:
-            return after
-    raise InvalidRequest("cursor: it is of a list with another q; start without one, and keep q")
+def _place(cursor: str, prefix: str) -> str:
+    """The id behind which a page begins."""
+    return unseal(
+        cursor, str, about=(prefix,), name="cursor", restart="start without one, and keep q", error=InvalidRequest
+    )

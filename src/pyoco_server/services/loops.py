@@ -38,8 +38,8 @@ async def closing_iterator(batches: AsyncIterator[T]) -> AsyncIterator[AsyncIter
             await batches.aclose()
 
 
-async def wait_event(event: asyncio.Event, timeout_sec: float) -> bool:
-    """Whether the event was set within the time."""
+async def wait_event(event: asyncio.Event, timeout_sec: float | None) -> bool:
+    """Whether the event was set within the time; None means no limit."""
     if event.is_set():
         return True
     try:
@@ -48,6 +48,18 @@ async def wait_event(event: asyncio.Event, timeout_sec: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def first_result(*waits: Awaitable[T]) -> T:
+    """The result of the first to finish, of several the foremost; the others are cancelled and awaited."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyoco_server.domain.graphs.codec import StoredGraph, UnreadableGraph, decode, encode
+from pyoco_server.domain.graphs import StoredGraph, UnreadableGraph, decode, encode
 from pyoco_server.ports.broker import Entry, KeyValue, RevisionConflict
 
 logger = logging.getLogger(__name__)

@@ -85,7 +85,7 @@ class MemoryRunIndex:
         for row in self._of(tenant_id):
             if row.status == "PENDING":
                 queues.setdefault(row.tag, []).append(row.updated_at)
-        found = [Waiting(tag=tag, runs=len(times), since=min(times)) for tag, times in queues.items()]
+        found = [Waiting(tag, len(times), min(times)) for tag, times in queues.items()]
         return sorted(found, key=lambda queue: (-queue.runs, queue.tag))[:limit]
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
@@ -124,14 +124,11 @@ class MemoryRunIndex:
         self, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
     ) -> Sequence[ClaimableNode]:
         found = sorted(
-            (row.run_id, step.place, step.node_id, step.attempt, row.flow)
+            ((row.run_id, step.place), ClaimableNode(row.run_id, step.node_id, step.attempt, row.flow))
             for row, step in self._claimable(graph_ids, tenant_id)
             if step.lease_until is None or step.lease_until <= now
         )
-        return [
-            ClaimableNode(run_id=run_id, node_id=node_id, attempt=attempt, graph_id=flow)
-            for run_id, _, node_id, attempt, flow in found[:limit]
-        ]
+        return [node for _, node in found[:limit]]
 
     def next_lease_end(self, graph_ids: Collection[str], *, tenant_id: str | None) -> float | None:
         ends = [step.lease_until for _, step in self._claimable(graph_ids, tenant_id) if step.lease_until is not None]
@@ -139,7 +136,18 @@ class MemoryRunIndex:
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
         found = [
-            _wait(row, step)
+            WaitingNode(
+                step.since or 0.0,
+                row.run_id,
+                step.place,
+                step.node_id,
+                step.attempt,
+                step.wait_key,
+                step.prompt,
+                step.due_at,
+                step.worker_id,
+                row.flow,
+            )
             for row, step in self._steps(query.tenant_id)
             if step.kind is StepKind.WAITING
             and query.graph_id in (None, row.flow)
@@ -149,15 +157,12 @@ class MemoryRunIndex:
         return sorted(behind, key=lambda wait: wait.key)[: query.limit]
 
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
-        found = sorted(
-            (step.due_at, row.run_id, step.place, step.node_id, step.attempt, step.kind)
+        found = [
+            ((step.due_at, row.run_id, step.place), DueNode(row.run_id, step.node_id, step.attempt, step.kind))
             for row, step in self._steps()
             if step.due_at is not None and step.due_at <= before
-        )
-        return [
-            DueNode(run_id=run_id, node_id=node_id, attempt=attempt, kind=kind)
-            for _, run_id, _, node_id, attempt, kind in found[:limit]
         ]
+        return [node for _, node in sorted(found, key=lambda item: item[0])[:limit]]
 
     def steps_count(self) -> Mapping[StepKind, int]:
         kinds = Counter(step.kind for _, step in self._steps())
@@ -196,21 +201,6 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and set(query.terms) <= set(row.terms)
         and (query.updated_after is None or row.updated_at > query.updated_after)
         and (query.before is None or row.listed.key < query.before)
-    )
-
-
-def _wait(row: RunRow, step: Step) -> WaitingNode:
-    return WaitingNode(
-        run_id=row.run_id,
-        node_id=step.node_id,
-        place=step.place,
-        graph_id=row.flow,
-        attempt=step.attempt,
-        wait_key=step.wait_key,
-        prompt=step.prompt,
-        since=step.since or 0.0,
-        due_at=step.due_at,
-        worker_id=step.worker_id,
     )
 
 

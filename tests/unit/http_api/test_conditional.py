@@ -1,4 +1,4 @@
-"""Conditions by tags, as RFC 9110 has them: lists, weak and strong comparison, and what is ignored."""
+"""Conditions and ranges of RFC 9110: lists of tags, weak and strong comparison, ranges against a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_api.protocol.conditional import MAX_LIST_CHARS, is_known, may_be_partial, strong_tag
+from pyoco_server.errors import RangeNotSatisfiable
+from pyoco_server.http_api.protocol.conditional import (
+    MAX_LIST_CHARS,
+    MAX_RANGE_CHARS,
+    Span,
+    choose_range,
+    is_known,
+    is_range,
+    may_be_partial,
+    strong_tag,
+)
 
 opaque = st.text(st.sampled_from("ab,* W/!~\x80ÿ".replace(" ", "")), max_size=4)
 tags = st.builds(lambda weak, text: f'{"W/" if weak else ""}"{text}"', st.booleans(), opaque)
@@ -75,3 +85,97 @@ def test_tags_are_the_same_for_the_same_facts_and_others_for_others(one: list[st
 def test_a_tag_stays_what_it_is_over_versions() -> None:
     # Whoever keeps logs by their tags keeps them over an upgrade.
     assert strong_tag(1, "0198", "whole", 512, True, None) == '"U5GD2mTJtj98PmXZ"'
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+sizes = st.integers(0, 12)
+numbers = st.integers(0, 15)
+
+
+def written(kind: str, one: int, other: int) -> str:
+    low, high = sorted((one, other))
+    return {"between": f"{low}-{high}", "from": f"{one}-", "last": f"-{one}"}[kind]
+
+
+def asked_bytes(text: str, size: int) -> list[int]:
+    """Byte by byte: is it in the range?"""
+    first, last = text.split("-")
+    if not first:
+        return [byte for byte in range(size) if byte >= size - int(last)]
+    return [byte for byte in range(size) if byte >= int(first) and (not last or byte <= int(last))]
+
+
+range_texts = st.builds(written, st.sampled_from(["between", "from", "last"]), numbers, numbers)
+units = st.sampled_from(["bytes", "Bytes", "BYTES"])
+gaps = st.sampled_from(["", " ", "\t", " \t"])
+
+
+@given(units, range_texts, gaps, gaps, sizes)
+def test_one_range_is_the_bytes_that_are_in_it(unit: str, text: str, before: str, behind: str, size: int) -> None:
+    expected = asked_bytes(text, size)
+    said = f"{unit}={before}{text}{behind}"
+
+    assert is_range(said)
+    if expected:
+        span = choose_range(said, size)
+        assert span is not None
+        assert list(range(*span)) == expected
+        assert span.content_range(size) == f"bytes {expected[0]}-{expected[-1]}/{size}"
+    elif size == 0 and text.startswith("-") and text != "-0":
+        assert choose_range(said, size) is None  # satisfiable, but nothing could be told of it
+    else:
+        with pytest.raises(RangeNotSatisfiable) as refused:
+            choose_range(said, size)
+        assert refused.value.facts == {"size_bytes": size}
+
+
+@given(st.lists(range_texts, min_size=2, max_size=4), st.sampled_from([",", " , ", ",,"]), st.integers(1, 12))
+def test_of_several_ranges_one_that_is_there_is_given_and_for_more_the_whole(
+    texts: list[str], comma: str, size: int
+) -> None:
+    there = [text for text in texts if asked_bytes(text, size)]
+    said = "bytes=" + comma.join(texts)
+
+    if not there:
+        with pytest.raises(RangeNotSatisfiable):
+            choose_range(said, size)
+    elif len(there) == 1:
+        assert choose_range(said, size) == choose_range(f"bytes={there[0]}", size)
+    else:
+        assert choose_range(said, size) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(None, "", "bytes", "lines=0-1", "0-1", "bytes: 0-1", "bytes = 0-1", "bytes =0-1"),
+        *("bytes=" + text for text in ("", ",", "-", "--1", "5-4", "0-1,5-4", "0-1,x", "a-b", "0x0-1", "+1-2", "1 -2")),
+        *("bytes=" + text for text in ("0-1;2", "٠-١", "1_0-20", "2-3, bytes=2-3", "0" * (MAX_RANGE_CHARS + 1) + "-")),
+    ],
+    ids=lambda said: str(said)[:20],
+)
+def test_what_is_no_range_of_bytes_is_ignored(said: str | None) -> None:
+    assert not is_range(said)
+    assert choose_range(said, 10) is None
+    assert choose_range(said, 0) is None
+
+
+@given(st.text(max_size=20), sizes)
+def test_whatever_is_sent_is_a_part_the_whole_or_refused(said: str, size: int) -> None:
+    for field in (said, f"bytes={said}"):
+        try:
+            span = choose_range(field, size)
+        except RangeNotSatisfiable:
+            continue
+        assert span is None or 0 <= span.start < span.stop <= size
+
+
+def test_numbers_of_any_length_are_numbers() -> None:
+    many = "9" * 900
+
+    assert choose_range(f"bytes=3-{many}", 10) == Span(3, 10)
+    assert choose_range(f"bytes=-{many}", 10) == Span(0, 10)
+    assert choose_range("bytes=" + "0" * 900 + "2-3", 10) == Span(2, 4)
+    with pytest.raises(RangeNotSatisfiable):
+        choose_range(f"bytes={many}-", 10)

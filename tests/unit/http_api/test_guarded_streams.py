@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,20 +66,10 @@ async def request_(store: KeyStore) -> AsyncIterator[Request]:
     await asyncio.wait([task])
 
 
-class Silent:
-    """A source without events, until it is ended."""
-
-    def __init__(self) -> None:
-        self._ended = asyncio.Event()
-
-    async def next(self) -> bytes | None:
-        await self._ended.wait()
-        return None
-
-    def end(self) -> None:
-        self._ended.set()
-
-    def close(self) -> None: ...
+async def silent() -> AsyncGenerator[bytes, None]:
+    """One event, then none."""
+    yield b"first"
+    await asyncio.Event().wait()
 
 
 async def guarded(request: Request, app: ASGIApp) -> list[Message]:
@@ -94,7 +84,11 @@ async def guarded(request: Request, app: ASGIApp) -> list[Message]:
 
 def answering(request: Request) -> asyncio.Task[list[Message]]:
     """What a stream behind the guard sends until its end."""
-    return asyncio.create_task(guarded(request, EventStream(Silent())))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await EventStream.of(silent()))(scope, receive, send)
+
+    return asyncio.create_task(guarded(request, app))
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

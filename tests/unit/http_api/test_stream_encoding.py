@@ -11,7 +11,7 @@ from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import RunNotFound
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.stream_encoding import ResumePoint
-from pyoco_server.services.streaming.log_parts import CutChunk, LineBatch
+from pyoco_server.services.streaming.chunks import CutChunk, LineBatch
 from pyoco_server.stores import StoredChunk
 from support.samples import new_run_id
 

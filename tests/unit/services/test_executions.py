@@ -8,10 +8,10 @@ from pyoco_server.domain.execution.commands import Command, FailNode, ReportNode
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.state import Execution, Failure, Status, StopHow, Work
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs.document import GraphDocument
-from pyoco_server.domain.graphs.parser import read_document
+from pyoco_server.domain.graphs import GraphDocument
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import InvalidRequest, RunNotFound, SnapshotTooLarge
+from pyoco_server.http_api.api.graph_models import read_document
 from pyoco_server.ports import StoredGraph
 from pyoco_server.services.executions.service import NewExecution
 from support.executions_in_memory import A, B, begun, executions_of

@@ -264,8 +264,15 @@ async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
     await asyncio.wait([task])
 
 
-async def test_a_view_that_was_never_filled_says_so(scene: Scene) -> None:
-    assert not await scene.view().wait_caught_up(0.0)
+@pytest.mark.parametrize("away", [True, False])
+async def test_the_fleet_is_not_shown_while_it_is_unknown_or_the_broker_is_away(
+    scene: Scene, away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
+    scene.faults.away = away
+
+    with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if away else "being built"):
+        await scene.view().all_workers()
 
 
 async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:

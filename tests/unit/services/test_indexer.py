@@ -144,33 +144,19 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
         assert follower.failing is None
 
 
-async def test_an_empty_bucket_is_caught_up_with_at_once() -> None:
-    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
-        await follower.caught_up()
-
-        assert follower.sequence == 0
-
-
-async def test_a_sequence_that_does_not_come_is_waited_for_no_longer_than_asked() -> None:
-    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
+async def test_a_wait_ends_with_its_timeout() -> None:
+    feed = BucketFeed()
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
+        assert await follower.wait_caught_up(SOON_SEC)  # an empty bucket is caught up at once
         assert not await follower.reached(1, 0.01)
-        assert await follower.wait_caught_up(SOON_SEC)
-
-
-async def test_a_change_is_waited_for_no_longer_than_asked() -> None:
-    async with running(indexer_of(BucketFeed(), MemoryRunIndex())) as follower:
-        await follower.caught_up()
-
         assert not await follower.wait_for_change(0, 0.01)
 
-
-async def test_a_change_that_was_taken_in_before_is_not_waited_for() -> None:
-    feed = BucketFeed()
-    feed.put(A)
-    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
-        await follower.caught_up()
-
+        assert await follower.reached(feed.put(A), SOON_SEC)
         assert await follower.wait_for_change(0, 0.0)
+
+    feed.away = True
+    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
+        assert not await follower.wait_caught_up(0.01)
 
 
 async def test_a_waiter_is_woken_by_any_next_change() -> None:
@@ -227,14 +213,6 @@ async def test_a_reset_index_wakes_waiters_for_a_change() -> None:
         assert follower.sequence == 0
 
 
-async def test_a_follower_that_cannot_catch_up_says_so_in_time() -> None:
-    feed = BucketFeed()
-    feed.away = True
-
-    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
-        assert not await follower.wait_caught_up(0.01)
-
-
 async def test_the_follower_resumes_behind_its_position() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
@@ -266,66 +244,34 @@ async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_late
     assert {key: found.total for key, found in index.tallies().items()} == {(HistogramDelta.FINISHED, "COMPLETED"): 1}
 
 
-async def test_how_far_the_index_is_behind_can_be_asked() -> None:
-    feed = BucketFeed()
-    follower = indexer_of(feed, MemoryRunIndex())
+@pytest.mark.parametrize(
+    ("created", "position"), [("another", 1), ("first", 9), ("first", 1)], ids=["recreated", "shorter", "other key"]
+)
+async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginning(created: str, position: int) -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    index.apply([row(position, A)], IndexPosition(stream_created=created, sequence=position, last_key=A))
+    feed.put(B)
+    feed.put(C)
+
+    async with running(indexer_of(feed, index)) as follower:
+        await follower.caught_up()
+
+    assert listed(index) == [B, C]
+
+
+async def test_the_index_is_behind_by_what_is_stored_and_not_expired() -> None:
+    feed, index = BucketFeed(), MemoryRunIndex()
+    follower = indexer_of(feed, index)
     feed.put(A)
     feed.put(B)
-    assert await follower.behind() == 2
+    feed.remove(B)
+    assert await follower.behind() == 3
+    feed.expire(B)
 
     async with running(follower):
         await follower.caught_up()
 
-        assert await follower.behind() == 0
-
-
-async def test_an_index_is_not_behind_what_has_expired() -> None:
-    feed = BucketFeed()
-    feed.put(A)
-    feed.remove(B)
-    feed.expire(B)
-    async with running(indexer_of(feed, MemoryRunIndex())) as follower:
-        await follower.caught_up()
-
-        assert (follower.sequence, await follower.behind()) == (1, 0)
-
-
-async def test_a_bucket_recreated_while_the_gateway_was_away_is_read_from_its_beginning() -> None:
-    feed, index = BucketFeed(), MemoryRunIndex()
-    feed.put(A)
-    async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
-    feed.recreate()
-    feed.put(B)
-    feed.put(C)
-
-    async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
-
-    assert listed(index) == [B, C]
-
-
-async def test_a_bucket_restored_shorter_than_the_position_is_read_from_its_beginning() -> None:
-    feed, index = BucketFeed(), MemoryRunIndex()
-    index.apply([row(9, A)], position_of(feed, 9, A))
-    feed.put(B)
-
-    async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
-
-    assert listed(index) == [B]
-
-
-async def test_a_bucket_with_another_key_at_the_position_is_read_from_its_beginning() -> None:
-    feed, index = BucketFeed(), MemoryRunIndex()
-    index.apply([row(1, A)], position_of(feed, 1, A))
-    feed.put(B)
-    feed.put(C)
-
-    async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
-
-    assert listed(index) == [B, C]
+        assert (follower.sequence, await follower.behind(), listed(index)) == (1, 0, [A])
 
 
 async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
@@ -342,19 +288,6 @@ async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
         await follower.caught_up()
         assert listed(index) == [C]
         assert follower.failures == 0
-
-
-async def test_a_last_sequence_that_has_expired_does_not_keep_the_follower_from_catching_up() -> None:
-    feed, index = BucketFeed(), MemoryRunIndex()
-    feed.put(A)
-    feed.put(B)
-    feed.remove(B)
-    feed.expire(B)
-
-    async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
-
-    assert listed(index) == [A]
 
 
 async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> None:
@@ -481,7 +414,3 @@ async def filled(feed: BucketFeed, path: Path) -> list[Any]:
         return summaries(index)
     finally:
         index.close()
-
-
-def position_of(feed: BucketFeed, sequence: int, last_key: RunId) -> IndexPosition:
-    return IndexPosition(stream_created=feed.created, sequence=sequence, last_key=last_key)

@@ -100,7 +100,7 @@ async def test_a_change_stands_when_its_event_cannot_be_stored_and_the_log_tells
 
     assert registered.name == NAME
     assert await world.truth.wheels.all() == []
-    assert [record.getMessage() for record in caplog.records] == ["wheel event was not remembered"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["wheel event not stored"] * 2
 
 
 async def test_a_wheel_that_could_not_be_stored_is_not_remembered(world: World) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pyoco_server.domain.graphs.document import of_tasks
-from pyoco_server.domain.graphs.parser import read_document
+from pyoco_server.domain.graphs import of_tasks
+from pyoco_server.http_api.api.graph_models import read_document
 from pyoco_server.ports import StoredGraph
 from support.stores import Ports
 

@@ -61,8 +61,7 @@ def counts(reader: sqlite3.Connection, tenant_id: str | None) -> dict[str, int]:
 
 
 def waiting(reader: sqlite3.Connection, tenant_id: str | None, limit: int) -> Sequence[Waiting]:
-    found = reader.execute(_WAITING, {"tenant_id": tenant_id, "limit": limit})
-    return [Waiting(tag=tag, runs=runs, since=since) for tag, runs, since in found]
+    return [Waiting(*row) for row in reader.execute(_WAITING, {"tenant_id": tenant_id, "limit": limit})]
 
 
 def histograms(reader: sqlite3.Connection, tenant_id: str | None) -> Tallies:

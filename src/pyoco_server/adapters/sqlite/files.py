@@ -97,17 +97,15 @@ def discard(path: Path) -> None:
 def _lock(path: Path) -> sqlite3.Connection | None:
     # SQLite's file lock works on every platform and ends with the process. It is on a file of its own because an
     # exclusive lock on the index would lock out our reader too.
+    lock = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = sqlite3.connect(
-            path.with_name(path.name + ".lock"), timeout=0, isolation_level=None, check_same_thread=False
-        )
-    except (sqlite3.DatabaseError, OSError):
-        return None
-    try:
+        lock_path = path.with_name(path.name + ".lock")
+        lock = sqlite3.connect(lock_path, timeout=0, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.DatabaseError:
-        lock.close()
+    except (sqlite3.DatabaseError, OSError):
+        if lock is not None:
+            lock.close()
         return None
     return lock
 

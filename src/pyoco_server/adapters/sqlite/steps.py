@@ -23,7 +23,7 @@ from pyoco_server.adapters.sqlite.statements import (
     numbers,
     rows,
 )
-from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
@@ -103,8 +103,8 @@ def waiting_queues(query: WaitQuery) -> Statement:
 
 
 def ready(queues: Sequence[Queue], limit: int) -> list[Statement]:
-    """For the ready steps of these queues, by id: (run_id, place, flow, node_id, attempt)."""
-    part = "SELECT run_id, place, ? AS flow, node_id, attempt FROM steps WHERE queue = ? AND at = ?"
+    """For the ready steps of these queues, by id: (run_id, place, node_id, attempt, flow)."""
+    part = "SELECT run_id, place, node_id, attempt, ? AS flow FROM steps WHERE queue = ? AND at = ?"
     values = [(flow, queue, READY_AT) for queue, flow in queues]
     return merged(part, values, order=_OLDEST_RUN_FIRST, limit=limit)
 
@@ -112,7 +112,7 @@ def ready(queues: Sequence[Queue], limit: int) -> list[Statement]:
 def ended_leases(queues: Sequence[Queue], now: float, limit: int) -> Statement:
     """For the same of ended leases in these queues: sorted within the index, and only the result is fetched."""
     sql = f"""
-        SELECT steps.run_id, steps.place, flow, node_id, attempt FROM (
+        SELECT steps.run_id, steps.place, node_id, attempt, flow FROM (
             SELECT run, place FROM steps WHERE queue IN (SELECT value FROM json_each(?)) AND at <= ?
             ORDER BY {_OLDEST_RUN_FIRST} LIMIT ?
         ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN step_queues USING (queue)
@@ -163,10 +163,7 @@ def claimable(
     found = rows(reader, *ready(with_ready, limit))
     if with_leases:
         found += rows(reader, ended_leases(with_leases, now, limit))
-    return [
-        ClaimableNode(run_id=RunId(run_id), node_id=NodeId(node_id), attempt=attempt, graph_id=flow)
-        for run_id, _, flow, node_id, attempt in sorted(found)[:limit]
-    ]
+    return [ClaimableNode(run_id, *columns) for run_id, _, *columns in sorted(found)[:limit]]
 
 
 def next_lease_end(reader: sqlite3.Connection, graph_ids: Collection[str], tenant_id: str | None) -> float | None:
@@ -180,27 +177,12 @@ def waits(reader: sqlite3.Connection, query: WaitQuery) -> Sequence[WaitingNode]
         found = rows(reader, waiting_of_run(query, query.run_id))
     else:
         found = rows(reader, *waiting(query, rows(reader, waiting_queues(query))))
-        found.sort(key=lambda row: row[:3])
-    return [
-        WaitingNode(
-            run_id=RunId(run_id),
-            node_id=NodeId(node_id),
-            place=place,
-            graph_id=flow,
-            attempt=attempt,
-            wait_key=wait_key,
-            prompt=prompt,
-            since=at,
-            due_at=due_at,
-            worker_id=worker_id,
-        )
-        for at, run_id, place, node_id, attempt, wait_key, prompt, due_at, worker_id, flow in found[: query.limit]
-    ]
+    return [WaitingNode(*row) for row in sorted(found, key=lambda row: row[:3])[: query.limit]]
 
 
 def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNode]:
     return [
-        DueNode(run_id=RunId(run_id), node_id=NodeId(node_id), attempt=attempt, kind=StepKind(kind))
+        DueNode(run_id, node_id, attempt, StepKind(kind))
         for run_id, node_id, attempt, kind in rows(reader, over(before, limit))
     ]
 

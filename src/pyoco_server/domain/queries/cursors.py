@@ -10,30 +10,28 @@ A cursor is valid at every gateway: the mark is a sequence of the snapshot bucke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS, seal, unseal
 from pyoco_server.domain.queries.query import RunQuery
 
 MAX_CURSOR_CHARS = MAX_TOKEN_CHARS
-_MAX_MARK = 2**63 - 1  # the largest integer of SQLite
+Mark = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # up to the largest integer of SQLite
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Walk(msgspec.Struct, frozen=True, kw_only=True, tag="w", array_like=True):
     """Before this run in the walk; changes after `mark` belong to the tail."""
 
-    mark: int
+    mark: Mark
     before: tuple[float, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True, kw_only=True, tag="t", array_like=True):
     """After this id among the runs that changed after `mark`; the tail ends with the id `upto`."""
 
-    mark: int
+    mark: Mark
     after: str
     upto: str
 
@@ -41,29 +39,19 @@ class Tail:
 Place = Walk | Tail
 
 
+class _Position(msgspec.Struct, array_like=True):
+    place: Place
+
+
 def encode(place: Place, query: RunQuery, stream: str) -> str:
     """The cursor of a position in the list of `query`, for the snapshot bucket `stream`."""
-    match place:
-        case Walk(mark=mark, before=before):
-            position = ["w", mark, *(before or ())]
-        case Tail(mark=mark, after=after, upto=upto):
-            position = ["t", mark, after, upto]
-    return seal(position, about=_about(query, stream))
+    return seal(_Position(place), about=_about(query, stream))
 
 
 def decode(cursor: str, query: RunQuery, stream: str) -> Place:
     """The position of a cursor; `InvalidListQuery` unless `encode` made it for the same list."""
-    return unseal(cursor, _place, about=_about(query, stream), name="cursor", restart="start with an empty one")
-
-
-def _place(position: Any) -> Place:
-    match position:
-        case ["w", int(mark), float(at), str(run_id)] if 0 <= mark <= _MAX_MARK and isfinite(at):
-            return Walk(mark=mark, before=(at, run_id))
-        case ["t", int(mark), str(after), str(upto)] if 0 <= mark <= _MAX_MARK:
-            return Tail(mark=mark, after=after, upto=upto)
-        case _:
-            raise ValueError("not a position of a list")
+    about = _about(query, stream)
+    return unseal(cursor, _Position, about=about, name="cursor", restart="start with an empty one").place
 
 
 def _about(query: RunQuery, stream: str) -> tuple[object, ...]:

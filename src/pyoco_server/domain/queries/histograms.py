@@ -42,8 +42,7 @@ class Times(NamedTuple):
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(NamedTuple):
     """Pending runs of a tag, and when the longest waiting one last changed."""
 
     tag: str

@@ -6,10 +6,10 @@ Forgery is no threat: a forged token reads nothing that its query would not show
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import msgspec
 import orjson
 
 from pyoco_server.errors import InvalidListQuery, PyocoError
@@ -22,20 +22,20 @@ _CHECK_BYTES = 8
 
 def seal(position: object, *, about: tuple[object, ...]) -> str:
     """A token for a position (JSON), valid only together with the same `about`."""
-    payload = orjson.dumps(position)
+    payload = msgspec.json.encode(position)
     return urlsafe_b64encode(_check(payload, about) + payload).rstrip(b"=").decode()
 
 
 def unseal(
     token: str,
-    parse: Callable[[Any], T],
+    kind: type[T],
     *,
     about: tuple[object, ...],
     name: str,
     restart: str,
     error: type[PyocoError] = InvalidListQuery,
 ) -> T:
-    """The position, read by `parse` (which raises `ValueError`); `error` unless `seal` made the token for the same."""
+    """The position; `error` unless `seal` made the token for a position of this kind in the same list."""
     if len(token) > MAX_TOKEN_CHARS:
         raise error(f"{name}: it has more than {MAX_TOKEN_CHARS} characters")
     try:
@@ -46,7 +46,7 @@ def unseal(
     if check != _check(payload, about):
         raise error(f"{name}: it is damaged, or was made with other filters or for another run; {restart}")
     try:
-        return parse(orjson.loads(payload))
+        return msgspec.json.decode(payload, type=kind)
     except ValueError as fault:
         raise error(f"{name}: it was not made by this server; {restart}") from fault
 

@@ -67,6 +67,7 @@ class _Snapshot(msgspec.Struct):
     """What makes a stored snapshot readable: a run that a lookup by id does not find must not be listed."""
 
     params: Any
+    run_id: str
     status: Literal["PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED"]
     flow_name: str
     tag: str

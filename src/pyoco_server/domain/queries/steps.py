@@ -50,8 +50,7 @@ class Step(NamedTuple):
 NodeKey = tuple[RunId, NodeId]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimableNode:
+class ClaimableNode(NamedTuple):
     """A node that can be claimed; `attempt` is its last attempt, 0 if there was none."""
 
     run_id: RunId
@@ -64,29 +63,26 @@ class ClaimableNode:
         return (self.run_id, self.node_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingNode:
-    """A node that waits to be resumed."""
+class WaitingNode(NamedTuple):
+    """A node that waits to be resumed. Lists of waits are sorted by the first three fields, ascending."""
 
+    since: float
     run_id: RunId
-    node_id: NodeId
     place: int
-    graph_id: str
+    node_id: NodeId
     attempt: int
     wait_key: str | None
     prompt: bytes | None
-    since: float
     due_at: float | None
     worker_id: str | None
+    graph_id: str
 
     @property
     def key(self) -> tuple[float, str, int]:
-        """The sort key of lists of waits, ascending."""
         return (self.since, self.run_id, self.place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueNode:
+class DueNode(NamedTuple):
     """A node whose wait or last lease has expired."""
 
     run_id: RunId

@@ -7,7 +7,9 @@ after restarts, and in a log that was restored under other sequences.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.page_token import seal, unseal
@@ -19,8 +21,8 @@ _MAX_NUMBER = 2**53
 class LogPosition(NamedTuple):
     """Before this line, after the chunk with this sequence (0: no chunk was read to its end)."""
 
-    line: int = 1
-    sequence: int = 0
+    line: Annotated[int, Meta(ge=1, le=_MAX_NUMBER)] = 1
+    sequence: Annotated[int, Meta(ge=0, le=_MAX_NUMBER)] = 0
 
 
 START = LogPosition()
@@ -28,18 +30,10 @@ START = LogPosition()
 
 def encode(place: LogPosition, run_id: RunId) -> str:
     """The token of a position in the log of that run."""
-    return seal(list(place), about=("log", run_id))
+    return seal(place, about=("log", run_id))
 
 
 def decode(token: str, run_id: RunId) -> LogPosition:
     """The position of a token; `InvalidLogQuery` unless `encode` made it for this run."""
     restart = "leave it out to read from the start"
-    return unseal(token, _position, about=("log", run_id), name="token", restart=restart, error=InvalidLogQuery)
-
-
-def _position(numbers: Any) -> LogPosition:
-    match numbers:
-        case [int(line), int(sequence)] if 1 <= line <= _MAX_NUMBER and 0 <= sequence <= _MAX_NUMBER:
-            return LogPosition(line, sequence)
-        case _:
-            raise ValueError("not a position of a log")
+    return unseal(token, LogPosition, about=("log", run_id), name="token", restart=restart, error=InvalidLogQuery)

@@ -13,9 +13,10 @@ from io import SEEK_END
 from typing import Any, BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from pyoco_server.domain.wheels.wheel import WheelName, normal_package
+from pyoco_server.domain.wheels.wheel import WheelName
 from pyoco_server.errors import InvalidRequest
 
 MAX_ENTRIES = 100_000
@@ -121,7 +122,7 @@ def _check_entry(entry: ZipInfo, directory_at: int, name: WheelName) -> None:
 
 def _check_folder(folder: str, name: WheelName) -> None:
     package, _, version = folder.removesuffix(".dist-info").rpartition("-")
-    if normal_package(package) != name.package or _version(version) != name.version:
+    if not _is_of(package, version, name):
         raise InvalidRequest(f"{name.file_name} has a folder of another wheel: {folder[:80]!r}")
 
 
@@ -129,14 +130,14 @@ def _check_metadata(data: bytes, name: WheelName) -> None:
     found = BytesHeaderParser().parsebytes(data)
     names, versions = found.get_all("Name", []), found.get_all("Version", [])
     if len(names) != 1 or len(versions) != 1:
-        raise InvalidRequest(f"{name.file_name}: its METADATA must say Name and Version once")
-    said, version = str(names[0]), str(versions[0])
-    if normal_package(said) != name.package or _version(version) != name.version:
-        raise InvalidRequest(f"{name.file_name}: its METADATA is of {said[:80]!r} {version[:40]!r}")
+        raise InvalidRequest(f"{name.file_name}: its METADATA must have Name and Version once")
+    package, version = str(names[0]), str(versions[0])
+    if not _is_of(package, version, name):
+        raise InvalidRequest(f"{name.file_name}: its METADATA is of {package[:80]!r} {version[:40]!r}")
 
 
-def _version(text: str) -> Version | None:
+def _is_of(package: str, version: str, name: WheelName) -> bool:
     try:
-        return Version(text)
+        return canonicalize_name(package) == name.package and Version(version) == name.version
     except ValueError:  # not a version, or one with more digits than Python converts
-        return None
+        return False

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from pyoco_server.errors import InvalidRequest, WheelVersionConflict
@@ -58,11 +58,6 @@ def parse_wheel_name(text: str) -> WheelName:
     return WheelName(file_name=text, package=package, version=version)
 
 
-def normal_package(name: str) -> str:
-    """The normalised name of a package (PEP 503)."""
-    return canonicalize_name(name)
-
-
 def parse_tags(text: str) -> tuple[str, ...]:
     """Comma-separated tags, unique and in order; an empty text means no tags."""
     words = [word.strip() for word in text.split(",")] if text.strip() else []
@@ -83,33 +78,13 @@ def check_newer(new: WheelName, present: Sequence[Wheel]) -> None:
     So there is one file per version: a wheel for another platform, or another build, needs its own version.
     """
     for wheel in present:
-        name = _parsed(wheel)
-        if name is not None and name.package == new.package and name.version >= new.version:
+        try:
+            name = parse_wheel_name(wheel.name)
+        except InvalidRequest:
+            continue  # a file that another client of the broker has stored
+        if name.package == new.package and name.version >= new.version:
             raise WheelVersionConflict(
                 f"{new.file_name}: {wheel.name} is registered, and only a version above {name.version} may follow",
                 wheel=new.file_name,
                 registered=wheel.name,
             )
-
-
-def latest(wheels: Sequence[Wheel]) -> list[Wheel]:
-    """The wheels of the newest version of each package, by name; other files are skipped."""
-    newest: dict[str, list[tuple[WheelName, Wheel]]] = {}
-    for wheel in wheels:
-        name = _parsed(wheel)
-        if name is None:
-            continue
-        rivals = newest.get(name.package, [])
-        if not rivals or name.version > rivals[0][0].version:
-            newest[name.package] = [(name, wheel)]
-        elif name.version == rivals[0][0].version:
-            rivals.append((name, wheel))
-    return sorted((wheel for rivals in newest.values() for _, wheel in rivals), key=lambda wheel: wheel.name)
-
-
-def _parsed(wheel: Wheel) -> WheelName | None:
-    """None for a file that another client of the broker has stored."""
-    try:
-        return parse_wheel_name(wheel.name)
-    except InvalidRequest:
-        return None

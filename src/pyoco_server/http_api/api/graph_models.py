@@ -1,75 +1,142 @@
-"""The shapes of `/graphs` in both directions; what a graph may be is decided by `graphfile`, not here."""
+"""The models of `/graphs`. Those of requests are the only validation of a graph document."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pyoco_server.domain.execution.graph import MAX_EDGES
+from pyoco_server.domain.execution.graph import MAX_EDGES, problems
 from pyoco_server.domain.execution.state import MAX_NODES
-from pyoco_server.domain.graphs.document import TASK, WAIT, to_plain
-from pyoco_server.domain.graphs.parser import MAX_ATTEMPTS, MAX_TITLE_CHARS, MAX_WAIT_KEY_CHARS, MAX_WAIT_SEC
-from pyoco_server.domain.ids import MAX_NODE_ID_CHARS
+from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, to_plain
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
+from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
+from pyoco_server.errors import InvalidGraph
+from pyoco_server.http_api.api.executions.openapi import without_references
 from pyoco_server.http_api.protocol.times import moment
+from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.graphs import GraphPage, ShownGraph
 
 MAX_CURSOR_CHARS = 1024
+MAX_TITLE_CHARS = 200
+MAX_WAIT_KEY_CHARS = 256
+MAX_ATTEMPTS = 1_000
+MAX_WAIT_SEC = 366 * 86_400.0
+MAX_CONTENT_BYTES = 16 * 1024
+MAX_DOCUMENT_BYTES = 256 * 1024
+# Enough for the maximum of edges (three values each) and of nodes with all their fields.
+MAX_YAML_VALUES = 100_000
+# At most so many problems are reported at once.
+MAX_REPORTED = 10
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
-_EXAMPLE = {
-    "title": "Release",
-    "nodes": ["build", "test", {"id": "approve", "type": "wait", "prompt": {"question": "Ship it?"}}, "deploy"],
-    "edges": [["build", "test"], ["test", "approve"], ["approve", "deploy"]],
-}
-_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NODE_ID_CHARS}
-_TITLE = {"type": "string", "minLength": 1, "maxLength": MAX_TITLE_CHARS}
-_TASK_NODE = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["id"],
-    "properties": {
-        "id": _NAME,
-        "type": {"const": TASK},
-        "title": _TITLE,
-        "params": {"type": "object", "description": "For whoever takes the node."},
-        "maxAttempts": {"type": "integer", "minimum": 1, "maximum": MAX_ATTEMPTS},
-    },
-}
-_WAIT_NODE = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["id", "type"],
-    "properties": {
-        "id": _NAME,
-        "type": {"const": WAIT},
-        "title": _TITLE,
-        "waitKey": {"type": "string", "minLength": 1, "maxLength": MAX_WAIT_KEY_CHARS, "description": "Default: id."},
-        "prompt": {"description": "For whoever decides: any JSON."},
-        "timeoutSec": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_WAIT_SEC},
-    },
-}
-GRAPH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["nodes"],
-    "properties": {
-        "title": _TITLE,
-        "nodes": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_NODES,
-            "items": {"anyOf": [_NAME, _TASK_NODE, _WAIT_NODE]},
-        },
-        "edges": {
-            "type": "array",
-            "maxItems": MAX_EDGES,
-            "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": _NAME, "description": "From, to."},
-        },
-    },
-    "example": _EXAMPLE,
-}
+T = TypeVar("T")
+
+
+def _path_name(text: str) -> str:
+    if not is_path_name(text):
+        raise ValueError("must be printable, without '/', and not '.' or '..'")
+    return text
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable")
+    return text
+
+
+def _bounded(value: T) -> T:
+    if (size := len(orjson.dumps(value))) > MAX_CONTENT_BYTES:
+        raise ValueError(f"{size} bytes as JSON are more than {MAX_CONTENT_BYTES}")
+    return value
+
+
+def _form_of_node(value: object) -> str | None:
+    """Which of the forms of a node applies: only its faults are reported."""
+    if isinstance(value, str):
+        return "id"
+    kind = value.get("type", TASK) if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+# An optional field may be absent, but not null.
+_ABSENT: Any = Field(default_factory=lambda: None)
+
+NodeName = Annotated[str, Field(min_length=1, max_length=MAX_NODE_ID_CHARS)]
+NewNodeName = Annotated[NodeName, AfterValidator(_path_name)]
+Title = Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS), AfterValidator(_printable)]
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel)
+
+
+class TaskNode(_In):
+    id: NewNodeName
+    type: Literal["task"] = TASK
+    title: Title = _ABSENT
+    params: Annotated[dict[str, Any], AfterValidator(_bounded), Field(description="For the worker of the node.")] = (
+        _ABSENT
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = _ABSENT
+
+
+class WaitNode(_In):
+    id: NewNodeName
+    type: Literal["wait"]
+    title: Title = _ABSENT
+    wait_key: Annotated[
+        str,
+        Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."),
+        AfterValidator(_printable),
+    ] = _ABSENT
+    prompt: Annotated[Any, AfterValidator(_bounded), Field(description="Any JSON, for the person who answers.")] = (
+        _ABSENT
+    )
+    timeout_sec: Annotated[float, Field(gt=0, le=MAX_WAIT_SEC)] = _ABSENT
+
+
+Node = Annotated[
+    Annotated[NewNodeName, Tag("id")] | Annotated[TaskNode, Tag(TASK)] | Annotated[WaitNode, Tag(WAIT)],
+    Discriminator(
+        _form_of_node,
+        custom_error_type="node",
+        custom_error_message="must be the id of a task, or an object of the type task or wait",
+    ),
+]
+Edge = Annotated[list[NodeName], Field(min_length=2, max_length=2, description="From, to.")]
+
+
+class Graph(_In):
+    title: Title = _ABSENT
+    nodes: Annotated[list[Node], Field(min_length=1, max_length=MAX_NODES), FailFast()]
+    edges: Annotated[list[Edge], Field(max_length=MAX_EDGES), FailFast()] = Field(default_factory=list)
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "title": "Release",
+                "nodes": [
+                    "build",
+                    "test",
+                    {"id": "approve", "type": "wait", "prompt": {"question": "Ship it?"}},
+                    "deploy",
+                ],
+                "edges": [["build", "test"], ["test", "approve"], ["approve", "deploy"]],
+            }
+        }
+    )
+
+
+def _schema() -> dict[str, Any]:
+    schema = Graph.model_json_schema()
+    whole: dict[str, Any] = without_references(schema, schema.pop("$defs"))
+    return whole
+
+
+GRAPH_SCHEMA = _schema()
 GRAPH_BODY = {
     "requestBody": {
         "required": True,
@@ -78,23 +145,68 @@ GRAPH_BODY = {
 }
 
 
+def check_graph_id(graph_id: str) -> str:
+    """A valid name of a stored graph."""
+    if not is_path_name(graph_id):
+        rule = f"1 to {MAX_NODE_ID_CHARS} printable characters without '/', and is not '.' or '..'"
+        raise InvalidGraph(f"the id of a graph has {rule}, unlike {shown(graph_id)}")
+    return graph_id
+
+
+def read_yaml_document(data: bytes) -> GraphDocument:
+    """The graph in a YAML file, read strictly; `InvalidGraph` names what is wrong."""
+    try:
+        value = read_yaml(data, max_values=MAX_YAML_VALUES).value
+    except YamlFault as fault:
+        raise InvalidGraph(str(fault), line=fault.line) from fault
+    return read_document(value)
+
+
+def read_document(value: Any) -> GraphDocument:
+    """The graph that a parsed value describes; it can be executed. `InvalidGraph` names what is wrong."""
+    try:
+        graph = Graph.model_validate(value)
+    except ValidationError as error:
+        raise InvalidGraph(describe(error.errors(include_url=False, include_context=False))) from error
+    document = GraphDocument(
+        title=graph.title,
+        nodes=tuple(_document_node(node) for node in graph.nodes),
+        edges=tuple((NodeId(source), NodeId(target)) for source, target in graph.edges),
+    )
+    if found := problems(document.graph):
+        more = f"; and {len(found) - MAX_REPORTED} more" if len(found) > MAX_REPORTED else ""
+        raise InvalidGraph("; ".join(found[:MAX_REPORTED]) + more, problems=found[:MAX_REPORTED])
+    if (size := len(orjson.dumps(to_plain(document)))) > MAX_DOCUMENT_BYTES:
+        raise InvalidGraph(f"the graph has {size} bytes as JSON; at most {MAX_DOCUMENT_BYTES} are kept")
+    return document
+
+
+def _document_node(node: str | TaskNode | WaitNode) -> DocumentNode:
+    if isinstance(node, str):
+        return DocumentNode(id=NodeId(node), type=TASK)
+    fields = dict(node)
+    if isinstance(node, WaitNode):
+        fields["wait_key"] = node.wait_key or node.id
+    return DocumentNode(**fields)
+
+
 class _Out(BaseModel):
-    """More fields may be added at any time; one that says nothing is left out where it may be null."""
+    """Later versions may add fields. An optional field without a value is left out."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel)
 
 
 class GraphNodeOut(_Out):
-    """A node, every default filled in."""
+    """A node with all defaults filled in."""
 
     id: str = Field(examples=["approve"])
     type: Literal["task", "wait"]
     title: str | None = None
-    params: dict[str, Any] | None = Field(default=None, description="Of a task: for whoever takes the node.")
-    max_attempts: int | None = Field(default=None, description="Of a task: how often it may be tried.")
+    params: dict[str, Any] | None = Field(default=None, description="Of a task: for the worker of the node.")
+    max_attempts: int | None = Field(default=None, description="Of a task: the largest number of attempts.")
     wait_key: str | None = Field(default=None, description="Of a wait node: the key that resumes it.")
-    prompt: Any = Field(default=None, description="Of a wait node: for whoever decides.")
-    timeout_sec: float | None = Field(default=None, description="Of a wait node: how long it may wait.")
+    prompt: Any = Field(default=None, description="Of a wait node: for the person who answers.")
+    timeout_sec: float | None = Field(default=None, description="Of a wait node: the longest wait.")
 
 
 class _Named(_Out):
@@ -102,8 +214,8 @@ class _Named(_Out):
     version: int | None = Field(description="Counts the changes from 1; null for a flow.", examples=[3])
     title: str | None = None
     updated_at: str | None = Field(description="RFC 3339, UTC; null for a flow.", examples=["2026-01-01T00:00:00.000Z"])
-    updated_by: str | None = Field(description="Who put it, where access is controlled.")
-    source: Literal["graph", "flow"] = Field(description="Whether somebody put it, or workers announce it as a flow.")
+    updated_by: str | None = Field(description="The author, with access control.")
+    source: Literal["graph", "flow"] = Field(description="Stored, or announced by workers as a flow.")
     tags: list[str] | None = Field(default=None, description="Of a flow: the tags of the workers that serve it.")
 
 
@@ -115,13 +227,13 @@ class GraphOut(_Named):
 
 
 class GraphPutOut(GraphOut):
-    """The graph as it is kept now."""
+    """The stored graph after a put."""
 
-    created: bool = Field(description="Whether this was the first of that name.")
+    created: bool = Field(description="Whether it is the first version of that name.")
 
 
 class GraphSummary(_Named):
-    """A graph in a list: how large it is instead of what is in it."""
+    """A graph in a list, with the numbers of its nodes and edges."""
 
     node_count: int
     edge_count: int
@@ -149,8 +261,8 @@ def page_out(page: GraphPage) -> dict[str, Any]:
 
 
 def _named(shown: ShownGraph) -> dict[str, Any]:
-    said: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
+    plain: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
     if shown.document.title is not None:
-        said["title"] = shown.document.title
-    said |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
-    return said | {"tags": list(shown.tags)} if shown.source == "flow" else said
+        plain["title"] = shown.document.title
+    plain |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
+    return plain | {"tags": list(shown.tags)} if shown.source == "flow" else plain

@@ -1,4 +1,4 @@
-"""`/graphs`: what an execution's nodes are and what follows what; as JSON or YAML, by name and version."""
+"""`/graphs`: store, show and list graphs by name and version, as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.graphs.document import GraphDocument, to_plain
-from pyoco_server.domain.graphs.parser import MAX_DOCUMENT_BYTES, check_graph_id, read_document, read_yaml_document
+from pyoco_server.domain.graphs import GraphDocument, to_plain
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, is_path_name
 from pyoco_server.errors import GraphNotFound, InvalidGraph, InvalidRequest
 from pyoco_server.http_api.api.graph_models import (
     GRAPH_BODY,
     MAX_CURSOR_CHARS,
+    MAX_DOCUMENT_BYTES,
     YAML_TYPES,
     GraphList,
     GraphOut,
     GraphPutOut,
+    check_graph_id,
     graph_out,
     page_out,
+    read_document,
+    read_yaml_document,
 )
 from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
@@ -32,7 +35,7 @@ from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.conditional import is_known
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
 from pyoco_server.http_api.responses.problems import EXECUTIONS
-from pyoco_server.services.graphs import GraphQuery, ShownGraph
+from pyoco_server.services.graphs import ShownGraph
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
 
@@ -43,7 +46,7 @@ GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name
 
 
 class PutQuery(BaseModel):
-    """What a put may depend on. A name that is not here is refused: a misspelled condition would not hold."""
+    """The condition of a put. Unknown names are rejected: a misspelled condition would not hold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,16 +55,16 @@ class PutQuery(BaseModel):
         alias="expectedVersion",
         ge=0,
         le=2**53,
-        description="Refuse (409) unless this is the present version; 0: unless there is none yet.",
+        description="Reject (409) unless this is the current version; 0: unless there is no such graph.",
     )
 
 
 class GraphsQuery(BaseModel):
-    """Which graphs. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """The filter of a list. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    q: str = Field(default="", max_length=MAX_NODE_ID_CHARS, description="Only graphs whose id begins so.")
+    q: str = Field(default="", max_length=MAX_NODE_ID_CHARS, description="Only graphs whose id has this prefix.")
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str = Field(
         default="", max_length=MAX_CURSOR_CHARS, description="The `nextCursor` of the page before, with the same q."
@@ -71,7 +74,7 @@ class GraphsQuery(BaseModel):
 @router.put(
     "/{graphId}",
     responses=EXECUTIONS.answers(GraphPutOut, 409, 413, 422, 503)
-    | {201: {"model": GraphPutOut, "description": "It is new"}},
+    | {201: {"model": GraphPutOut, "description": "A new graph"}},
     openapi_extra=GRAPH_BODY,
     dependencies=[given_once(InvalidRequest)],
 )
@@ -82,17 +85,17 @@ async def put_graph(
     graphs: GraphsDep,
     caller: CallerDep,
     query: Annotated[PutQuery, Query()],
-    if_match: Annotated[str | None, Header(description='The present version in quotes: `"3"`.')] = None,
+    if_match: Annotated[str | None, Header(description='The current version in quotes: `"3"`.')] = None,
 ) -> Response:
-    """Keep a graph under this name. A change is a new version; the same graph again changes nothing.
+    """Store a graph under this name. A change is a new version; an equal graph changes nothing.
 
-    Executions keep the version that they were made from, whatever is put afterwards.
+    Executions keep the version that they were created from.
     """
     check_graph_id(graph_id)
     expected = _expected_version(query.expected_version, if_match)
     document = await _read(await request.body(), request.headers)
 
-    # In whatever form it was sent, it is the same request when it is the same graph under the same condition.
+    # JSON and YAML of the same graph under the same condition are the same request.
     digest = of_value({"document": to_plain(document), "expectedVersion": expected})
     async with IdempotentRequest(request, digest) as once:
         if turn := once.attempt:
@@ -112,24 +115,24 @@ async def put_graph(
 @router.get("", responses=EXECUTIONS.answers(GraphList, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
 async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
-    """The graphs by id: those that were put, and the flows that workers announce."""
-    asked = GraphQuery(limit=query.limit, prefix=query.q, cursor=query.cursor)
-    return _json(page_out(await graphs.page(caller.tenant_id, asked)))
+    """Stored graphs and announced flows, by id."""
+    page = await graphs.page(caller.tenant_id, prefix=query.q, limit=query.limit, cursor=query.cursor)
+    return _json(page_out(page))
 
 
 @router.get(
     "/{graphId}",
     responses=EXECUTIONS.answers(GraphOut, 404, 422, 503)
-    | {304: {"description": "It has the version of If-None-Match"}},
+    | {304: {"description": "The version in If-None-Match is current"}},
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_graph(
     graph_id: GraphIdPath,
     graphs: GraphsDep,
     caller: CallerDep,
-    if_none_match: Annotated[str | None, Header(description="ETags of versions that the caller has.")] = None,
+    if_none_match: Annotated[str | None, Header(description="ETags of known versions.")] = None,
 ) -> Response:
-    """A graph in its present version."""
+    """A graph in its current version."""
     if not is_path_name(graph_id):
         raise GraphNotFound(graph_id=graph_id[:MAX_NODE_ID_CHARS])
     shown = await graphs.get(caller.tenant_id, graph_id)
@@ -141,22 +144,22 @@ async def get_graph(
 
 async def _read(body: bytes, headers: Mapping[str, str]) -> GraphDocument:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    # The largest one takes tenths of a second, for which all other requests would wait.
+    # The largest graph takes tenths of a second, which would block all other requests.
     return await asyncio.to_thread(read_yaml_document if kind in YAML_TYPES else _read_json, body)
 
 
 def _read_json(body: bytes) -> GraphDocument:
     try:
-        # Each mark is a byte of what would be stored: with more of them it could not be kept, whatever it says.
+        # Each mark is a byte of the stored document, so a body with more of them is too large in any case.
         value = request_parsing.parse_json(body, MAX_DOCUMENT_BYTES)
     except InvalidRequest as error:
-        # What comes without a type was often meant as YAML: `curl --data-binary @graph.yaml` names another one.
+        # Often YAML without its content type: `curl --data-binary @graph.yaml` sends another one.
         raise InvalidGraph(f"{error.detail}; for YAML send Content-Type: {YAML_TYPES[0]}") from error
     return read_document(value)
 
 
 def _expected_version(asked: int | None, if_match: str | None) -> int | None:
-    """The version that must be the present one, said in either way."""
+    """The version that must be the current one, from the query or from If-Match."""
     if if_match is None:
         return asked
     tag = _VERSION_TAG.fullmatch(if_match.strip())
@@ -172,6 +175,6 @@ def _headers(shown: ShownGraph) -> dict[str, str]:
     return {} if shown.version is None else {"ETag": f'"{shown.version}"'}
 
 
-def _json(told: dict[str, Any], status: int = 200, shown: ShownGraph | None = None) -> Response:
+def _json(body: dict[str, Any], status: int = 200, shown: ShownGraph | None = None) -> Response:
     headers = {} if shown is None else _headers(shown)
-    return Response(orjson.dumps(told), status_code=status, headers=headers, media_type="application/json")
+    return Response(orjson.dumps(body), status_code=status, headers=headers, media_type="application/json")

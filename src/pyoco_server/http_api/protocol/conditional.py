@@ -22,8 +22,8 @@ MAX_LIST_CHARS = 8 * 1024
 # More ranges have no use, and Python refuses to convert longer digits.
 MAX_RANGE_CHARS = 1000
 # A tag may contain commas: splitting cannot separate a list of them.
-_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
-_BETWEEN = re.compile(r"[ \t]*(?:,[ \t]*)+|[ \t]*\Z")
+_TAG = r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
+_TAGS = re.compile(rf"[, \t]*{_TAG}(?:[ \t]*,[, \t]*{_TAG})*[, \t]*")
 _RANGE = re.compile(r"(?P<first>[0-9]+)-(?P<last>[0-9]*)|-(?P<suffix>[0-9]+)", re.ASCII)
 
 
@@ -38,9 +38,9 @@ def is_known(if_none_match: str | None, tag: str) -> bool:
     field = (if_none_match or "").strip(" \t")
     if field == "*":
         return True
-    if len(field) > MAX_LIST_CHARS or tag not in field:
+    if len(field) > MAX_LIST_CHARS or tag not in field or not _TAGS.fullmatch(field):
         return False
-    return tag in [one.removeprefix("W/") for one in _listed(field)]
+    return tag in [one.removeprefix("W/") for one in re.findall(_TAG, field)]
 
 
 def may_be_partial(if_range: str | None, tag: str) -> bool:
@@ -74,20 +74,6 @@ def choose_range(field: str | None, size: int) -> Span | None:
     if found or not asked or (size == 0 and any(one["suffix"] and int(one["suffix"]) for one in asked)):
         return found[0] if len(found) == 1 else None
     raise RangeNotSatisfiable(f"there are {size} bytes; none of them is in the range", size_bytes=size)
-
-
-def _listed(field: str) -> list[str]:
-    """The tags of a list; none when it is malformed."""
-    tags: list[str] = []
-    at = len(field) - len(field.lstrip(", \t"))
-    while at < len(field):
-        tag = _TAG.match(field, at)
-        behind = _BETWEEN.match(field, tag.end()) if tag else None
-        if tag is None or behind is None:
-            return []
-        tags.append(tag[0])
-        at = behind.end()
-    return tags
 
 
 def _ranges(field: str | None) -> list[re.Match[str]]:

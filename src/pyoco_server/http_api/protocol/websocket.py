@@ -79,14 +79,11 @@ class Socket:
         text: str | None = message.get("text")
         return message["bytes"] if text is None else text
 
-    async def send(self, text: str) -> bool:
-        """Send a frame once those before it were read; False when the peer does not read it."""
+    async def send(self, text: str) -> None:
+        """Send a frame once those before it were read; does nothing when the peer does not read any more."""
         async with self._sending:
-            return (
-                self._is_open
-                and not self.stalled.is_set()
-                and await self._put({"type": "websocket.send", "text": text})
-            )
+            if self._is_open and not self.stalled.is_set():
+                await self._put({"type": "websocket.send", "text": text})
 
     async def close(self, code: Code, reason: str = "") -> None:
         """Close with a code; does nothing when the peer has disconnected."""
@@ -104,14 +101,11 @@ class Socket:
             await self.accept()
         await self.close(code_of(error), f"{error.err_id} {error.message()}")
 
-    async def _put(self, message: Message, patience_sec: float | None = None) -> bool:
+    async def _put(self, message: Message, patience_sec: float | None = None) -> None:
         try:
             async with asyncio.timeout(STALLED_SEC if patience_sec is None else patience_sec):
                 await self._send(message)
         except TimeoutError:
             self.stalled.set()
-            return False
         except OSError:  # ASGI: the connection is closed
             self._is_open = False
-            return False
-        return True

@@ -1,17 +1,20 @@
 """Responses of unbounded length: server-sent events and downloads.
 
 Nothing is buffered for a slow reader: the next chunk is requested when the last one was sent. A response ends with its
-source, when its reader disconnects, loses its access, or reads nothing for `STALLED_SEC`.
+generator, when its reader disconnects, loses its access, or reads nothing for `STALLED_SEC`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
+
+from pyoco_server.errors import PyocoError
+from pyoco_server.services.loops import first_result
 
 # How long a browser waits before it reconnects: enough for the restart of a gateway.
 RETRY = b"retry: 2000\n\n"
@@ -40,121 +43,78 @@ def comment(text: str) -> bytes:
     return b": %b\n" % text.encode()
 
 
-class Source(Protocol):
-    """The events of one reader."""
-
-    async def next(self) -> bytes | None:
-        """The next event as soon as there is one; None at the end."""
-
-    def end(self) -> None:
-        """Make `next` return None."""
-
-    def close(self) -> None:
-        """Free all resources."""
-
-
-class _StreamedResponse(Response):
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.create_task(_until_gone(scope, receive))
-        gone.add_done_callback(lambda _: self._end())
-        try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await self._send_chunks(send, gone)
-        finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
-            await self._close()
-
-    async def _send_chunks(self, send: Send, gone: asyncio.Task[None]) -> None:
-        while (chunk := await self._next()) is not None:
-            if gone.done() and self._is_cut_short:
-                return
-            try:
-                async with asyncio.timeout(STALLED_SEC):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            except TimeoutError:
-                return
-        await send({"type": "http.response.body", "body": b""})
-
-    _is_cut_short = False
-
-    async def _next(self) -> bytes | None:
-        raise NotImplementedError
-
-    def _end(self) -> None:
-        """The reader is gone."""
-
-    async def _close(self) -> None:
-        """Free all resources."""
-
-
-class EventStream(_StreamedResponse):
-    """The events of a source."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(headers=SSE_HEADERS)
-        del self.headers["content-length"]
-        self._source = source
-        self._is_begun = False
-
-    async def _next(self) -> bytes | None:
-        if not self._is_begun:
-            self._is_begun = True
-            return RETRY
-        return await self._source.next()
-
-    def _end(self) -> None:
-        self._source.end()
-
-    async def _close(self) -> None:
-        self._source.close()
-
-
-class Download(_StreamedResponse):
+class Download(Response):
     """Bytes of a declared length. An error on the way cuts the connection: a short file is not taken as whole."""
 
     media_type = "application/octet-stream"
-    _is_cut_short = True
+    _is_ended_early = False
 
     def __init__(
-        self, first: bytes, rest: AsyncIterator[bytes], headers: Mapping[str, str], status_code: int = 200
+        self,
+        first: bytes,
+        rest: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str],
+        status_code: int = 200,
     ) -> None:
         super().__init__(headers=headers, status_code=status_code)
-        self._first: bytes | None = first
+        if "Content-Length" not in headers:
+            del self.headers["content-length"]
+        self._first = first
         self._rest = rest
 
     @classmethod
-    async def begun(cls, pieces: AsyncIterator[bytes], headers: Mapping[str, str], status_code: int = 200) -> Download:
-        """The response with its first piece read, so that an error before it is still an error response."""
-        return cls(await anext(pieces, b""), pieces, headers, status_code)
+    async def begun(
+        cls, chunks: AsyncGenerator[bytes, None], headers: Mapping[str, str], status_code: int = 200
+    ) -> Download:
+        """The response with its first chunk read, so that an error before it is still an error response."""
+        return cls(await anext(chunks, b""), chunks, headers, status_code)
 
-    async def _next(self) -> bytes | None:
-        piece, self._first = self._first, None
-        return piece or await anext(self._rest, None)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._rest):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            waits = [self._send_chunks(send), _until_disconnected(receive)]
+            if until_revoked := scope.get("until_revoked"):
+                waits.append(until_revoked())
+            is_complete = await first_result(*waits)
+            if is_complete is True or (self._is_ended_early and is_complete is not False):
+                await _taken(send, {"type": "http.response.body", "body": b""})
 
-    async def _close(self) -> None:
-        close = getattr(self._rest, "aclose", None)
-        if close is not None:
-            await close()
+    async def _send_chunks(self, send: Send) -> bool:
+        """Whether the reader took all chunks."""
+        chunk: bytes | None = self._first
+        while chunk is not None:
+            if chunk and not await _taken(send, {"type": "http.response.body", "body": chunk, "more_body": True}):
+                return False
+            chunk = await anext(self._rest, None)
+        return True
 
 
-async def _until_gone(scope: Scope, receive: Receive) -> None:
-    """Returns when the reader has disconnected or its credentials are no longer accepted."""
-    until_revoked = scope.get("until_revoked")
-    if until_revoked is None:
-        await _until_disconnected(receive)
-        return
-    tasks = [asyncio.ensure_future(_until_disconnected(receive)), asyncio.ensure_future(until_revoked())]
+class EventStream(Download):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+    _is_ended_early = True
+
+    @classmethod
+    async def of(cls, events: AsyncGenerator[bytes, None]) -> Response:
+        """The response with its first event read; 204 when there is none: a browser does not connect again."""
+        first = await anext(events, None)
+        return Response(status_code=204) if first is None else cls(first, events, SSE_HEADERS)
+
+
+async def _taken(send: Send, message: Message) -> bool:
+    """Whether the reader took the message in time."""
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.timeout(STALLED_SEC):
+            await send(message)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _until_disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    try:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+    except PyocoError:
+        pass  # a rejected body: the response is under way, so it ends

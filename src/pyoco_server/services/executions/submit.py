@@ -14,7 +14,7 @@ from pyoco_server.domain.execution.commands import ConfirmCanceled, CreateExecut
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.events import Commit, ExecutionCreated, StoredCommit
 from pyoco_server.domain.execution.state import Execution, Request, StopHow, empty_execution
-from pyoco_server.domain.flow_yaml.document import FlowFile
+from pyoco_server.domain.flow_yaml import FlowFile
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.ports import Job

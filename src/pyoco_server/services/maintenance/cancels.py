@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import ExpireNode
-from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, PyocoError
-from pyoco_server.ports import RunIndex, RunQuery
+from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import GATEWAY, Stores
 from pyoco_server.services.executions.command_handler import handle
 from pyoco_server.services.executions.service import confirm_or_signal
@@ -23,25 +21,19 @@ BATCH = 200
 
 async def confirm_cancels(stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
     """Confirm cancels without a holder, signal holders again, end what was not confirmed in time; oldest first."""
-    for run_id in reversed(_cancelling(index)):
-        try:
-            loaded = await stores.snapshots.load(run_id)
-            if loaded is not None:
-                await confirm_or_signal(stores, loaded.execution, grace_sec=config.cancel_grace_period_sec)
-        except BrokerUnavailable:
-            raise
-        except PyocoError:
-            # It is first in the next iteration too: it must not block the others.
-            logger.exception("cancel not confirmed", extra={"run_id": run_id})
-
-
-def _cancelling(index: RunIndex) -> list[RunId]:
-    """All runs with a requested cancel, newest first: a bounded page of the newest would starve the overdue ones."""
-    query, found = RunQuery(status="CANCELLING", limit=BATCH), list[RunId]()
-    while rows := index.rows(query):
-        found += [row.run_id for row in rows]
-        query = replace(query, before=rows[-1].key)
-    return found
+    after: tuple[float, str] | None = None
+    while page := index.oldest("CANCELLING", after=after, limit=BATCH):
+        after = page[-1].key
+        for run in page:
+            try:
+                loaded = await stores.snapshots.load(run.run_id)
+                if loaded is not None:
+                    await confirm_or_signal(stores, loaded.execution, grace_sec=config.cancel_grace_period_sec)
+            except BrokerUnavailable:
+                raise
+            except PyocoError:
+                # It is first in the next iteration too: it must not block the others.
+                logger.exception("cancel not confirmed", extra={"run_id": run.run_id})
 
 
 async def expire_nodes(stores: Stores, index: RunIndex) -> None:

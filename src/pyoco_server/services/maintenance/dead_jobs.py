@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
@@ -21,8 +21,8 @@ from pyoco_server.domain.execution.commands import FailExecution
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import Execution, Failure
 from pyoco_server.domain.fleet.worker_status import QueueState
-from pyoco_server.domain.ids import RunId, parse_run_id
-from pyoco_server.errors import DeadLetterFailed, ExecutionFailedError, PyocoError, RunNotFound
+from pyoco_server.domain.ids import RunId, is_run_id
+from pyoco_server.errors import DeadLetterFailed, ExecutionFailedError, PyocoError
 from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
 from pyoco_server.services.executions.command_handler import handle, read_execution
@@ -53,22 +53,15 @@ async def publish_dead_letter(stores: Stores, dead_letter: DeadLetter) -> None:
         logger.warning(DeadLetterFailed.message(), extra={**facts, **DeadLetterFailed.ids()})
 
 
-def job_fields(job: StoredJob) -> Mapping[str, Any]:
-    """The fields of a queued job, which may hold anything; empty when it is no JSON object."""
+def names_in(job: StoredJob) -> tuple[RunId | None, str | None]:
+    """The run id and the flow name of a queued job, as far as it has valid ones: it may hold anything."""
     try:
         fields = orjson.loads(job.payload)
     except orjson.JSONDecodeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
-def run_id_in(fields: Mapping[str, Any]) -> RunId | None:
-    """The run id in the fields of a job, if it is a valid one."""
-    run_id = fields.get("run_id")
-    try:
-        return parse_run_id(run_id) if isinstance(run_id, str) else None
-    except RunNotFound:
-        return None
+        return None, None
+    fields = fields if isinstance(fields, dict) else {}
+    run_id, flow_name = str(fields.get("run_id")).lower(), fields.get("flow_name")
+    return RunId(run_id) if is_run_id(run_id) else None, flow_name if isinstance(flow_name, str) else None
 
 
 class DeadJobSweeper:
@@ -104,11 +97,10 @@ class DeadJobSweeper:
 
     def _slots(self) -> Mapping[str, int]:
         """How many runs the active workers of each tag can run at a time."""
-        slots: dict[str, int] = {}
+        slots = Counter[str]()
         for seen in self._fleet.workers():
             if seen.is_active:
-                for tag in seen.record.tags:
-                    slots[tag] = slots.get(tag, 0) + seen.record.slots
+                slots.update(dict.fromkeys(seen.record.tags, seen.record.slots))
         return slots
 
     def _warn_near_limit(self, tag: str, state: QueueState, slots: int) -> None:
@@ -119,8 +111,6 @@ class DeadJobSweeper:
             self._warned[tag] = (slots, limit)
             facts = {"tag": tag, "slots": slots, "limit": limit, "setting": "PYOCO_CONSUMER_MAX_ACK_PENDING"}
             logger.warning("worker slots of a tag near the consumer's limit", extra=facts)
-
-    # --- exhausted ----------------------------------------------------------------------------------------------------
 
     async def _end_exhausted(self, tag: str, state: QueueState) -> dict[tuple[str, int], float]:
         """End the runs of jobs that are exhausted at a second check; the others are suspects for the next sweep."""
@@ -134,23 +124,19 @@ class DeadJobSweeper:
 
     async def _end(self, job: StoredJob, state: QueueState) -> bool:
         """End the run of an exhausted job and remove the job; False while its holder works on it."""
-        fields = job_fields(job)
-        run_id = run_id_in(fields)
+        run_id, _ = names_in(job)
         execution = None if run_id is None else await read_execution(self._stores, run_id)
         if execution is None or not execution.exists:
             if job.created_sequence is None:  # of a foreign producer, never adopted by a worker
-                await publish_dead_letter(
-                    self._stores, self._dead_letter(job, fields, state, MAX_DELIVER if run_id else INVALID_JOB)
-                )
-        elif not execution.status.is_terminal and not await self._fail(job, fields, execution, state):
+                await publish_dead_letter(self._stores, self._dead_letter(job, state))
+        elif not execution.status.is_terminal and not await self._fail(job, execution, state):
             return False
         await self._stores.queue.discard(job)
         return True
 
-    async def _fail(self, job: StoredJob, fields: Mapping[str, Any], execution: Execution, state: QueueState) -> bool:
-        if execution.cancel is not None:
-            return False  # `confirm_cancels` ends the run
-        if await holder_is_alive(self._stores, execution):
+    async def _fail(self, job: StoredJob, execution: Execution, state: QueueState) -> bool:
+        # `confirm_cancels` ends a run with a requested cancel.
+        if execution.cancel is not None or await holder_is_alive(self._stores, execution):
             return False
         failure = Failure(code=ExecutionFailedError.err_id, message=_failure_text(execution, state))
         # With the attempt: another one that is started meanwhile is not ended.
@@ -160,26 +146,20 @@ class DeadJobSweeper:
             return result.execution.status.is_terminal
         facts = {"run_id": execution.execution_id, "tag": job.tag, "attempt": execution.attempt, "reason": MAX_DELIVER}
         logger.warning("ended the run of an exhausted job", extra=facts | ExecutionFailedError.ids())
-        await publish_dead_letter(self._stores, self._dead_letter(job, fields, state, MAX_DELIVER, execution, failure))
+        await publish_dead_letter(self._stores, self._dead_letter(job, state, execution, failure))
         return True
 
     def _dead_letter(
-        self,
-        job: StoredJob,
-        fields: Mapping[str, Any],
-        state: QueueState,
-        reason: str,
-        execution: Execution | None = None,
-        failure: Failure | None = None,
+        self, job: StoredJob, state: QueueState, execution: Execution | None = None, failure: Failure | None = None
     ) -> DeadLetter:
-        flow_name = fields.get("flow_name")
+        run_id, flow_name = names_in(job)
         holder = execution.holder if execution else None
         return DeadLetter(
             timestamp=self._stores.clock.now(),
-            reason=reason,
+            reason=MAX_DELIVER if run_id else INVALID_JOB,
             error=failure.message if failure else "the job was delivered as often as the queue does it, in vain",
-            run_id=run_id_in(fields),
-            flow_name=flow_name if isinstance(flow_name, str) else None,
+            run_id=run_id,
+            flow_name=flow_name,
             tag=job.tag,
             tags=execution.labels if execution else None,
             worker_id=holder.worker_id if holder else None,
@@ -187,30 +167,27 @@ class DeadJobSweeper:
             subject=job.subject,
         )
 
-    # --- left over ----------------------------------------------------------------------------------------------------
-
     async def _clear_left_over(self, tag: str) -> None:
         """Check a part of the jobs of a tag without workers in each sweep: a long queue costs no more."""
         after = self._positions.get(tag, 0)
         jobs = await self._stores.queue.stored(tag, after=after, limit=BATCH)
         self._positions[tag] = jobs[-1].sequence if len(jobs) == BATCH else 0
-        removed = 0
-        for job in await self._finished(jobs):
+        finished = await self._finished(jobs)
+        for job in finished:
             await self._stores.queue.discard(job)
-            removed += 1
-        if removed:
-            logger.info("removed jobs of finished runs", extra={"tag": tag, "jobs": removed})
+        if finished:
+            logger.info("removed jobs of finished runs", extra={"tag": tag, "jobs": len(finished)})
 
     async def _finished(self, jobs: Sequence[StoredJob]) -> list[StoredJob]:
-        named = [(job, run_id) for job in jobs if (run_id := run_id_in(job_fields(job))) is not None]
+        named = [(job, run_id) for job in jobs if (run_id := names_in(job)[0]) is not None]
         known = self._index.known([run_id for _, run_id in named])
         done: list[StoredJob] = []
         for job, run_id in named:
-            if run_id in known:
-                if known[run_id].status in TERMINAL_RUN_STATUSES:
-                    done.append(job)
-            elif job.created_sequence is not None and await first_commit(self._stores.events, run_id) is None:
-                done.append(job)  # retention has removed the run
+            if (run := known.get(run_id)) is not None:
+                is_done = run.status in TERMINAL_RUN_STATUSES
+            else:  # perhaps removed by retention
+                is_done = job.created_sequence is not None and await first_commit(self._stores.events, run_id) is None
+            done += [job] if is_done else []
         return done
 
 

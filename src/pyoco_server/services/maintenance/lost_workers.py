@@ -27,7 +27,7 @@ from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import queue_again
-from pyoco_server.services.maintenance.dead_jobs import job_fields, run_id_in
+from pyoco_server.services.maintenance.dead_jobs import names_in
 from pyoco_server.stores import LoadedSnapshot
 
 logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class LostWorkerRescuer:
 
     async def _return_prefetched(self, tag: str, like: str) -> None:
         stored = await self._stores.queue.stored(tag, limit=MAX_PREFETCHED)
-        jobs = {run_id: job for job in stored if (run_id := run_id_in(job_fields(job))) is not None}
+        jobs = {run_id: job for job in stored if (run_id := names_in(job)[0]) is not None}
         known = self._index.known(list(jobs))
         waiting = [jobs[run_id] for run_id, run in known.items() if run.status == NOT_STARTED]
         if waiting:

@@ -65,8 +65,10 @@ class Indexer:
         self._verify_every_sec = verify_every_sec
         self._first_pause_sec = first_pause_sec
         self._pause_sec = first_pause_sec
-        self._sequence = 0
-        self._stream = ""
+        self.sequence = 0
+        """The last sequence of the snapshot stream that is in the index."""
+        self.stream = ""
+        """The creation time of the bucket, which identifies it."""
         self._target = 0
         self._nothing_before = 0
         self._moved = asyncio.Event()
@@ -77,16 +79,6 @@ class Indexer:
         self.failing: Failing | None = None
         self.failures = 0
         """The number of restarts after a failure, for the metrics."""
-
-    @property
-    def sequence(self) -> int:
-        """The last sequence of the snapshot stream that is in the index."""
-        return self._sequence
-
-    @property
-    def stream(self) -> str:
-        """The creation time of the bucket, which identifies it."""
-        return self._stream
 
     async def last_stored(self) -> int:
         """The last sequence of the snapshot stream, indexed or not."""
@@ -107,12 +99,12 @@ class Indexer:
 
     async def reached(self, sequence: int, timeout_sec: float) -> bool:
         """Wait until the index has this sequence, and end the pause for gathering; False on a timeout."""
-        if self._sequence >= sequence:
+        if self.sequence >= sequence:
             return True
         self._waiting += 1
         self._awaited.set()
         try:
-            return await self._moved_until(lambda: self._sequence >= sequence, timeout_sec)
+            return await self._moved_until(lambda: self.sequence >= sequence, timeout_sec)
         finally:
             self._waiting -= 1
 
@@ -122,8 +114,8 @@ class Indexer:
         A reset of the index counts as a change, because the sequences after it are not comparable. Waiting here does
         not end the pause for gathering: there is always a waiter, and changes would never gather.
         """
-        before = self._sequence
-        return await self._moved_until(lambda: self._sequence > after_sequence or self._sequence < before, timeout_sec)
+        before = self.sequence
+        return await self._moved_until(lambda: self.sequence > after_sequence or self.sequence < before, timeout_sec)
 
     def look_now(self) -> None:
         """End the pause for gathering: a request waits for a change that is on its way."""
@@ -131,7 +123,7 @@ class Indexer:
 
     async def behind(self) -> int:
         """An upper bound of the changes that are not indexed yet; replaced ones are counted too."""
-        return max(0, await self.last_stored() - max(self._sequence, self._nothing_before))
+        return max(0, await self.last_stored() - max(self.sequence, self._nothing_before))
 
     async def run(self) -> None:
         """Follow until cancelled. Joins the writer thread, so that the index may be closed when this returns."""
@@ -167,7 +159,7 @@ class Indexer:
                 logger.warning("index belongs to another bucket, rebuilding it", extra={"position": known.sequence})
             await _in(writer, partial(self._index.reset, count_after=last))
             known = IndexPosition(stream_created=created, sequence=0, last_key="")
-        self._stream = created
+        self.stream = created
         self._target = last
         self._nothing_before = 0
         self._move_to(known.sequence)
@@ -200,11 +192,11 @@ class Indexer:
         """Return when the bucket was replaced or the index is damaged."""
         while True:
             await asyncio.sleep(self._verify_every_sec)
-            reached = self._sequence  # read before the request: more may be indexed meanwhile than the reply covers
+            reached = self.sequence  # read before the request: more may be indexed meanwhile than the reply covers
             now_created, last = await self._feed.snapshot_stream()
             if now_created != created or last < reached:
                 return
-            if self._sequence > 0 and await _in(writer, self._index.position) is None:
+            if self.sequence > 0 and await _in(writer, self._index.position) is None:
                 logger.warning("index has lost its rows, rebuilding it")
                 return
 
@@ -215,7 +207,7 @@ class Indexer:
         return key is None or key == known.last_key
 
     def _move_to(self, sequence: int) -> None:
-        self._sequence = sequence
+        self.sequence = sequence
         self._moved.set()
         self._moved = asyncio.Event()
         if sequence >= self._target:
@@ -232,7 +224,9 @@ class Indexer:
         self._caught_up.clear()
         self.failures += 1
         self._pause_sec = min(self._pause_sec * 2, LONGEST_PAUSE_SEC)
-        cause = _first(failure)
+        cause: BaseException = failure
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
         since = self.failing.since if self.failing else self._clock.now()
         self.failing = Failing(since=since, error=f"{type(cause).__name__}: {cause}")
         facts = {"failures": self.failures, "pause_sec": self._pause_sec}
@@ -254,9 +248,3 @@ def _readable(seen: SnapshotSeen) -> Change:
         facts = {"run_id": seen.run_id, "sequence": seen.sequence, "reason": str(error)}
         logger.warning("snapshot cannot be read, not listing it", extra=facts)
         return Removed(run_id=seen.run_id, revision=seen.sequence)
-
-
-def _first(failure: BaseException) -> BaseException:
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

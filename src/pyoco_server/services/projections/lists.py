@@ -79,16 +79,19 @@ class ListService:
         whole = await self._load(found)
         return [*_present(whole), *(run.summary for run in found[len(whole) :])]
 
-    async def page(self, query: RunQuery, cursor: str) -> ItemPage:
-        """The matching runs behind the cursor (empty: from the start), as JSON."""
-        shown = await self._page(query, cursor)
-        return self._page_out(query, shown, [run.summary for run, _ in shown.items])
+    async def page(self, query: RunQuery, cursor: str, *, whole: bool = False) -> ItemPage:
+        """The matching runs behind the cursor (empty: from the start), as JSON.
 
-    async def whole_page(self, query: RunQuery, cursor: str) -> ItemPage:
-        """The same, whole; the page ends before it exceeds `MAX_WHOLE_BYTES`."""
+        `whole` returns snapshots, and ends the page before it exceeds `MAX_WHOLE_BYTES`.
+        """
         shown = await self._page(query, cursor)
-        whole = await self._load([run for run, _ in shown.items])
-        return self._page_out(query, shown.cut(len(whole)), _present(whole))
+        items: Sequence[Item] = [run.summary for run, _ in shown.items]
+        if whole:
+            loaded = await self._load([run for run, _ in shown.items])
+            shown, items = shown.cut(len(loaded)), _present(loaded)
+        place = shown.next
+        next_cursor = None if place is None else cursors.encode(place, query, self.indexer.stream)
+        return ItemPage(items=items, next_cursor=next_cursor)
 
     async def jobs(self, query: JobQuery) -> JobPage:
         """The matching jobs, newest first."""
@@ -128,12 +131,6 @@ class ListService:
         place = cursors.decode(cursor, query, self.indexer.stream)
         await self._reach(place.mark)
         return page(self.index, query, place)
-
-    def _page_out(self, query: RunQuery, shown: Page, items: Sequence[Item]) -> ItemPage:
-        place = shown.next
-        return ItemPage(
-            items=items, next_cursor=None if place is None else cursors.encode(place, query, self.indexer.stream)
-        )
 
     async def _load(self, runs: Sequence[Listed]) -> list[LoadedSnapshot | None]:
         """The snapshots of the first runs up to `MAX_WHOLE_BYTES`, at least one."""

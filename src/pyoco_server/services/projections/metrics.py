@@ -15,7 +15,7 @@ from pyoco_server.domain.queries.steps import StepKind
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.projections.lists import ListService
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.streaming.topics import RunTopics
 
 # Further tags are shown as one: each is a time series that a monitoring system has to keep.
 MAX_TAGS = 100
@@ -69,7 +69,7 @@ class MetricsService:
 
     lists: ListService
     fleet: FleetView
-    watches: WatchHub
+    topics: RunTopics
     claims: ClaimQueue
 
     async def gather(self, *, tenant_filter: str | None) -> Metrics:
@@ -84,7 +84,7 @@ class MetricsService:
             index_caught_up=indexer.is_caught_up,
             index_failures=indexer.failures,
             index_behind=behind,
-            watchers=self.watches.open_count,
+            watchers=self.topics.open_count,
             claims_waiting=self.claims.waiting,
             nodes=index.steps_count(),
         )

@@ -53,7 +53,7 @@ def _walk(index: RunIndex, query: RunQuery, place: Walk) -> Page:
 def _tail(index: RunIndex, query: RunQuery, place: Tail) -> Page:
     more = replace(query, limit=query.limit + 1)
     found = index.changed(more, since=place.mark, after=place.after, upto=place.upto)
-    items = [(run, replace(place, after=run.run_id)) for run in found[: query.limit]]
+    items = [(run, Tail(mark=place.mark, after=run.run_id, upto=place.upto)) for run in found[: query.limit]]
     if len(found) <= query.limit:
         return Page(items=items, next=None)
     return Page(items=items, next=items[-1][1] if items else place)

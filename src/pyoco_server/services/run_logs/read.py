@@ -1,55 +1,53 @@
-"""Reads what runs have written, from a place on or from the end, and waits for more; it writes nothing.
+"""Reads pages of run logs, from a position on or from the end, and waits for more lines.
 
-However long a log is, reading at a place costs what is read: a place names the chunk, and chunks name the one before.
-What is read is bounded too: whoever looks for few lines among many gets to them in several pages.
+However long a log is, a page costs what it contains: a position names the chunk, and chunks name the one before. The
+size of a page is bounded too: a filter that takes few lines of many gets them in several pages.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.run_logs.search import chunk_with, in_lines
-from pyoco_server.services.run_logs.text import text_between
-from pyoco_server.services.streaming.log_parts import NumberedLine as NumberedLine
-from pyoco_server.services.streaming.watch_channel import Watcher
-from pyoco_server.services.streaming.watch_hub import WatchHub
+from pyoco_server.services.run_logs.search import chunk_at, text_between
+from pyoco_server.services.streaming.chunks import NumberedLine
+from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.stores import LogStore, StoredChunk
 
-# A page ends behind the chunk with which it grows larger than this, however many lines were asked for.
+# A page ends with the chunk that makes it larger than this, whatever its limit of lines.
 PAGE_BYTES = 4 * 1024 * 1024
-# And where lines are chosen, behind so many chunks: a run that prints now and then has one chunk for each line.
+# A filtered page also ends after this many chunks: a run that prints now and then has a chunk per line.
 SEARCHED_CHUNKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """How far a log went when somebody looked, and whether its run was over by then. What is before it stays so."""
+    """The end of a log at one moment, and whether its run was over by then. Lines before it never change."""
 
     last: StoredChunk | None
     is_over: bool = False
 
     @property
     def place(self) -> LogPosition:
-        """Behind all that was there."""
+        """The position behind the last line."""
         return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole log as plain text."""
+        """The size of the log as plain text."""
         return self.last.chunk.next_byte if self.last else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPage:
-    """Some lines in order, and where to go on; `complete`: the run is over and there are no more."""
+    """Some lines in order, and the position behind them; `complete`: the run is over and there are no more."""
 
     lines: Sequence[NumberedLine]
     following: LogPosition
@@ -59,9 +57,9 @@ class LogPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """From `place` on at most `limit` lines, waiting up to `wait_sec` for the first; or the last `tail` lines.
+    """At most `limit` lines from `place` on, waiting up to `wait_sec` for the first; or the last `tail` lines.
 
-    Of those that `only` takes. A page may then have fewer lines, even none, before the end: its `following` goes on.
+    With a filter a page may have fewer lines, even none, before the end; continue at its `following`.
     """
 
     place: LogPosition = START
@@ -76,7 +74,7 @@ class RunLogService:
     """Reads the logs of runs; `heavy` bounds how many large pages are made at a time."""
 
     executions: ExecutionService
-    watches: WatchHub
+    topics: RunTopics
     heavy: asyncio.Semaphore
 
     @property
@@ -109,29 +107,27 @@ class RunLogService:
         later = await self._wait_for_lines(run_id, query, page.following, tenant_filter)
         return await _page_before(self._logs, run_id, query, later), later
 
-    def text(self, run_id: RunId, start: int, stop: int, *, last: StoredChunk) -> AsyncIterator[bytes]:
+    def text(self, run_id: RunId, start: int, stop: int, *, last: StoredChunk) -> AsyncGenerator[bytes, None]:
         """The bytes of the log as text from `start` to `stop`."""
         return text_between(self._logs, run_id, start, stop, last=last)
 
     async def _wait_for_lines(
         self, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None
     ) -> LogEnd:
-        """The end of the log once there is a matching line behind a position, the run is over, or the time is."""
-        logs, news = self._logs, asyncio.Event()
-        watcher = await self.watches.open(run_id, tenant_filter=tenant_filter, timeout_sec=query.wait_sec)
-        if watcher is None:
-            return LogEnd(last=await logs.last(run_id), is_over=True)
-        over = asyncio.ensure_future(_is_over(watcher))
-        try:
-            stop = await logs.listen(run_id, news.set)
+        """The end of the log as soon as a matching line follows the position, the run is over, or the time is up."""
+        async with self.topics.join(run_id, tenant_filter=tenant_filter) as topic:
             try:
-                return await _first_news(logs, run_id, query.only, behind, news, over)
-            finally:
-                stop()
-        finally:
-            watcher.close()
-            over.cancel()
-            await asyncio.gather(over, return_exceptions=True)
+                async with (
+                    asyncio.timeout(query.wait_sec),
+                    aclosing(topic.follow_log(await topic.open_log(behind), query.only)) as updates,
+                ):
+                    async for update in updates:
+                        if update.batches or update.ended:
+                            break
+            except TimeoutError:
+                pass  # the page is empty
+            is_over = topic.is_over  # before the read: a run that is over has written all its lines
+            return LogEnd(last=await self._logs.last(run_id), is_over=is_over)
 
 
 async def _page_before(logs: LogStore, run_id: RunId, query: LogQuery, end: LogEnd) -> LogPage:
@@ -151,10 +147,10 @@ async def lines_from(
     only: LineFilter = ALL_LINES,
     end: LogEnd | None = None,
 ) -> LogPage:
-    """At most so many lines from a place on, before an end (None: the present one)."""
+    """At most `limit` lines from a position on, before an end (None: the present one)."""
     end = end or LogEnd(last=await logs.last(run_id))
     lines: list[NumberedLine] = []
-    size, chunks, stored = 0, 0, await _chunk_for(logs, run_id, place, end)
+    size, chunks, stored = 0, 0, await chunk_at(logs, run_id, place, end.last)
     while stored is not None and stored.sequence <= end.place.sequence:
         chosen = _chosen(stored, place.line, only)
         taken = chosen[: limit - len(lines)]
@@ -173,7 +169,7 @@ async def lines_from(
 async def last_lines(
     logs: LogStore, run_id: RunId, count: int, *, only: LineFilter = ALL_LINES, end: LogEnd | None = None
 ) -> LogPage:
-    """The last so many lines; chunks are read from the end back, as many as a page may have."""
+    """The last `count` lines; chunks are read backwards from the end, within the limits of a page."""
     end = end or LogEnd(last=await logs.last(run_id))
     stored = end.last
     parts: list[list[NumberedLine]] = []
@@ -190,20 +186,10 @@ async def last_lines(
 
 
 def _is_enough(size: int, chunks: int, lines: Sequence[NumberedLine], only: LineFilter) -> bool:
-    """Whether a page that is not full ends here all the same."""
+    """Whether a page ends before its limit of lines."""
     if only.takes_all:
         return size >= PAGE_BYTES and bool(lines)
     return size >= PAGE_BYTES or chunks >= SEARCHED_CHUNKS
-
-
-async def _chunk_for(logs: LogStore, run_id: RunId, place: LogPosition, end: LogEnd) -> StoredChunk | None:
-    """The chunk to read first; it is looked for where the sequence of the place means nothing any more."""
-    if end.last is None or place.line >= end.place.line:
-        return None
-    stored = await logs.next(run_id, after=place.sequence)
-    if stored is not None and stored.chunk.first_line <= place.line <= stored.chunk.next_line:
-        return stored
-    return await chunk_with(logs, run_id, place.line, in_lines, last=end.last)
 
 
 def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedLine]:
@@ -214,35 +200,3 @@ def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedL
         for number, line in enumerate(chunk.lines[skipped:], start=chunk.first_line + skipped)
         if only.takes_all or only.takes(line)
     ]
-
-
-async def _first_news(
-    logs: LogStore,
-    run_id: RunId,
-    only: LineFilter,
-    behind: LogPosition,
-    news: asyncio.Event,
-    over: asyncio.Future[bool],
-) -> LogEnd:
-    while True:
-        waited_enough, is_over = over.done(), over.done() and over.result()
-        news.clear()
-        end = LogEnd(last=await logs.last(run_id), is_over=is_over)
-        page = await lines_from(logs, run_id, behind, 1, only=only, end=end)
-        if page.lines or not page.at_end or waited_enough:
-            return end
-        behind = page.following
-        hearing = asyncio.ensure_future(news.wait())
-        try:
-            signs: list[asyncio.Future[Any]] = [hearing, over]
-            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hearing.cancel()
-
-
-async def _is_over(watcher: Watcher) -> bool:
-    """Whether the run has ended; False when the time ended first."""
-    while (told := await watcher.next()) is not None:
-        if told.view.is_terminal:
-            return True
-    return False

@@ -1,1 +1,1 @@
-"""Live streams: run changes (`watch_hub`) and log lines (`log_stream_hub`), pushed to any number of clients."""
+"""Live streams of runs: changes, log lines and events, sent to any number of followers."""

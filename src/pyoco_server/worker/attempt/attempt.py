@@ -25,7 +25,7 @@ from pyoco_server.domain.execution.commands import (
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
-from pyoco_server.domain.flow_yaml.document import patterns_of
+from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import (
     CommandRejected,

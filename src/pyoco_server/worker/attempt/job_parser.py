@@ -8,9 +8,10 @@ import msgspec
 import orjson
 from msgspec import Meta
 
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC, Execution
-from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
+from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.ids import parse_label, parse_run_id, parse_tag
 from pyoco_server.errors import InvalidJob, InvalidRequest, RunNotFound, WorkflowTooLarge
 from pyoco_server.ports import Job

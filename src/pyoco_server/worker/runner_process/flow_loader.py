@@ -18,9 +18,9 @@ from typing import Any
 from pyoco.core.models import Flow
 from pyoco.discovery.loader import TaskLoader
 from pyoco.dsl.graph import build_flow_from_graph
-from pyoco.schemas.config import FlowConfig, PyocoConfig, RuntimeConfig, TaskConfig
 
-from pyoco_server.domain.flow_yaml.document import FlowFile, FlowTask, read_flow_file
+from pyoco_server.adapters.flow_graph import read_flow_file
+from pyoco_server.domain.flow_yaml import FlowFile, FlowTask
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import describe_error
 from pyoco_server.worker.runner_process.protocol import RunJob
@@ -146,26 +146,11 @@ def load_flow_yaml(job: RunJob) -> Flow:
         if task.callable is not None:
             _import_callable(name, task.callable)
     uses_others = any(task.use is not None and task.use not in described.tasks for task in described.tasks.values())
-    loader = (TaskLoader if uses_others else _OwnTasks)(config_of(described), strict=True)
+    loader = (TaskLoader if uses_others else _OwnTasks)(described, strict=True)  # it reads the tasks only
     loader.load()
     return build_flow_from_graph(
         graph=described.graph_text, tasks=loader.tasks, pipes=dict(described.pipes), flow_name=job.flow_name
     )
-
-
-def config_of(described: FlowFile) -> PyocoConfig:
-    """The file as pyoco's configuration: equal to what pyoco's own reader returns for the text."""
-    return PyocoConfig(
-        version=1,
-        flow=FlowConfig(graph=described.graph_text, defaults=dict(described.defaults)),
-        tasks={name: _task_config(task) for name, task in described.tasks.items()},
-        pipes=dict(described.pipes),
-        runtime=RuntimeConfig(expose_env=list(described.expose_env)),
-    )
-
-
-def _task_config(task: FlowTask) -> TaskConfig:
-    return TaskConfig(callable=task.callable, use=task.use, inputs=dict(task.inputs), outputs=list(task.outputs))
 
 
 def _needed(described: FlowFile) -> Iterator[tuple[str, FlowTask]]:

@@ -26,7 +26,7 @@ from pyoco_server.domain.wheels.sync_state import shortened
 
 # What a fork server has loaded before any wheel: another version in a wheel would be installed and not be used, or only
 # in part.
-RUNNER_PACKAGES = ("pyoco-server", "pyoco", "orjson", "pyyaml")
+RUNNER_PACKAGES = ("pyoco-server", "pyoco", "msgspec", "orjson", "pyyaml")
 BASE_FOLDERS_FILE = "pyoco-worker.pth"
 CONSTRAINTS = "constraints.txt"
 # Variables that make pip install elsewhere: it must never install outside of the environment.

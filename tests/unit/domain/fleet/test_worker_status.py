@@ -19,7 +19,6 @@ from pyoco_server.domain.fleet.worker_status import (
     expired_workers,
     filter_workers,
 )
-from pyoco_server.domain.ids import WorkerId
 from support.samples import new_run_id, worker
 
 NOW = 10_000_000.0
@@ -40,27 +39,18 @@ FLEET = [
 ]
 
 
-def names(query: WorkerQuery) -> list[WorkerId]:
-    return [seen.record.worker_id for seen in filter_workers(FLEET, query)]
-
-
-def test_the_active_are_listed_by_name_whatever_they_do() -> None:
-    assert names(WorkerQuery()) == ["alpha", "zeta"]
-
-
-def test_behind_the_active_come_the_lost_and_the_stopped_the_latest_seen_first() -> None:
-    assert names(WorkerQuery(include_inactive=True)) == ["alpha", "zeta", "lost-late", "lost-early", "stopped"]
-
-
-@pytest.mark.parametrize("include_inactive", [False, True])
-def test_a_state_overrides_the_scope(include_inactive: bool) -> None:
-    query = WorkerQuery(include_inactive=include_inactive, state=WorkerState.DISCONNECTED)
-
-    assert names(query) == ["lost-late", "lost-early"]
-
-
-def test_the_hidden_are_shown_to_those_who_ask_for_them() -> None:
-    assert names(WorkerQuery(include_hidden=True)) == ["alpha", "hidden", "zeta"]
+@pytest.mark.parametrize(
+    ("query", "listed"),
+    [
+        (WorkerQuery(), ["alpha", "zeta"]),
+        (WorkerQuery(include_inactive=True), ["alpha", "zeta", "lost-late", "lost-early", "stopped"]),
+        (WorkerQuery(state=WorkerState.DISCONNECTED), ["lost-late", "lost-early"]),
+        (WorkerQuery(state=WorkerState.DISCONNECTED, include_inactive=True), ["lost-late", "lost-early"]),
+        (WorkerQuery(include_hidden=True), ["alpha", "hidden", "zeta"]),
+    ],
+)
+def test_active_workers_are_listed_by_name_then_lost_then_stopped_ones(query: WorkerQuery, listed: list[str]) -> None:
+    assert [seen.record.worker_id for seen in filter_workers(FLEET, query)] == listed
 
 
 def test_a_worker_is_as_busy_as_it_has_runs_but_never_beyond_its_slots() -> None:

@@ -1,27 +1,26 @@
-"""`GET /executions/{executionId}/events`: who did what, when; page by page, or as server-sent events."""
+"""`GET /executions/{executionId}/events`: the events of an execution, as pages or as server-sent events."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.execution.state import Execution
-from pyoco_server.domain.ids import parse_run_id
+from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_response, shown
-from pyoco_server.http_api.dependencies import CallerDep, EventHistoryDep, ExecutionsDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, StoresDep, TopicsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
-from pyoco_server.services.projections.event_history import (
-    START,
-    EventHistoryService,
-    EventPosition,
-    EventTail,
-)
+from pyoco_server.services.context import Stores
+from pyoco_server.services.projections.event_history import START, EventEntry, EventPosition, events_after
+from pyoco_server.services.streaming.topics import RunTopics
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -38,34 +37,11 @@ ANSWERS = shown(schemas.EventList, 404, 422, 503)
 ANSWERS[200] |= {
     "description": (
         "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
-        "an `id` to resume from; comments show life, and the stream ends when the execution has."
+        "an `id` to resume from; comments are heartbeats, and the stream ends when the execution has."
     ),
     "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
 }
 ANSWERS[204] = {"description": "The execution has ended and the caller has seen its end: do not connect again."}
-
-
-class _Stream:
-    """The events of one tail, as server-sent events."""
-
-    def __init__(self, history: EventHistoryService, tail: EventTail) -> None:
-        self._history = history
-        self._tail = tail
-        self.end = tail.end
-
-    async def next(self) -> bytes | None:
-        found = await self._tail.next()
-        if found is None:
-            return None
-        if not found:
-            return streams.comment("alive")
-        told = [(item, translate.event_out(item)) for item in found]
-        return b"".join(
-            streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place)) for item, plain in told
-        )
-
-    def close(self) -> None:
-        self._history.close(self._tail)
 
 
 @router.get(
@@ -76,31 +52,45 @@ async def list_events(
     execution_id: ExecutionIdPath,
     request: Request,
     executions: ExecutionsDep,
-    history: EventHistoryDep,
+    stores: StoresDep,
+    topics: TopicsDep,
     caller: CallerDep,
     cursor: Annotated[
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many; a stream has no limit.")] = 200,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Of a page; a stream has no limit.")] = 200,
     last_event_id: Annotated[
-        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
     ] = None,
 ) -> Response:
-    """What happened to an execution, in order."""
+    """The events of an execution, in order."""
     run_id = parse_run_id(execution_id)
-    execution = await executions.look(run_id, tenant_filter=caller.tenant_filter)
     if "text/event-stream" in request.headers.get("accept", ""):
-        return await _stream(history, execution, translate.place_in(last_event_id) or _place(cursor))
-    found, more = await history.page(run_id, _place(cursor), limit)
+        after = translate.place_in(last_event_id) or _place(cursor)
+        return await streams.EventStream.of(_events(stores, topics, run_id, caller, after))
+    await executions.look(run_id, tenant_filter=caller.tenant_filter)
+    found, more = await events_after(stores.events, run_id, _place(cursor), limit)
     following = translate.place_out(found[-1].place) if more else None
     return json_response(
         translate.page_out([translate.event_out(item) for item in found], following, executionId=run_id)
     )
 
 
-async def _stream(history: EventHistoryService, execution: Execution, after: EventPosition) -> Response:
-    tail = await history.stream(execution.execution_id, after, is_over=execution.status.is_terminal)
-    return Response(status_code=204) if tail is None else streams.EventStream(_Stream(history, tail))
+async def _events(
+    stores: Stores, topics: RunTopics, run_id: RunId, caller: Caller, after: EventPosition
+) -> AsyncGenerator[bytes, None]:
+    async with topics.join(run_id, tenant_filter=caller.tenant_filter) as topic:
+        if topic.is_over and not (await events_after(stores.events, run_id, after, 1))[0]:
+            return
+        yield streams.RETRY
+        async with aclosing(topic.follow_events(after)) as batches:
+            async for batch in batches:
+                yield b"".join([_event(item) for item in batch]) or streams.comment("alive")
+
+
+def _event(item: EventEntry) -> bytes:
+    plain = translate.event_out(item)
+    return streams.event(plain["type"], orjson.dumps(plain), translate.place_out(item.place))
 
 
 def _place(cursor: str | None) -> EventPosition:

@@ -15,7 +15,7 @@ def describe(body: type[BaseModel], *ids: str) -> dict[str, Any]:
     """The path parameters, headers and body of a route that reads its request by itself."""
     schema = body.model_json_schema(by_alias=True)
     # A reference of a schema that stands in a document is looked up in the document, which has no such place.
-    whole: Schema = _without_references(schema, schema.pop("$defs", {}))
+    whole: Schema = without_references(schema, schema.pop("$defs", {}))
     required = any(field.is_required() for field in body.model_fields.values())
     example = _example(whole)
     if example:
@@ -27,14 +27,14 @@ def describe(body: type[BaseModel], *ids: str) -> dict[str, Any]:
     }
 
 
-def _without_references(node: Any, known: Schema) -> Any:
+def without_references(node: Any, known: Schema) -> Any:
     if isinstance(node, list):
-        return [_without_references(one, known) for one in node]
+        return [without_references(one, known) for one in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _without_references(known[node["$ref"].rpartition("/")[2]], known)
-    return {name: _without_references(one, known) for name, one in node.items()}
+        return without_references(known[node["$ref"].rpartition("/")[2]], known)
+    return {name: without_references(one, known) for name, one in node.items()}
 
 
 def _example(schema: Schema) -> Any:

@@ -1,4 +1,4 @@
-"""`GET /jobs/{id}/logs`: what a job has written, as JSON or as plain text; from a token on, by range, or not again."""
+"""`GET /jobs/{id}/logs`: the log of a job, as JSON or as plain text; by token, by range, or conditional."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, RunLo
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-# Another number when the same log is told in other bytes: what was kept under the tags of before is old then.
+# A new number when the same log is encoded differently: it invalidates cached responses.
 FORM = 1
-# So many lines are made into bytes within a few milliseconds; what takes longer must not keep all others waiting.
+# Encoding more lines takes more than a few milliseconds and is done in a thread.
 QUICK_LINES = 1000
 CACHED = {"Cache-Control": "private, no-cache", "Vary": "Accept"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the headers of a request ask for."""
+    """The headers of a request."""
 
     is_head: bool
     as_text: bool
@@ -47,7 +47,7 @@ class _Asked:
     @classmethod
     def by(cls, request: Request) -> _Asked:
         def said(name: str) -> str | None:
-            # Of a header that is given twice RFC 9110 makes one, whose values are a list.
+            # RFC 9110: a repeated header is one list.
             return ", ".join(request.headers.getlist(name)) if name in request.headers else None
 
         is_head = request.method == "HEAD"
@@ -60,7 +60,7 @@ class _Asked:
         )
 
     def has(self, tag: str) -> bool:
-        """Whether the caller has this already."""
+        """Whether the caller has this version."""
         return conditional.is_known(self.if_none_match, tag)
 
 
@@ -76,7 +76,7 @@ class _Asked:
 async def get_job_logs(
     job_id: JobIdPath, request: Request, logs: RunLogsDep, caller: CallerDep, query: Annotated[LogsQuery, Query()]
 ) -> Response:
-    """What a job has written so far, over all its attempts. Tokens and ranges stay good while the log grows."""
+    """The log of a job over all its attempts. Tokens and ranges stay valid while it grows."""
     run_id, asked = parse_run_id(job_id), _Asked.by(request)
     wanted = query.asked(run_id)
     is_whole = asked.as_text and not request.query_params
@@ -87,7 +87,7 @@ async def get_job_logs(
         return await _whole(logs, run_id, end, asked)
     if not wanted.wait_sec and asked.has(tag := _tag(run_id, wanted, end, asked)):
         return _not_modified(tag)
-    # Ten thousand lines are some megabytes until they are bytes: a few such pages at a time, but for those who wait.
+    # Ten thousand lines take some megabytes: a few such pages at a time, except for requests that wait.
     is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
     async with logs.heavy if is_large else nullcontext():
         page, end = await logs.page(run_id, wanted, end, tenant_filter=caller.tenant_filter)
@@ -99,13 +99,13 @@ async def get_job_logs(
 
 
 def _tag(run_id: RunId, query: LogQuery, end: LogEnd, asked: _Asked) -> str:
-    """From what one look at the end of the log tells: whatever a query gives is settled by it."""
+    """The end of the log and the query determine the response."""
     which = (*query.place, query.limit, query.tail, query.only.task, query.only.level)
     return conditional.strong_tag(FORM, run_id, asked.as_text, *which, *end.place, end.size_bytes, end.is_over)
 
 
 async def _whole(logs: RunLogService, run_id: RunId, end: LogEnd, asked: _Asked) -> Response:
-    # Lines only come to the end of a log, so its length says which bytes it has.
+    # Lines are only appended, so the length of a log determines its bytes.
     size, tag = end.size_bytes, conditional.strong_tag(FORM, run_id, "whole", end.size_bytes)
     if asked.has(tag):
         return _not_modified(tag)

@@ -7,7 +7,7 @@ completely. Both belong to the log, so an id is valid at every gateway and after
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,8 +19,8 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.api.jobs.log_schemas import entry_out
 from pyoco_server.http_api.api.jobs.translate import job_out
 from pyoco_server.http_api.responses import streams
-from pyoco_server.services.streaming.log_parts import LineBatch
-from pyoco_server.services.streaming.watch_channel import View
+from pyoco_server.services.streaming.chunks import LineBatch
+from pyoco_server.services.streaming.topics import View
 
 _ID = re.compile(r"(?P<line>[1-9][0-9]{0,15})\.(?P<sequence>0|[1-9][0-9]{0,15})(?P<end>\.end)?", re.ASCII)
 
@@ -64,7 +64,7 @@ def log_frame(batches: Sequence[LineBatch], run_id: RunId) -> str:
 
 def status_frame(view: View) -> str:
     """The state of the job, encoded once for all readers."""
-    return view.once("jobs.status", _status_frame).decode()
+    return view.encoded("jobs.status", lambda: frame("status", job=job_out(view.plain, parameters=False)))
 
 
 def error_frame(error: PyocoError) -> str:
@@ -73,19 +73,11 @@ def error_frame(error: PyocoError) -> str:
 
 def frame(kind: str, **facts: Any) -> str:
     """One frame."""
-    return _encoded(kind, facts).decode()
+    return orjson.dumps({"type": kind, **facts}).decode()
 
 
 def _entries(batch: LineBatch) -> str:
     return orjson.dumps([entry_out(line) for line in batch.lines])[1:-1].decode()
-
-
-def _encoded(kind: str, facts: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"type": kind, **facts})
-
-
-def _status_frame(view: View) -> bytes:
-    return _encoded("status", {"job": job_out(view.plain, parameters=False)})
 
 
 def _log_events(batch: LineBatch) -> bytes:

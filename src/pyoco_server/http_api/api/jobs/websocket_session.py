@@ -1,17 +1,18 @@
-"""One conversation about a job: its status and its log down, commands up, until the job is over or somebody goes.
+"""One WebSocket session of a job: status and log frames down, commands up, until the job is over or a side leaves.
 
-    watcher of the run ──▶ status frames ─┐
-    follower of the log ─▶ log frames ────┼─▶ socket, one frame after the other        both over ─▶ `end`, closed
-    socket ─▶ frames up ─▶ pong, error ───┘
+    changes of the run ─▶ status frames ─┐
+    lines of the log ───▶ log frames ────┼─▶ socket, one frame after the other        both over ─▶ `end`, closed
+    frames of the peer ─▶ pong, error ───┘
 
-Nothing waits for a slow reader but the place of its follower and the newest view of its watcher.
+A slow reader has no queue, only a version and a position.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from contextlib import aclosing
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -28,23 +29,22 @@ from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
 from pyoco_server.services.context import CommandContext
-from pyoco_server.services.streaming.log_stream_hub import LogFollower, Sign
-from pyoco_server.services.streaming.watch_channel import Watcher
+from pyoco_server.services.loops import first_result
+from pyoco_server.services.streaming.topics import RunTopic
 
-# Frames that make no sense, after which nothing sensible is expected any more.
+# Invalid frames, after which the connection is closed.
 MOST_MISTAKES = 5
-# What a person and a program on their behalf may say; more of it is a flood.
+# More frames in one window are a flood.
 MOST_FRAMES, WINDOW_SEC = 100, 10.0
-FEW_MARKS = 64
+# Of the JSON of a frame: what `parse_json` counts before it parses.
+MAX_MARKS = 64
 
 UntilRevoked = Callable[[], Awaitable[PyocoError]]
 Verdict = tuple[Code, str]
 
-TOO_SLOW: Verdict = (Code.POLICY, "too slow: nothing was taken for long")
-
 
 class Ping(BaseModel):
-    """Somebody wants to know whether we are there."""
+    """Asks for a `pong`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,7 +52,7 @@ class Ping(BaseModel):
 
 
 class Cancel(BaseModel):
-    """The job is to be stopped."""
+    """Cancels the job."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,7 +64,7 @@ _FRAMES: TypeAdapter[Ping | Cancel] = TypeAdapter(Annotated[Ping | Cancel, Field
 
 
 class Session:
-    """What is said on one socket. It counts as a stream, by its watcher."""
+    """The frames of one socket. It counts as one stream."""
 
     def __init__(
         self, socket: Socket, services: Services, run_id: RunId, caller: Caller, context: CommandContext
@@ -80,86 +80,74 @@ class Session:
     async def run(
         self, place: LogPosition, *, tail: int | None, logs: bool, until_revoked: UntilRevoked | None
     ) -> Verdict | None:
-        """Tell the job until one of both sides has enough; how to close, None when the peer has gone."""
-        watcher = await self._services.watches.open(self._run_id, tenant_filter=self._caller.tenant_filter)
-        if watcher is None:
-            return Code.NORMAL, ""
-        follower: LogFollower | None = None
-        try:
-            if logs:
-                feed = self._services.log_streams
-                follower = await feed.follow(
-                    self._run_id, tenant_filter=self._caller.tenant_filter, place=place, tail=tail
-                )
-            return await _first(
-                self._tell(watcher, follower),
+        """Stream the job until either side ends it; returns how to close, None when the peer has disconnected."""
+        topics, tenant_filter = self._services.topics, self._caller.tenant_filter
+        async with topics.join(self._run_id, tenant_filter=tenant_filter) as topic:
+            begin = await topic.open_log(place, tail) if logs else None
+            return await first_result(
+                self._until_stalled(),
                 self._listen(),
-                self._put_out_when_slow(),
-                *([_put_out(until_revoked)] if until_revoked is not None else []),
+                *([_until_revoked(until_revoked)] if until_revoked is not None else []),
+                self._send_all(topic, begin),
             )
-        finally:
-            watcher.close()
-            if follower is not None:
-                follower.close()
 
     # --- down ---------------------------------------------------------------------------------------------------------
 
-    async def _tell(self, watcher: Watcher, follower: LogFollower | None) -> Verdict:
+    async def _send_all(self, topic: RunTopic, begin: LogPosition | None) -> Verdict:
         try:
             async with asyncio.TaskGroup() as group:
-                status = group.create_task(self._tell_status(watcher))
-                is_read = group.create_task(self._tell_log(follower))
+                status = group.create_task(self._send_status(topic))
+                is_read = group.create_task(self._send_log(topic, begin))
         except ExceptionGroup as broken:
             raise broken.exceptions[0] from broken
         ended = status.result()
-        if self._socket.stalled.is_set():
-            return TOO_SLOW
         if ended is None or not is_read.result():
             return Code.RESTART, "the gateway stops; connect again"
         await self._socket.send(stream_encoding.frame("end", status=ended))
         return Code.NORMAL, ended
 
-    async def _put_out_when_slow(self) -> Verdict:
+    async def _until_stalled(self) -> Verdict:
         await self._socket.stalled.wait()
-        return TOO_SLOW
+        return Code.POLICY, "too slow: no frame was read for long"
 
-    async def _tell_status(self, watcher: Watcher) -> str | None:
+    async def _send_status(self, topic: RunTopic) -> str | None:
         """Each change; how the job ended, None when it has not."""
         ended = None
-        while (told := await watcher.next()) is not None:
-            # Signs of life are the protocol's own here.
-            if not told.beat and not await self._socket.send(stream_encoding.status_frame(told.view)):
-                return None
-            ended = status_of(told.view.plain) if told.view.is_terminal else None
+        async with aclosing(topic.follow_run()) as updates:
+            async for update in updates:
+                if not update.beat:  # the protocol has heartbeats of its own
+                    await self._socket.send(stream_encoding.status_frame(update.view))
+                ended = status_of(update.view.plain) if update.view.is_terminal else None
         return ended
 
-    async def _tell_log(self, follower: LogFollower | None) -> bool:
+    async def _send_log(self, topic: RunTopic, begin: LogPosition | None) -> bool:
         """All lines; whether these were all."""
-        while follower is not None:
-            told = await follower.next()
-            if isinstance(told, Sign):
-                if told is not Sign.ALIVE:
-                    return told is Sign.OVER
-            elif not await self._socket.send(stream_encoding.log_frame(await follower.with_more(told), self._run_id)):
-                return False
-        return True
+        if begin is None:
+            return True
+        async with aclosing(topic.follow_log(begin)) as updates:
+            async for update in updates:
+                if update.batches:
+                    await self._socket.send(stream_encoding.log_frame(update.batches, self._run_id))
+                if update.ended:
+                    return True
+        return False
 
     # --- up -----------------------------------------------------------------------------------------------------------
 
     async def _listen(self) -> Verdict | None:
-        while (said := await self._socket.receive()) is not None:
+        while (text := await self._socket.receive()) is not None:
             if self._is_flooded():
                 return Code.POLICY, "too many messages"
             try:
-                await self._hear(said)
+                await self._execute(text)
             except PyocoError as error:
                 await self._socket.send(stream_encoding.error_frame(error))
             if self._mistakes > MOST_MISTAKES:
-                return Code.POLICY, "too many messages that make no sense"
+                return Code.POLICY, "too many invalid messages"
         return None
 
-    async def _hear(self, said: str | bytes) -> None:
-        match self._frame(said):
+    async def _execute(self, text: str | bytes) -> None:
+        match self._frame(text):
             case Ping():
                 await self._socket.send(stream_encoding.frame("pong"))
             case Cancel(reason=reason):
@@ -168,11 +156,11 @@ class Session:
                 if handled.refused is None or handled.refused.why is not RejectionReason.FINISHED:
                     handled.accepted()
 
-    def _frame(self, said: str | bytes) -> Ping | Cancel:
+    def _frame(self, text: str | bytes) -> Ping | Cancel:
         try:
-            if isinstance(said, bytes):
+            if isinstance(text, bytes):
                 raise InvalidRequest("send text: JSON in a text frame")
-            return _FRAMES.validate_python(request_parsing.parse_json(said.encode(), FEW_MARKS))
+            return _FRAMES.validate_python(request_parsing.parse_json(text.encode(), MAX_MARKS))
         except ValidationError as error:
             self._mistakes += 1
             raise InvalidRequest(describe(list(error.errors()))) from error
@@ -188,19 +176,6 @@ class Session:
         return self._frames > MOST_FRAMES
 
 
-async def _put_out(until_revoked: UntilRevoked) -> Verdict:
+async def _until_revoked(until_revoked: UntilRevoked) -> Verdict:
     refusal = await until_revoked()
     return code_of(refusal), f"{refusal.err_id} {refusal.message()}"
-
-
-async def _first(*talks: Any) -> Verdict | None:
-    """What the first of them comes to; the others are ended."""
-    tasks = [asyncio.ensure_future(talk) for talk in talks]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        verdict: Verdict | None = next(task for task in tasks if task in done).result()
-        return verdict
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""`/jobs/{id}/ws`: a job on a WebSocket; and `POST /jobs/{id}/ws-ticket`, for those who can send no header with it."""
+"""`/jobs/{id}/ws`, a job on a WebSocket, and `POST /jobs/{id}/ws-ticket` for clients without headers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
 class SocketQuery(PlaceQuery):
-    """What is told on a socket; a ticket was taken out of it before."""
+    """The query of a WebSocket, without the ticket, which the guard removes."""
 
     logs: bool = True
 
@@ -69,12 +69,12 @@ class JobSocket:
                 await socket.close(*verdict)
 
 
-# As it is: the framework's own kind of route would refuse an address before anybody could be told why.
+# Starlette's own route: FastAPI's would reject an invalid path before the accept, and the page would not see why.
 router.routes.append(WebSocketRoute("/jobs/{id}/ws", requires_scope(Scope.RUNS_READ)(JobSocket()), name="job_socket"))
 
 
 class JobTicket(BaseModel):
-    """A ticket, the address to use it at, and until when. It lets its holder in once."""
+    """A single-use ticket, its URL and its expiry."""
 
     ticket: str = Field(examples=["kq3v…"])
     expires_at: str = Field(alias="expiresAt", examples=["2026-02-18T12:00:30.000Z"])
@@ -90,7 +90,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_fai
 async def hand_out_ticket(
     job_id: JobIdPath, request: Request, executions: ExecutionsDep, tickets: TicketsDep, caller: CallerDep
 ) -> Response:
-    """A ticket for the WebSocket of this job: good once, for 30 seconds, at every gateway, with the caller's scopes."""
+    """A ticket for the WebSocket of this job: valid once, for 30 seconds, at any gateway, with the caller's scopes."""
     if request.query_params:
         raise InvalidRequest(f"{next(iter(request.query_params))[:100]}: there is no such parameter")
     run_id = parse_run_id(job_id)

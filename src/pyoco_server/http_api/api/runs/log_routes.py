@@ -1,4 +1,4 @@
-"""`GET /runs/{run_id}/logs`: what a run has written, as JSON or as plain text, from a token on."""
+"""`GET /runs/{run_id}/logs`: the log of a run, as JSON or as plain text, from a token on."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 
 
 class LogEntry(BaseModel):
-    """One line: its number in the log, when it was written, by which task, how, and what it says."""
+    """One line of a log."""
 
     model_config = ConfigDict(extra="allow")
 
     n: int = Field(ge=1)
     ts: float = Field(description="Unix seconds, by the clock of the worker.")
-    task: str | None = Field(description="null where nobody can tell.")
+    task: str | None = Field(description="null when unknown.")
     level: Level
     stream: Stream = Field(
         description="`output` was written past Python, by C code or a program; `pyoco` by this server, about the run."
@@ -47,7 +47,7 @@ class LogEntry(BaseModel):
 
 
 class RunLogs(BaseModel):
-    """Some lines in order. `next_token` goes on behind them; `complete`: the run is over and these are the last."""
+    """Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -60,8 +60,8 @@ class RunLogs(BaseModel):
 ANSWERS: dict[int | str, dict[str, Any]] = answers(RunLogs, 404, 422, 503)
 ANSWERS[200] |= {
     "description": (
-        "JSON, or with `Accept: text/plain` the lines as they were written, each with its newline; where to go on is "
-        f"then in the headers `{NEXT_TOKEN}` and `{COMPLETE}`."
+        "JSON, or with `Accept: text/plain` the lines as written, each with its newline; the next position is then in "
+        f"`{NEXT_TOKEN}` and `{COMPLETE}`."
     ),
     "content": DESCRIBED_CONTENT,
     "headers": DESCRIBED_HEADERS,
@@ -76,18 +76,19 @@ async def get_run_logs(
     logs: RunLogsDep,
     caller: CallerDep,
     since_token: Annotated[
-        str | None, Query(description="Go on here: the `next_token` of an earlier answer. Absent: from the start.")
+        str | None, Query(description="The `next_token` of an earlier response. Absent: from the start.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many lines.")] = 1000,
-    tail: Annotated[int | None, Query(ge=1, le=10_000, description="The last so many lines instead.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Most lines of a page.")] = 1000,
+    tail: Annotated[int | None, Query(ge=1, le=10_000, description="Begin with this many last lines instead.")] = None,
     wait_sec: Annotated[
-        float, Query(ge=0, le=30, allow_inf_nan=False, description="Wait so long for lines, or for the run's end.")
+        float,
+        Query(ge=0, le=30, allow_inf_nan=False, description="How long to wait for lines, or for the end of the run."),
     ] = 0.0,
 ) -> Response:
-    """What a run has written so far, over all its attempts. A token stays good while the log grows."""
+    """The log of a run over all its attempts. A token stays valid while it grows."""
     parsed = parse_run_id(run_id)
     if tail is not None and since_token is not None:
-        raise InvalidLogQuery("tail and since_token: one of them; a tail's own next_token goes on behind it")
+        raise InvalidLogQuery("tail and since_token exclude each other; continue a tail with its next_token")
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
     page = await logs.read(parsed, query, tenant_filter=caller.tenant_filter)

@@ -108,8 +108,8 @@ async def list_runs(lists: ListsDep, fleet: FleetDep, caller: CallerDep, asked: 
     if not asked.wants_page:
         items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
         return _json(translate.list_out(items, fleet.facts_of))
-    read = lists.whole_page if asked.include else lists.page
-    return _json(translate.page_out(await read(query, asked.cursor or ""), fleet.facts_of))
+    page = await lists.page(query, asked.cursor or "", whole=bool(asked.include))
+    return _json(translate.page_out(page, fleet.facts_of))
 
 
 @router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))

@@ -11,7 +11,7 @@ import orjson
 from pyoco_server.domain.execution.snapshot import public_view
 from pyoco_server.http_api.responses import streams
 from pyoco_server.services.projections.lists import Item, ItemPage
-from pyoco_server.services.streaming.watch_channel import View, WatchUpdate
+from pyoco_server.services.streaming.topics import View, WatchUpdate
 
 FactsOf = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -26,14 +26,12 @@ def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: b
 
 def watch_event(update: WatchUpdate, facts_of: FactsOf, *, records: bool) -> bytes:
     """One event of a stream. A heartbeat has neither an id to resume from nor records."""
+    view = update.view
     if not update.beat:
-        return update.view.once(
-            ("runs", records),
-            lambda view: streams.event("snapshot", _seen(view, facts_of, records=records), view.version),
+        return view.encoded(
+            ("runs", records), lambda: streams.event("snapshot", _seen(view, facts_of, records=records), view.version)
         )
-    beat = update.view.once(
-        ("runs", "beat"), lambda view: streams.event("heartbeat", _seen(view, facts_of, records=False))
-    )
+    beat = view.encoded(("runs", "beat"), lambda: streams.event("heartbeat", _seen(view, facts_of, records=False)))
     return streams.comment("nats is away: this is the last known state") + beat if update.away else beat
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
@@ -10,11 +12,10 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, FleetDep, WatchesDep
+from pyoco_server.http_api.dependencies import CallerDep, FleetDep, TopicsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
-from pyoco_server.services.streaming.watch_channel import Watcher
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -33,7 +34,7 @@ event: snapshot
 data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"COMPLETED","tasks":{"a":"SUCCEEDED"}},"ts":1762300016}
 """
 
-# Of one event, as those tools want it that know streams.
+# The schema of one event.
 EVENT = {
     "type": "object",
     "required": ["event", "data"],
@@ -49,7 +50,7 @@ EVENT = {
                 "properties": {
                     "run_id": {"type": "string"},
                     "snapshot": {"$ref": "#/components/schemas/RunSnapshot"},
-                    "ts": {"type": "number", "description": "When the run was seen so (unix seconds)."},
+                    "ts": {"type": "number", "description": "When the run was in this state (unix seconds)."},
                 },
             },
         },
@@ -68,47 +69,32 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class _Events:
-    """The events of one watcher, in the words of `/runs`."""
-
-    def __init__(self, watcher: Watcher, facts_of: translate.FactsOf, *, records: bool) -> None:
-        self._watcher = watcher
-        self._facts_of = facts_of
-        self._records = records
-        self.end = watcher.end
-        self.close = watcher.close
-
-    async def next(self) -> bytes | None:
-        told = await self._watcher.next()
-        return None if told is None else translate.watch_event(told, self._facts_of, records=self._records)
-
-
 @router.get("/{run_id}/watch", status_code=200, response_class=Response, responses=ANSWERS)
 @requires_scope(Scope.RUNS_READ)
 async def watch_run(
     run_id: RunIdPath,
-    watches: WatchesDep,
+    topics: TopicsDep,
     fleet: FleetDep,
     caller: CallerDep,
     include: Include = None,
-    since: Annotated[
-        float | None, Query(allow_inf_nan=False, description="Unix seconds: tell only of later changes.")
-    ] = None,
+    since: Annotated[float | None, Query(allow_inf_nan=False, description="Unix seconds: only later changes.")] = None,
     timeout_sec: Annotated[
         int | None, Query(ge=1, le=600, description="End the stream after this; absent: with the run.")
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="Go on behind this event; browsers send it by themselves.")
+        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
     ] = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
-    watcher = await watches.open(
-        parse_run_id(run_id),
-        tenant_filter=caller.tenant_filter,
-        after=translate.version_of(last_event_id),
-        since=since,
-        timeout_sec=timeout_sec,
-    )
-    if watcher is None:
-        return Response(status_code=204)
-    return streams.EventStream(_Events(watcher, fleet.facts_of, records=bool(include)))
+    after = translate.version_of(last_event_id)
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        async with topics.join(parse_run_id(run_id), tenant_filter=caller.tenant_filter) as topic:
+            if topic.is_end_known(after, since):
+                return
+            yield streams.RETRY
+            async with aclosing(topic.follow_run(after=after, since=since, timeout_sec=timeout_sec)) as updates:
+                async for update in updates:
+                    yield translate.watch_event(update, fleet.facts_of, records=bool(include))
+
+    return await streams.EventStream.of(events())

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
+from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.execution.state import Request as Run
-from pyoco_server.domain.flow_yaml.document import patterns_of, read_flow_file
+from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.ids import RunId, parse_tag
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WorkflowTooLarge
@@ -53,7 +54,7 @@ async def submit_run_yaml(request: Request) -> Response:
             texts = {name: value for name, value in form.items() if isinstance(value, str) and name != "workflow"}
     except RequestTooLarge as error:
         raise _too_large(limit) from error  # all other parts are small
-    # The largest file takes tens of milliseconds, which would block all other requests.
+    # A hostile file takes tenths of a second, which would block all other requests.
     workflow = await asyncio.to_thread(_parse_workflow, data, config)
     asked, labels = _submit_request(texts, workflow, config, caller_of(request))
     contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}

@@ -1,4 +1,4 @@
-"""Several who carry on with one request use one commit id: the log has it once, and all of them are told of it."""
+"""Concurrent tries of one request share a commit id: the log has it once, and every try returns it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from support.world import USER, World
 from unit.domain.execution.strategies import RUN_ID, commands, helpful, thorough
-from unit.services.test_handle_under_faults import CREATE, Scene, Writer, log_faults, pauses
+from unit.services.test_command_handler_faults import CREATE, Scene, Writer, log_faults, pauses
 
 OURS = CommitId("ours")
 

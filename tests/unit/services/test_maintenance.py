@@ -1,9 +1,9 @@
-"""What a gateway does unasked: mend what dead writers left, end cancels, queue strays again, remove what is old."""
+"""Maintenance: repair of snapshots and jobs, overdue cancels, strays, retention."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -114,7 +114,7 @@ async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been
     assert "queue.publish" not in world.faults.calls
 
 
-async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world: World) -> None:
+async def test_a_run_that_this_gateway_has_queued_is_not_checked_again(world: World) -> None:
     run_id = await world.submit()
     world.maintenance.queued.add(run_id)
     await world.catch_up()
@@ -126,26 +126,21 @@ async def test_what_this_gateway_saw_through_itself_is_not_looked_at_again(world
     assert world.faults.calls == []
 
 
-async def test_a_cancelled_run_is_not_queued(world: World) -> None:
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_run_that_is_held_or_cancelled_is_not_queued(world: World, is_held: bool) -> None:
     run_id = await only_created(world)
-    await world.handle(run_id, CancelExecution(at=world.now()))
+    if is_held:
+        await world.start(run_id)
+    else:
+        await world.handle(run_id, CancelExecution(at=world.now()))
 
     await repaired(world)
 
     assert await queued(world) == 0
-    assert await world.status(run_id) == "CANCELLING"
+    assert await world.status(run_id) == ("RUNNING" if is_held else "CANCELLING")
 
 
-async def test_a_run_that_a_worker_holds_is_not_queued(world: World) -> None:
-    run_id = await only_created(world)
-    await world.start(run_id)
-
-    await repaired(world)
-
-    assert await queued(world) == 0
-
-
-async def test_a_run_that_retention_took_meanwhile_stays_away(world: World) -> None:
+async def test_a_run_that_retention_has_removed_stays_removed(world: World) -> None:
     run_id = await world.submit()
     await world.catch_up()
     await world.truth.events.purge(run_id)
@@ -170,7 +165,7 @@ async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: Wor
         assert await world.status(run_id) == "PENDING"
 
 
-async def test_a_run_that_cannot_be_mended_does_not_keep_the_others_from_it(world: World) -> None:
+async def test_a_run_that_cannot_be_repaired_does_not_block_the_others(world: World) -> None:
     broken, sound = await only_created(world), await only_created(world)
     await world.catch_up()
     world.clock.pass_time(1.5)
@@ -223,6 +218,21 @@ async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world
     assert await world.status(run_id) == "PENDING"
 
 
+async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world: World) -> None:
+    await world.submit()
+    await world.catch_up()
+    await world.maintenance.repair()
+    half = await only_created(world)
+    await world.catch_up()
+    world.index.set_mark("checked_commits", (await world.feed.commit_stream())[1])
+    world.index.set_mark("checked_stream", 1)  # of the stream that was there before
+    world.maintenance = world.new_maintenance()
+
+    await repaired(world)
+
+    assert await world.shown(half) is not None
+
+
 # --- cancels ----------------------------------------------------------------------------------------------------------
 
 
@@ -236,7 +246,7 @@ async def test_a_cancel_whose_gateway_died_before_it_was_confirmed_is_confirmed(
     assert await world.status(run_id) == "CANCELLED"
 
 
-async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_it(world: World) -> None:
+async def test_a_cancel_that_cannot_be_confirmed_does_not_block_the_others(world: World) -> None:
     run_ids = [await world.submit(), await world.submit()]
     for run_id in run_ids:
         await world.handle(run_id, CancelExecution(at=world.now()))
@@ -248,20 +258,42 @@ async def test_a_cancel_that_cannot_be_confirmed_does_not_keep_the_others_from_i
     assert sorted([await world.status(run_id) for run_id in run_ids]) == ["CANCELLED", "CANCELLING"]
 
 
-async def test_a_holder_that_missed_the_tap_is_told_again(world: World) -> None:
+async def test_overdue_cancels_are_confirmed_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.services.maintenance.cancels.BATCH", 1)
+    newest, oldest, middle = [await world.submit() for _ in range(3)]
+    for run_id in (oldest, middle, newest):
+        world.clock.pass_time(1.0)
+        await world.handle(run_id, CancelExecution(at=world.now()))
+    await world.catch_up()
+
+    async def lose_the_broker() -> None:
+        world.faults.away = True
+
+    world.faults.after("events.append", lose_the_broker)
+    with pytest.raises(BrokerUnavailable):
+        await world.maintenance.confirm_cancels()
+    world.faults.away = False
+
+    ended = [run_id for run_id in (newest, oldest, middle) if (await world.told(run_id)).status.is_terminal]
+    assert ended == [oldest]
+    await world.maintenance.confirm_cancels()
+    assert [await world.status(run_id) for run_id in (newest, middle)] == ["CANCELLED"] * 2
+
+
+async def test_a_holder_that_missed_the_signal_is_signalled_again(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.catch_up()
-    told: list[RunId] = []
+    signalled: list[RunId] = []
     execution = await world.told(run_id)
     assert execution.holder is not None
     assert execution.holder.instance_id is not None
-    await world.truth.signals.listen(execution.holder.instance_id, told.append, lambda _: True)
+    await world.truth.signals.listen(execution.holder.instance_id, signalled.append, lambda _: True)
 
     await world.maintenance.confirm_cancels()
 
-    assert told == [run_id]
+    assert signalled == [run_id]
     assert await world.status(run_id) == "CANCELLING"
 
 
@@ -318,7 +350,7 @@ async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_fre
     assert delivery.created_sequence is not None
 
 
-async def test_a_stray_is_queued_again_once_and_not_at_every_look(world: World) -> None:
+async def test_a_stray_is_queued_again_once_and_not_in_every_iteration(world: World) -> None:
     await stray(world, running=False)
     await join(world)
 
@@ -348,26 +380,6 @@ async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> No
     assert await queued(world) == 0
 
 
-async def test_a_run_whose_heart_beats_is_no_stray_however_long_it_takes(world: World) -> None:
-    run_id = await stray(world, running=True)
-    await world.truth.snapshots.touch(run_id, world.now() - 1.0)
-    await join(world)
-
-    await world.maintenance.requeue_strays()
-
-    assert await queued(world) == 0
-
-
-async def test_a_run_that_its_worker_has_in_hand_is_no_stray_though_the_workers_clock_is_slow(world: World) -> None:
-    run_id = await stray(world, running=True)
-    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
-    await join(world)
-
-    await world.maintenance.requeue_strays()
-
-    assert await queued(world) == 0
-
-
 async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: World) -> None:
     await stray(world, running=False)
     await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
@@ -378,9 +390,20 @@ async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: Wor
     assert await queued(world) == 1
 
 
-async def test_a_run_that_finished_behind_the_indexs_back_is_no_stray(world: World) -> None:
+async def heartbeat(world: World, run_id: RunId) -> None:
+    await world.truth.snapshots.touch(run_id, world.now() - 1.0)
+
+
+async def hold(world: World, run_id: RunId) -> None:
+    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+
+
+@pytest.mark.parametrize("sign_of_life", [heartbeat, hold, World.complete], ids=lambda sign: sign.__name__)
+async def test_a_run_with_a_sign_of_life_is_not_queued_again(
+    world: World, sign_of_life: Callable[[World, RunId], Awaitable[object]]
+) -> None:
     run_id = await stray(world, running=True)
-    await world.complete(run_id)
+    await sign_of_life(world, run_id)
     await join(world)
 
     await world.maintenance.requeue_strays()
@@ -399,7 +422,7 @@ async def finished(world: World) -> RunId:
     return run_id
 
 
-async def test_a_finished_run_leaves_after_its_time_with_all_that_is_known_of_it(world: World) -> None:
+async def test_a_finished_run_is_removed_with_its_events_after_its_retention_time(world: World) -> None:
     run_id = await finished(world)
 
     world.clock.pass_time(world.config.run_retention_sec - 1.0)
@@ -458,7 +481,7 @@ async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_chec
     assert await world.told(run_id) == empty_execution(run_id)
 
 
-async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
+async def test_more_than_one_batch_of_old_runs_is_removed_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.maintenance.retention.BATCH", 2)
@@ -473,14 +496,23 @@ async def test_more_than_one_handful_of_old_runs_leaves_in_one_round(
     assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
 
 
-async def test_runs_that_cannot_be_removed_do_not_stop_retention(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_unreadable", [True, False])
+async def test_runs_that_cannot_be_removed_do_not_stop_retention(
+    world: World, is_unreadable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pyoco_server.services.maintenance.retention.BATCH", 2)
     monkeypatch.setattr("pyoco_server.services.maintenance.retention.PAUSE_SEC", 0.0)
-    for run_id in [await finished(world) for _ in range(2)]:
-        await world.truth.snapshots.remove(run_id)  # the index, which is behind, still lists them
+    first = [await finished(world) for _ in range(2)]
     world.clock.pass_time(1.0)
     behind = await finished(world)
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
+    for run_id in first:  # the index still lists them
+        if is_unreadable:
+            known = await world.shown(run_id)
+            assert known is not None
+            await world.truth.snapshots._bucket.put(run_id, b'{"status": "COMPLETED"}', revision=known.revision)
+        else:
+            await world.truth.snapshots.remove(run_id)
 
     async with asyncio.timeout(5.0):
         await world.maintenance.remove_old_runs()
@@ -488,25 +520,10 @@ async def test_runs_that_cannot_be_removed_do_not_stop_retention(world: World, m
     assert await world.shown(behind) is None
 
 
-async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world: World) -> None:
-    await world.submit()
-    await world.catch_up()
-    await world.maintenance.repair()
-    half = await only_created(world)
-    await world.catch_up()
-    world.index.set_mark("checked_commits", (await world.feed.commit_stream())[1])
-    world.index.set_mark("checked_stream", 1)  # of the stream that was there before
-    world.maintenance = world.new_maintenance()
-
-    await repaired(world)
-
-    assert await world.shown(half) is not None
-
-
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_workers_that_were_not_seen_for_a_month_are_forgotten(world: World) -> None:
+async def test_workers_that_were_not_seen_for_a_month_are_removed(world: World) -> None:
     await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
     await world.truth.registry.put(worker("fresh", last_seen_at=world.now() - 29 * 86400))
 
@@ -515,7 +532,7 @@ async def test_workers_that_were_not_seen_for_a_month_are_forgotten(world: World
     assert [record.worker_id for record in await world.truth.registry.all()] == ["fresh"]
 
 
-async def test_a_worker_that_comes_back_while_it_is_being_forgotten_stays(world: World) -> None:
+async def test_a_worker_that_reports_during_its_removal_stays(world: World) -> None:
     await world.truth.registry.put(worker("old", last_seen_at=world.now() - 31 * 86400))
 
     async def come_back() -> None:

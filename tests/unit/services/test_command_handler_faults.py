@@ -1,4 +1,4 @@
-"""Several writers at once, lost answers, strangers in between and writers that die: the log stays a legal history."""
+"""Concurrent writers, lost answers, foreign commits and writers that die: the log stays a legal history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a services answers, and when it would rather not: a stale list would look true."""
+"""Lists wait for this gateway's own writes, and are refused while they may be incomplete."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.cursors import Walk, encode
 from pyoco_server.domain.queries.rows import Removed
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
-from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery
-from pyoco_server.services.executions.service import NewExecution
+from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, Stored
 from pyoco_server.services.executions.submit import submit
-from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.indexer import Failing
 from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
 from pyoco_server.stores import LoadedSnapshot
-from pyoco_server.stores.dead_letters import DeadLetter
-from support.executions_in_memory import executions_of
-from support.samples import new_run_id
 from support.services import following, services_of
 from support.world import HELLO, USER, World
 
@@ -134,36 +129,6 @@ def shown_in(page: ItemPage) -> list[tuple[str, str]]:
     return [(item["run_id"], item["status"]) for item in items]
 
 
-async def test_a_run_that_does_not_exist_is_not_found(world: World) -> None:
-    with pytest.raises(RunNotFound):
-        await services_of(world).executions.get_snapshot(new_run_id(), tenant_filter=None)
-
-
-async def test_what_this_gateway_submitted_needs_no_care(world: World) -> None:
-    await executions_of(world).submit(HELLO, ("default",), USER)
-    world.faults.calls.clear()
-
-    await world.catch_up()
-    world.clock.pass_time(2.0)
-    await world.maintenance.repair()
-
-    assert world.faults.calls == []
-
-
-async def test_the_fleet_is_not_shown_before_it_is_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
-
-    with pytest.raises(BrokerUnavailable, match="being built"):
-        await services_of(world).fleet.all_workers()
-
-
-async def test_the_fleet_is_not_shown_while_the_broker_is_away(world: World) -> None:
-    world.faults.away = True
-
-    with pytest.raises(BrokerUnavailable):
-        await services_of(world).fleet.all_workers()
-
-
 async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
     ours = (await submit(world.stores, replace(HELLO, tenant_id="ours"), ("default",), USER)).execution_id
     theirs = await world.submit()
@@ -210,17 +175,17 @@ async def test_a_list_without_this_gateways_last_write_says_so(world: World, mon
         assert world.stores.counters.stale_lists == 1
 
 
-async def test_a_replay_of_a_flow_that_was_started_by_hand_starts_by_itself(world: World) -> None:
+@pytest.mark.parametrize("value", [b"no json", b"[]", b'{"status": "COMPLETED", "version": 3}'])
+async def test_an_unreadable_snapshot_is_neither_listed_nor_found_by_id(world: World, value: bytes) -> None:
     async with following(world) as services:
-        run_id = world.truth.ids.run_id()
-        new = NewExecution(graph_id="etl", input={"n": 1}, tag="default")
-        (await services.executions.create(new, run_id, USER)).accepted()
-        (await services.executions.start(run_id, USER)).accepted()
-        await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
-        attempt = IdempotentAttempt(USER, world.truth.ids.run_id())
+        run_id = await world.submit()
+        known = await world.shown(run_id)
+        assert known is not None
+        stored = await world.truth.snapshots._bucket.put(run_id, value, revision=known.revision)
+        assert isinstance(stored, Stored)
+        assert await services.lists.indexer.reached(stored.version, 5.0)
 
-        again = await services.dead_letters.replay(1, attempt, tenant_filter=None, api_key_id=None)
-
-        assert again.execution.is_queued
-        await world.start(again.execution.execution_id)
-        assert await world.status(again.execution.execution_id) == "RUNNING"
+        assert await services.lists.summaries(EVERYTHING) == []
+        assert await services.lists.snapshots(EVERYTHING) == []
+        with pytest.raises(RunNotFound):
+            await services.executions.get_snapshot(run_id, tenant_filter=None)

@@ -1,12 +1,12 @@
-"""File names of wheels and their tags."""
+"""File names of wheels, their tags, and which version may follow which."""
 
 from __future__ import annotations
 
 import pytest
 from packaging.version import Version
 
-from pyoco_server.domain.wheels.wheel import MAX_TAGS, parse_tags, parse_wheel_name
-from pyoco_server.errors import InvalidRequest
+from pyoco_server.domain.wheels.wheel import MAX_TAGS, Wheel, check_newer, parse_tags, parse_wheel_name
+from pyoco_server.errors import InvalidRequest, WheelVersionConflict
 
 
 def test_spellings_of_a_package_are_the_same_package() -> None:
@@ -55,3 +55,37 @@ def test_tags_are_joined_by_commas_and_each_counts_once() -> None:
 def test_what_is_no_tag_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_tags(text)
+
+
+def stored(name: str) -> Wheel:
+    return Wheel(name=name, size_bytes=1, bucket="b", nuid=name, modified=0.0, sha256_hex=None)
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0.post1", "1.0.1", "2.0a1", "1!0.1", "1.0+local"])
+def test_a_newer_version_may_follow(version: str) -> None:
+    check_newer(parse_wheel_name(f"demo-{version}-py3-none-any.whl"), [stored("demo-1.0-py3-none-any.whl")])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo-1.10-py3-none-any.whl",
+        "demo-1.10.0-py3-none-any.whl",
+        "Demo-1.10-py3-none-any.whl",
+        "demo-1.9-py3-none-any.whl",
+        "demo-1.10rc1-py3-none-any.whl",
+        "demo-1.10-2-py3-none-any.whl",
+        "demo-1.10-cp312-cp312-win_amd64.whl",
+    ],
+)
+def test_the_same_or_an_older_version_may_not_whatever_its_file_is_called(name: str) -> None:
+    present = [stored("demo-1.0-py3-none-any.whl"), stored("demo-1.10-py3-none-any.whl")]
+
+    with pytest.raises(WheelVersionConflict, match=r"demo-1.10-py3-none-any.whl is registered"):
+        check_newer(parse_wheel_name(name), present)
+
+
+def test_other_packages_and_things_that_are_no_wheels_are_not_in_the_way() -> None:
+    present = [stored("other-9-py3-none-any.whl"), stored("demo_extra-9-py3-none-any.whl"), stored("notes.txt")]
+
+    check_newer(parse_wheel_name("demo-1.0-py3-none-any.whl"), present)

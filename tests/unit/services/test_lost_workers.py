@@ -1,4 +1,4 @@
-"""What a gateway does when it hears no heartbeat of a run: it asks the holder, and gives the job back once."""
+"""The rescue of runs of lost workers: the holder is asked, and one gateway returns the job."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_the_job_of_a_worker_that_is_gone_is_delivered_again(scene: Scene,
     assert given_back(world) == 1
 
 
-async def test_what_a_lost_worker_had_taken_ahead_comes_back_with_its_runs(scene: Scene, world: World) -> None:
+async def test_jobs_that_a_lost_worker_had_prefetched_return_with_its_runs(scene: Scene, world: World) -> None:
     begun = await scene.begun()
     ahead = await world.submit()
     await scene.delivered()
@@ -81,7 +81,7 @@ async def test_what_a_lost_worker_had_taken_ahead_comes_back_with_its_runs(scene
     assert [one.num_delivered for one in again] == [2, 2]
 
 
-async def test_what_another_worker_has_at_work_is_not_taken_back_with_it(scene: Scene, world: World) -> None:
+async def test_runs_of_another_worker_are_not_returned(scene: Scene, world: World) -> None:
     await scene.begun()
     kept = await scene.begun(THEIRS)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == kept)
@@ -92,7 +92,7 @@ async def test_what_another_worker_has_at_work_is_not_taken_back_with_it(scene: 
     assert "queue.take_back" not in world.faults.calls
 
 
-async def test_nothing_is_taken_back_of_a_worker_that_lives_and_has_let_go_of_a_run(scene: Scene, world: World) -> None:
+async def test_prefetched_jobs_of_a_live_worker_are_not_returned(scene: Scene, world: World) -> None:
     await scene.begun()
     await world.submit()
     await scene.delivered()
@@ -101,14 +101,6 @@ async def test_nothing_is_taken_back_of_a_worker_that_lives_and_has_let_go_of_a_
     await scene.silence()
 
     assert "queue.take_back" not in world.faults.calls
-
-
-async def test_five_heartbeats_must_be_missed(scene: Scene, world: World) -> None:
-    await scene.begun()
-
-    await scene.silence(4)
-
-    assert given_back(world) == 0
 
 
 async def test_a_run_whose_heartbeats_come_is_left_alone(scene: Scene, world: World) -> None:
@@ -121,22 +113,40 @@ async def test_a_run_whose_heartbeats_come_is_left_alone(scene: Scene, world: Wo
     assert given_back(world) == 0
 
 
-async def test_a_worker_whose_heartbeats_are_only_late_is_not_robbed(scene: Scene, world: World) -> None:
-    run_id = await scene.begun()
-    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+@pytest.mark.parametrize(
+    ("holds", "seconds", "returned"),
+    [(None, 4, 0), (True, 30, 0), (False, 6, 1)],
+    ids=["too few heartbeats missed", "the holder has the run", "the holder does not have the run"],
+)
+async def test_a_job_is_returned_after_five_missed_heartbeats_unless_its_holder_has_the_run(
+    scene: Scene, world: World, holds: bool | None, seconds: int, returned: int
+) -> None:
+    await scene.begun()
+    if holds is not None:
+        await world.truth.signals.listen(OURS, lambda _: None, lambda _: holds)
 
-    await scene.silence(30)
+    await scene.silence(seconds)
+
+    assert given_back(world) == returned
+
+
+@pytest.mark.parametrize("was_stopped", [True, False])
+async def test_a_gateway_that_was_disconnected_or_stopped_measures_silence_again(
+    scene: Scene, world: World, was_stopped: bool
+) -> None:
+    await scene.begun()
+    if was_stopped:
+        await scene.look(after_sec=60.0)
+    else:
+        await scene.silence(4)
+        world.faults.away = True
+        world.clock.pass_time(1.0)
+        await scene.rescue.check()
+        world.faults.away = False
+
+    await scene.silence(4)
 
     assert given_back(world) == 0
-
-
-async def test_a_worker_that_lives_but_has_let_go_of_the_run_is_no_reason_to_wait(scene: Scene, world: World) -> None:
-    await scene.begun()
-    await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
-
-    await scene.silence()
-
-    assert given_back(world) == 1
 
 
 async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World) -> None:
@@ -152,7 +162,7 @@ async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World
     assert given_back(world) == 1
 
 
-async def test_what_is_not_taken_is_given_back_soon_again_then_seldom_then_no_more(scene: Scene, world: World) -> None:
+async def test_a_job_is_returned_again_soon_then_rarely_then_no_more(scene: Scene, world: World) -> None:
     await scene.begun()
     await scene.silence(5)
     counts = [given_back(world)]
@@ -167,7 +177,7 @@ async def test_what_is_not_taken_is_given_back_soon_again_then_seldom_then_no_mo
     assert given_back(world) == 5
 
 
-async def test_what_was_given_back_in_vain_is_given_back_again_later(scene: Scene, world: World) -> None:
+async def test_a_failed_return_is_tried_again(scene: Scene, world: World) -> None:
     await scene.begun()
     world.faults.fail("queue.give_back")
 
@@ -182,29 +192,7 @@ async def test_what_was_given_back_in_vain_is_given_back_again_later(scene: Scen
     assert (tried, given_back(world)) == (1, 2)
 
 
-async def test_a_gateway_that_was_away_itself_begins_to_listen_anew(scene: Scene, world: World) -> None:
-    await scene.begun()
-    await scene.silence(4)
-    world.faults.away = True
-    world.clock.pass_time(1.0)
-    await scene.rescue.check()
-    world.faults.away = False
-
-    await scene.silence(4)
-
-    assert given_back(world) == 0
-
-
-async def test_a_gateway_that_was_stopped_for_a_while_begins_to_listen_anew(scene: Scene, world: World) -> None:
-    await scene.begun()
-
-    await scene.look(after_sec=60.0)
-    await scene.silence(4)
-
-    assert given_back(world) == 0
-
-
-async def test_an_index_that_is_behind_is_no_proof(scene: Scene, world: World) -> None:
+async def test_a_run_is_not_returned_on_the_strength_of_an_index_that_is_behind(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
 
     for _ in range(10):
@@ -225,7 +213,7 @@ async def test_a_run_that_was_taken_over_meanwhile_stays_with_its_new_holder(sce
     assert given_back(world) == 0
 
 
-async def test_a_finished_run_is_nobodys_to_give_back(scene: Scene, world: World) -> None:
+async def test_a_finished_run_is_not_returned(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
     await world.complete(run_id)
 

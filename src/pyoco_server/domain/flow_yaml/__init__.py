@@ -1,1 +1,0 @@
-"""flow.yaml documents: strict reading, the graph language and allowed callables."""

@@ -1,0 +1,135 @@
+"""Graphs as documents: values with titles, their JSON with all defaults filled in, and the stored form.
+
+Does not validate what users send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import orjson
+
+from pyoco_server.domain.execution.graph import Graph, GraphNode
+from pyoco_server.domain.ids import NodeId
+
+TASK: Final = "task"
+WAIT: Final = "wait"
+_YEAR_10000 = 253_402_300_800
+
+
+class DocumentNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A node with its title."""
+
+    id: NodeId
+    type: str
+    title: str | None = None
+    params: Mapping[str, Any] | None = None
+    max_attempts: int | None = None
+    wait_key: str | None = None
+    prompt: Any = None
+    timeout_sec: float | None = None
+
+
+class GraphDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A graph as users describe it."""
+
+    title: str | None = None
+    nodes: tuple[DocumentNode, ...]
+    edges: tuple[tuple[NodeId, NodeId], ...]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of an execution: the same without titles."""
+        nodes = tuple(
+            GraphNode(
+                node_id=node.id,
+                wait_key=node.wait_key,
+                prompt=node.prompt,
+                timeout_sec=node.timeout_sec,
+                max_attempts=node.max_attempts,
+                params=node.params,
+            )
+            for node in self.nodes
+        )
+        return Graph(nodes=nodes, edges=self.edges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredGraph:
+    """A graph of a tenant. `version` counts its changes from 1; `revision` is the store's, to compare-and-set on."""
+
+    graph_id: str
+    version: int
+    document: GraphDocument
+    updated_at: float
+    updated_by: str | None
+    revision: int = 0
+
+
+class UnreadableGraph(ValueError):
+    """The bytes are not a graph of a known version."""
+
+
+class _StoredForm(msgspec.Struct, kw_only=True, rename="camel"):
+    schema_version: Literal[1]
+    graph_id: str
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    updated_at: Annotated[float, msgspec.Meta(ge=0, lt=_YEAR_10000)]
+    updated_by: str | None
+    document: GraphDocument
+
+
+def of_tasks(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> GraphDocument:
+    """The document of a graph of which only names are known."""
+    nodes = tuple(DocumentNode(id=NodeId(name), type=TASK) for name in names)
+    return GraphDocument(nodes=nodes, edges=tuple((NodeId(source), NodeId(target)) for source, target in edges))
+
+
+def to_plain(document: GraphDocument) -> dict[str, Any]:
+    """The document as JSON; absent fields without a default stay absent."""
+    plain: dict[str, Any] = orjson.loads(msgspec.json.encode(document))
+    return plain
+
+
+def is_same(one: GraphDocument, other: GraphDocument) -> bool:
+    """Whether both are exactly equal, except for the order of keys in params and prompts."""
+    # Not by ==, for which 1, 1.0 and True are equal.
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(document: GraphDocument) -> bytes:
+    return orjson.dumps(to_plain(document), option=orjson.OPT_SORT_KEYS)
+
+
+def encode(graph: StoredGraph) -> bytes:
+    """The stored form; the revision is the store's own and not part of it."""
+    stored = _StoredForm(
+        schema_version=1,
+        graph_id=graph.graph_id,
+        version=graph.version,
+        updated_at=graph.updated_at,
+        updated_by=graph.updated_by,
+        document=graph.document,
+    )
+    return orjson.dumps(msgspec.to_builtins(stored))
+
+
+def decode(data: bytes, graph_id: str, revision: int) -> StoredGraph:
+    """The graph that was stored under this id, by this or a newer program; `UnreadableGraph` if it is not one."""
+    try:
+        stored = msgspec.convert(orjson.loads(data), _StoredForm)
+    except ValueError as error:
+        raise UnreadableGraph(f"not a graph: {error}") from error
+    if stored.graph_id != graph_id:
+        raise UnreadableGraph("another graph")
+    return StoredGraph(
+        graph_id=graph_id,
+        version=stored.version,
+        document=stored.document,
+        updated_at=stored.updated_at,
+        updated_by=stored.updated_by,
+        revision=revision,
+    )

@@ -1,1 +1,0 @@
-"""Graphs as documents: parsing, validation and the stored form."""
