@@ -1,4 +1,4 @@
-"""`python -m bench`: reads the wishes from the command line, measures, and shows; nothing is measured at import."""
+"""`python -m bench`: measures this product, its peer and the limits of the machine, and prints a table."""
 
 import argparse
 import signal

@@ -19,7 +19,7 @@ YAML_COUNT = 20
 FAILED_EVERY = 33
 FILL_TIMEOUT_SEC = 120.0
 IN_FLIGHT = 256
-# Within any retention, so that nobody sweeps the runs away while their lists are timed.
+# Recent, so that retention does not remove the runs while lists are timed.
 FIRST_AT = time.time() - 3600
 
 
@@ -50,7 +50,7 @@ class StoredRun:
 
 
 def yaml_digest(number: int) -> str:
-    """A made-up digest: nobody looks for the YAML itself."""
+    """A made-up digest without a YAML."""
     return f"{number:064x}"
 
 

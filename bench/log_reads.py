@@ -32,33 +32,35 @@ def read_times(stack: Stack, count: int) -> dict[str, float]:
     with Connection(stack.port) as connection:
         long_ms, short_ms = _tails(connection, count, long_id, short_id)
         middle_ms, end_ms = _ranges(connection, count, long_id)
-        known_ms, told_ms = _known(connection, count, long_id)
+        known_ms, full_ms = _known(connection, count, long_id)
     return {
         "tail": long_ms,
         "tail.share": long_ms / short_ms,
         "range": middle_ms,
         "range.share": middle_ms / end_ms,
-        "known.share": known_ms / told_ms,
+        "known.share": known_ms / full_ms,
     }
 
 
 def _tails(connection: Connection, count: int, long_id: str, short_id: str) -> Sequence[float]:
-    asked = [(f"/jobs/{run_id}/logs?tail=100", NO_HEADERS) for run_id in (long_id, short_id)]
-    for (path, _), lines in zip(asked, (LONG, SHORT), strict=True):
+    requests = [(f"/jobs/{run_id}/logs?tail=100", NO_HEADERS) for run_id in (long_id, short_id)]
+    for (path, _), lines in zip(requests, (LONG, SHORT), strict=True):
         entries = connection.request("GET", path).require_ok("a tail").json()["entries"]
         if [entry["n"] for entry in entries] != list(range(lines - 99, lines + 1)):
             raise StepFailed(f"the last 100 of {lines} lines are not what was stored")
-    return _in_turn(connection, count, asked)
+    return _in_turn(connection, count, requests)
 
 
 def _ranges(connection: Connection, count: int, run_id: str) -> Sequence[float]:
     path, middle = f"/jobs/{run_id}/logs", LONG * LINE_BYTES // 2
-    asked = [(path, TEXT | {"Range": f"bytes={said}"}) for said in (f"{middle}-{middle + RANGE_BYTES - 1}", "-65536")]
-    for (_, headers), first in zip(asked, (LONG // 2, LONG - RANGE_BYTES // LINE_BYTES), strict=True):
+    requests = [
+        (path, TEXT | {"Range": f"bytes={wanted}"}) for wanted in (f"{middle}-{middle + RANGE_BYTES - 1}", "-65536")
+    ]
+    for (_, headers), first in zip(requests, (LONG // 2, LONG - RANGE_BYTES // LINE_BYTES), strict=True):
         body = connection.request("GET", path, headers=headers).require_ok("a range").body
         if len(body) != RANGE_BYTES or _text(first).encode() not in body:
             raise StepFailed(f"the range {headers['Range']} is not what was stored")
-    return _in_turn(connection, count, asked)
+    return _in_turn(connection, count, requests)
 
 
 def _known(connection: Connection, count: int, run_id: str) -> Sequence[float]:
@@ -66,13 +68,13 @@ def _known(connection: Connection, count: int, run_id: str) -> Sequence[float]:
     tag = connection.request("GET", path).require_ok("a tail").header("ETag")
     known = {"If-None-Match": tag}
     if connection.request("GET", path, headers=known).status != NOT_MODIFIED:
-        raise StepFailed("a log that the reader has is told again")
+        raise StepFailed("a log that the reader has is sent again")
     return _in_turn(connection, count, [(path, known), (path, NO_HEADERS)])
 
 
-def _in_turn(connection: Connection, count: int, asked: Sequence[tuple[str, Mapping[str, str]]]) -> Sequence[float]:
-    taken: list[list[float]] = [[] for _ in asked]
-    for _, (times, (path, headers)) in itertools.product(range(count), zip(taken, asked, strict=True)):
+def _in_turn(connection: Connection, count: int, requests: Sequence[tuple[str, Mapping[str, str]]]) -> Sequence[float]:
+    taken: list[list[float]] = [[] for _ in requests]
+    for _, (times, (path, headers)) in itertools.product(range(count), zip(taken, requests, strict=True)):
         began = time.perf_counter()
         connection.request("GET", path, headers=headers)
         times.append((time.perf_counter() - began) * 1000)

@@ -25,7 +25,7 @@ LIST_QUERIES = {
     "flow": f"&flow=flow_{FLOW_COUNT - 1}",
     "tag": "&tag=tag_3",
 }
-# Asked of this product only, at the greatest size; the peer has no filters for most of them.
+# For this product only, at the greatest size; the peer lacks most of these filters.
 MORE_LIST_QUERIES = {
     "label": "&tags=even",
     "labels": "&tags=even&tags=every",
@@ -80,7 +80,7 @@ async def _time_drain(stack: Stack, js: JetStreamContext, count: int, workers: i
     delivered_before = await _delivered(js)
     for _ in range(workers):
         stack.start_worker()
-    # The broker tells nobody when a queue runs empty, so both moments are asked for.
+    # The broker does not report an empty queue, so both moments are polled.
     while await _delivered(js) == delivered_before:  # noqa: ASYNC110
         await asyncio.sleep(POLL_SEC)
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Executions whose nodes the benchmark works on itself: it puts graphs, holds nodes, claims and ends them."""
+"""Executions whose nodes the benchmark itself claims and ends."""
 
 import json
 import time
@@ -24,14 +24,14 @@ _KEYS = count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A node in our hands."""
+    """A node that the benchmark holds."""
 
     execution_id: str
     node_id: str
 
 
 def keyed(path: str, body: bytes = b"{}") -> bytes:
-    """A command that nobody has sent before."""
+    """A command with a new key."""
     return request_bytes("POST", path, body, {"Idempotency-Key": f"bench-{next(_KEYS)}"})
 
 

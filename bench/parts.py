@@ -1,24 +1,39 @@
 """The parts of a round: which stack is started for which rows; each part is the same for both sides."""
 
+import tempfile
 import time
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 
-from bench import limits, measures, run_logs, streams, transports
+from bench import executions, limits, measures, node_work, run_logs, streams, transports
+from bench import tags as tag_index
 from bench.access import Guarded, cost_of_access
-from bench.execution_parts import EXECUTION_PARTS
 from bench.load import Tool
 from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
-from bench.tag_parts import TAG_PARTS
 from bench.wheels import sync_beside_pip
 from pyoco_server.adapters.embedded_nats.server import Sync
+from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.domain.queries.jobs import JobQuery
 
 FIVE_TAGS = ("a", "b", "c", "d", "e")
-# A list that takes this long is measured once and without filters: nobody needs the second digit of such a figure.
+# A list that takes this long is measured once and without filters.
 TOO_SLOW_TO_REPEAT_MS = 10_000.0
+WHOLE_FORK = 1000
+
+
+def ours_only(part: Part) -> Part:
+    """The part, skipped for the peer, which has nothing to compare."""
+
+    def only(bench: Bench, stack: Stack) -> None:
+        if stack.name == "ours":
+            part(bench, stack)
+
+    return only
 
 
 def measure_limits(bench: Bench) -> None:
@@ -130,20 +145,19 @@ def _more_lists(bench: Bench, stack: Stack) -> None:
         plain, filtered = (
             measures.list_runs(
                 stack,
-                asked,
+                chosen,
                 count=scale.list_requests,
                 patience_sec=scale.list_patience_sec,
-                empty=asked == query and name == NEVER_TOGETHER,
+                empty=chosen == query and name == NEVER_TOGETHER,
             )
-            for asked in ("", query)
+            for chosen in ("", query)
         )
         bench.add(stack.name, f"list.filter.{name}", p50(filtered.taken_ms) / p50(plain.taken_ms))
 
 
+@ours_only
 def sse(bench: Bench, stack: Stack) -> None:
-    """Ours only: what the peer stores is not for this program to write."""
-    if stack.name != "ours":
-        return
+    """How soon an event reaches a stream; the benchmark does not write into the stores of the peer."""
     with bench.journal.step(stack.name, "streams"), bench.started(stack, "interval"):
         taken = streams.stored_to_reader(stack, bench.scale.stream_events)
         bench.add(stack.name, "sse.p50", p50(taken.sse_ms))
@@ -151,10 +165,8 @@ def sse(bench: Bench, stack: Stack) -> None:
         bench.add("limit", "raw.watch", p50(taken.bare_ms))
 
 
+@ours_only
 def logs(bench: Bench, stack: Stack) -> None:
-    """Ours only: the peer stores no lines."""
-    if stack.name != "ours":
-        return
     with bench.journal.step(stack.name, "logs"), bench.started(stack, "interval", DEFAULT_TAGS):
         stored = run_logs.stored(stack, bench.scale.log_lines)
         bench.add(stack.name, "logs.rate", stored.lines_per_sec)
@@ -166,19 +178,16 @@ def logs(bench: Bench, stack: Stack) -> None:
             bench.add(stack.name, "cancel.loud", p50(cancels.taken_ms))
 
 
+@ours_only
 def log_reads(bench: Bench, stack: Stack) -> None:
-    """Ours only: the peer stores no lines."""
-    if stack.name != "ours":
-        return
     with bench.journal.step(stack.name, "reads of logs"), bench.started(stack, "interval"):
         for row, value in read_times(stack, bench.scale.log_reads).items():
             bench.add(stack.name, f"logs.read.{row}", value)
 
 
+@ours_only
 def watching(bench: Bench, stack: Stack) -> None:
-    """Ours only: the ways in which a log can be followed, beside each other."""
-    if stack.name != "ours":
-        return
+    """The ways to follow a log, beside each other."""
     with bench.journal.step(stack.name, "ways to watch"), bench.started(stack, "interval", DEFAULT_TAGS):
         costs = transports.compare(stack, watchers=bench.scale.watchers, seconds=bench.scale.watched_sec)
         for way, cost in costs.items():
@@ -195,10 +204,9 @@ def _can_run(bench: Bench, stack: Stack) -> bool:
     return stack.can_run
 
 
+@ours_only
 def access(bench: Bench, stack: Stack) -> None:
-    """Only ours: the same gateway twice, with and without access control."""
-    if stack.name != "ours":
-        return
+    """Two gateways, with and without access control."""
     guarded, seconds = Guarded(), bench.scale.load_sec
     with (
         bench.journal.step("ours", "access control on and off"),
@@ -210,7 +218,7 @@ def access(bench: Bench, stack: Stack) -> None:
 
 
 def wheels(bench: Bench, stack: Stack) -> None:
-    """Only ours, beside a bare pip with the same files."""
+    """Beside a bare pip with the same files."""
     if not isinstance(stack, Ours):
         return
     with bench.journal.step("ours", "sync of wheels"), bench.started(stack, "interval"):
@@ -218,6 +226,120 @@ def wheels(bench: Bench, stack: Stack) -> None:
         bench.add("ours", "wheels.sync", sync_sec)
         bench.add("limit", "raw.pip", bare_sec)
         bench.add("ours", "wheels.share", sync_sec / bare_sec)
+
+
+@ours_only
+def commands(bench: Bench, stack: Stack) -> None:
+    """Progress commands beside the bare framework, beside their writes alone, and all on one execution."""
+    bare = _bare_commands(bench)
+    for sync in bench.scale.syncs:
+        raw = _raw_commands(bench, sync)
+        with bench.journal.step("ours", f"commands, {sync}"), bench.started(stack, sync):
+            for n in bench.scale.connections:
+                _commands(bench, stack, sync, n, bare.get(n), raw.get(n))
+
+
+def _commands(bench: Bench, stack: Stack, sync: Sync, n: int, bare: float | None, raw: float | None) -> None:
+    row = f"command.{n}.{sync}"
+    apart = executions.command_rate(stack.port, node_work.held_apart(stack, n), seconds=bench.scale.load_sec)
+    bench.add("ours", row, apart)
+    if bare:
+        bench.add("ours", f"{row}.bare", apart / bare)
+    if raw:
+        bench.add("ours", f"{row}.raw", apart / raw)
+    if n > 1:
+        together = executions.command_rate(stack.port, node_work.held_together(stack, n), seconds=bench.scale.load_sec)
+        bench.add("ours", f"command.one.{n}.{sync}", together)
+        bench.add("ours", f"command.one.{n}.{sync}.apart", together / apart)
+
+
+def _bare_commands(bench: Bench) -> dict[int, float]:
+    rates: dict[int, float] = {}
+    with bench.limit_folder("bare framework, commands") as folder:
+        rates = executions.bare_rates(folder, bench.scale.connections, seconds=max(1.0, bench.scale.load_sec / 2))
+        for n, rate in rates.items():
+            bench.add("limit", f"bare.command.{n}", rate)
+    return rates
+
+
+def _raw_commands(bench: Bench, sync: Sync) -> dict[int, float]:
+    rates: dict[int, float] = {}
+    with bench.limit_folder(f"writes of a command, {sync}") as folder:
+        rates = executions.raw_rates(folder, sync, bench.scale.connections, count=bench.scale.raw_commands)
+        for n, rate in rates.items():
+            bench.add("limit", f"raw.command.{n}.{sync}", rate)
+    return rates
+
+
+@ours_only
+def claims(bench: Bench, stack: Stack) -> None:
+    """How soon a waiting claimer has a node, and how fast many take many."""
+    with bench.journal.step("ours", "claims"), bench.started(stack, "interval"):
+        taken = executions.claim_latency(stack, bench.scale.claims_waited_for)
+        bench.add("ours", "claim.waiting.p50", p50(taken.waiting_ms))
+        bench.add("ours", "claim.waiting.p95", p95(taken.waiting_ms))
+        bench.add("ours", "claim.waiting.share", p50(taken.waiting_ms) / p50(taken.ready_ms))
+    with bench.journal.step("ours", "claims by many"), bench.started(stack, "interval"):
+        nodes = node_work.held_apart(stack, executions.CLAIMERS)
+        commands = executions.command_rate(stack.port, nodes, seconds=max(1.0, bench.scale.load_sec / 2))
+        rate = executions.claim_rate(stack, bench.scale.claims)
+        bench.add("ours", "claim.rate", rate)
+        bench.add("ours", "claim.share", rate / commands)
+
+
+@ours_only
+def fork(bench: Bench, stack: Stack) -> None:
+    """A wide graph beside as many executions of one node."""
+    width = bench.scale.fork_width
+    for sync in bench.scale.syncs:
+        with bench.journal.step("ours", f"a fork of {width} nodes, {sync}"), bench.started(stack, sync):
+            apart = executions.apart_seconds(stack, width + 2)
+            together = executions.fork_seconds(stack, width)
+            bench.add("ours", f"fork.rate.{sync}", (width + 2) / together)
+            bench.add("ours", f"fork.share.{sync}", apart / together)
+            if width == WHOLE_FORK:
+                bench.add("ours", f"fork.seconds.{sync}", together)
+
+
+@ours_only
+def keys(bench: Bench, stack: Stack) -> None:
+    """POST /runs with a key and without."""
+    for sync in bench.scale.syncs:
+        with bench.journal.step("ours", f"runs with a key, {sync}"), bench.started(stack, sync):
+            bench.add("ours", f"keyed.{sync}", executions.cost_of_a_key(stack, seconds=bench.scale.load_sec))
+
+
+@ours_only
+def tags(bench: Bench, stack: Stack) -> None:
+    """An index with tagged jobs beside one with ordinary runs, and lists by tags beside one without a filter."""
+    count = bench.scale.tagged_jobs
+    with (
+        bench.journal.step("ours", f"tags, {count:,} jobs"),
+        tempfile.TemporaryDirectory(prefix="pyoco-bench-tags-") as folder,
+    ):
+        with closing(tag_index.opened(Path(folder), "one")) as index:
+            one = tag_index.fill(index, count, tag_index.plainly)
+            one_moves = tag_index.go_on(index, count // 10, tag_index.plainly)
+        with closing(tag_index.opened(Path(folder), "twenty")) as index:
+            twenty = tag_index.fill(index, count, tag_index.tagged)
+            _tag_lists(bench, index, count)
+            moves = tag_index.go_on(index, count // 10, tag_index.tagged)
+        bench.add("ours", "tags.put", twenty.per_sec)
+        bench.add("ours", "tags.put.share", twenty.per_sec / one.per_sec)
+        bench.add("ours", "tags.move", moves)
+        bench.add("ours", "tags.move.share", moves / one_moves)
+        bench.add("ours", "tags.file", twenty.file_bytes / count / 1024)
+        bench.add("ours", "tags.file.one", one.file_bytes / count / 1024)
+
+
+def _tag_lists(bench: Bench, index: SqliteRunIndex, count: int) -> None:
+    times = bench.scale.list_requests
+    bench.add("ours", "tags.all", tag_index.page_ms(index, JobQuery(), count=times))
+    deep = tag_index.half_way_down(tag_index.QUERIES["common"], count)
+    for name, query in (tag_index.QUERIES | {"deep": deep}).items():
+        bench.add("ours", f"tags.{name}", tag_index.beside_no_filter(index, query, count=times))
+    bench.add("ours", "tags.labels", tag_index.labels_beside_no_filter(index, count=times))
+    bench.add("ours", "tags.slowest", tag_index.slowest_ms(index, tag_index.QUERIES["never"]))
 
 
 PARTS: dict[str, Part] = {
@@ -231,6 +353,9 @@ PARTS: dict[str, Part] = {
     "ways": watching,
     "access": access,
     "wheels": wheels,
-    **EXECUTION_PARTS,
-    **TAG_PARTS,
+    "commands": commands,
+    "claims": claims,
+    "fork": fork,
+    "keys": keys,
+    "tags": tags,
 }

@@ -1,4 +1,4 @@
-"""How much is measured, in which order, and where the figures go; starting and timing are the business of others."""
+"""How much is measured, in which order, and where the figures go."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +83,7 @@ class Bench:
 
     @contextmanager
     def started(self, stack: Stack, sync: Sync, worker_tags: Sequence[str] = ()) -> Iterator[None]:
-        """The stack, fresh, for the time of the block; what it leaves behind is told to the reader."""
+        """A new stack for the duration of the block; notes what it leaves behind."""
         try:
             stack.start(sync, worker_tags=worker_tags)
             yield
@@ -110,7 +110,7 @@ def run(bench: Bench, parts: Sequence[Part], limits: Callable[[Bench], None] | N
         bench.journal.round = number
         if limits is not None:
             limits(bench)
-        # Whoever comes second finds a warmer machine: take turns.
+        # The second finds a warmer machine, so they alternate.
         in_turn = bench.contenders if number % 2 else list(reversed(bench.contenders))
         for part in parts:
             for stack in in_turn:

@@ -1,4 +1,4 @@
-"""What a row and its budget are; which rows there are is told elsewhere."""
+"""A row of the table and its budget."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +28,16 @@ class Row:
     unit: str
     better: Literal["higher", "lower"]
     budget: Budget | None = None
+
+
+def higher(key: str, title: str, unit: str, budget: Budget | None = None) -> Row:
+    """A row of which a higher figure is better."""
+    return Row(key=key, title=title, unit=unit, better="higher", budget=budget)
+
+
+def lower(key: str, title: str, unit: str, budget: Budget | None = None) -> Row:
+    """A row of which a lower figure is better."""
+    return Row(key=key, title=title, unit=unit, better="lower", budget=budget)
 
 
 def at_most(key: str, value: float, unit: str) -> Budget:

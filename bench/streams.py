@@ -81,7 +81,7 @@ async def _stream(port: int, run_id: str) -> AsyncIterator[asyncio.StreamReader]
 
 
 async def _bare(stack: Stack, count: int) -> list[float]:
-    """Put a key, and wait until nats-py's own watch of that key has told of it."""
+    """Puts a key and waits until nats-py's watch delivers it."""
     taken = []
     async with jetstream(*stack.nats()) as js:
         kv = await js.create_key_value(bucket="bench_watch")

@@ -1,6 +1,6 @@
 """The run index with twenty tags per job: write rate, file size and time per page.
 
-Without HTTP and without a broker, which cost the same whatever is asked for; the data is made up, the same every time.
+Without HTTP and broker, which cost the same for every query. The data is made up and always the same.
 """
 
 import statistics

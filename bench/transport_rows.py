@@ -22,21 +22,21 @@ FIGURES = {
     "bytes": ("bytes received per watcher and second", "B/s"),
     "cpu": ("gateway, of one processor", "%"),
 }
-NOBODY = "nobody"
+UNWATCHED = "nobody"
 
 _WIDTH, _ROW, _LEFT, _BARS, _TOP = 720, 26, 130, 460, 34
 _COLOURS = {"poll1": "#8c6d31", "poll02": "#b58d3d", "long": "#7b8794", "sse": "#2f7ed8", "ws": "#3a9d5d"}
 
 
 def way_rows() -> list[Row]:
-    """One row per way and figure, and one for the gateway that nobody watches."""
+    """One row per way and figure, and one for the gateway without watchers."""
     rows = [
         Row(key=f"ways.{way}.{figure}", title=f"100 watchers of a log by {name}: {words}", unit=unit, better="lower")
         for figure, (words, unit) in FIGURES.items()
         for way, name in WAYS.items()
     ]
     alone = f"the same job without watchers: {FIGURES['cpu'][0]}"
-    return [*rows, Row(key=f"ways.{NOBODY}.cpu", title=alone, unit=FIGURES["cpu"][1], better="lower")]
+    return [*rows, Row(key=f"ways.{UNWATCHED}.cpu", title=alone, unit=FIGURES["cpu"][1], better="lower")]
 
 
 def drawn(medians: Mapping[str, float]) -> str:

@@ -1,7 +1,7 @@
-"""A hundred watchers of one log, by each way there is: what they see how late, and what that costs the gateway.
+"""A hundred watchers of one log, by each transport: latency, and cost for the gateway.
 
 The log is written by a real worker, one line at a time; each line says when it was printed. All processes are on one
-machine, so one clock sees both ends. The same run without any watcher is measured too: what it costs is nobody's.
+machine, so one clock sees both ends. The same run without watchers is measured for comparison.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from bench.connection import Connection, StepFailed, content_length, request_bytes
 from bench.measures import p50, p95
 from bench.systems import DEFAULT_TAGS, Stack
-from bench.transport_rows import NOBODY
+from bench.transport_rows import UNWATCHED
 
 LINES_PER_SEC = 10
 PATIENCE_SEC = 60.0
@@ -27,7 +27,7 @@ _PRINTED_AT = re.compile(rb"printed at ([0-9.]+)")
 
 @dataclass(slots=True)
 class Seen:
-    """What all watchers together have seen, asked and received."""
+    """The lines, requests and bytes of all watchers together."""
 
     late_ms: list[float] = field(default_factory=list)
     requests: int = 0
@@ -59,10 +59,10 @@ Watch = Callable[[int, str, Seen, float], Awaitable[None]]
 
 
 def compare(stack: Stack, *, watchers: int, seconds: int) -> dict[str, Cost | float]:
-    """The cost of each way, and under "nobody" the gateway's share of a processor without watchers."""
+    """The cost of each way, and the gateway's share of a processor without watchers."""
     asyncio.run(_measure(stack, None, watchers=0, seconds=2))  # warms the worker
     alone = asyncio.run(_measure(stack, None, watchers=0, seconds=seconds)).cpu
-    costs: dict[str, Cost | float] = {NOBODY: alone}
+    costs: dict[str, Cost | float] = {UNWATCHED: alone}
     for way, watch in WAYS.items():
         costs[way] = asyncio.run(_measure(stack, watch, watchers=watchers, seconds=seconds))
     return costs
@@ -120,7 +120,7 @@ def _polling(every_sec: float, wait_sec: int = 0) -> Watch:
     """Ask for what is new again and again; with `wait_sec` the gateway holds an answer back until there is some."""
 
     async def watch(port: int, job_id: str, seen: Seen, place: float) -> None:
-        await asyncio.sleep(place * every_sec)  # people do not look all at the same moment
+        await asyncio.sleep(place * every_sec)  # clients do not poll at the same moment
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         token = ""
         try:

@@ -36,7 +36,7 @@ def sync_beside_pip(stack: Ours) -> tuple[float, float]:
 
 
 async def _sync(config: NatsBackendConfig, files: list[Path]) -> float:
-    # No index, as for the bare pip: what is measured is not somebody else's network.
+    # No index, as for the bare pip.
     os.environ["PIP_NO_INDEX"] = "1"
     pool = RunnerPool("", 1, lambda run_id, line: None)
     async with open_stores(config, name="bench") as stores:

@@ -85,9 +85,9 @@ def unhonoured_cancels(evidence: Evidence, journal: Journal) -> Iterator[Finding
 def completed_after_cancel(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
     for run_id, log in evidence.logs.items():
         events = [event for stored in log for event in stored.commit.events]
-        asked = [place for place, event in enumerate(events) if isinstance(event, ExecutionCancelRequested)]
+        requested = [place for place, event in enumerate(events) if isinstance(event, ExecutionCancelRequested)]
         done = [place for place, event in enumerate(events) if isinstance(event, ExecutionCompleted)]
-        if asked and done and done[-1] > asked[0]:
+        if requested and done and done[-1] > requested[0]:
             yield run_id, "EXECUTION_COMPLETED follows EXECUTION_CANCEL_REQUESTED"
 
 

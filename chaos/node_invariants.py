@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+
+from simulation.history_invariants import after_the_end, cancel_lost, out_of_order, superseded_reports
 
 from chaos.evidence import Check, Evidence, Finding
 from chaos.journal import CommandResponse, Journal
@@ -11,16 +12,11 @@ from chaos.states import final
 from pyoco_server.domain.execution.codec import event_id
 from pyoco_server.domain.execution.commands import CancelExecution, StopNode
 from pyoco_server.domain.execution.events import (
-    ExecutionCompleted,
     NodeStarted,
-    NodeSucceeded,
-    NodeWaiting,
     StoredCommit,
     type_name,
 )
-from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import Status, Work
-from pyoco_server.domain.ids import NodeId
 
 # A holder's final report after a cancel is rejected and stored as this command under the same key.
 STOPPED = StopNode.__name__
@@ -70,11 +66,10 @@ def unhonoured_execution_cancels(evidence: Evidence, journal: Journal) -> Iterat
 
 
 def nodes_out_of_order(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
-    """A node starts after its predecessors succeeded and succeeds once; COMPLETED requires all nodes."""
-    for run_id, log in evidence.logs.items():
-        graph = final(run_id, log).graph
-        if graph is not None:
-            yield from ((run_id, wrong) for wrong in _order_violations(graph, log))
+    """Nodes follow the order of their graph, and no event follows a cancel, an end, or a higher attempt."""
+    logs = {run_id: log for run_id, log in evidence.logs.items() if is_node_execution(log)}
+    for check in (after_the_end, cancel_lost, out_of_order, superseded_reports):
+        yield from check(logs)
 
 
 def double_leases(evidence: Evidence, journal: Journal) -> Iterator[Finding]:
@@ -166,18 +161,3 @@ def _by_key(logs: Mapping[str, Sequence[StoredCommit]]) -> dict[str, list[tuple[
             if stored.commit.idempotency_key is not None:
                 found.setdefault(stored.commit.idempotency_key, []).append((run_id, stored))
     return found
-
-
-def _order_violations(graph: Graph, log: Sequence[StoredCommit]) -> Iterator[str]:
-    done: Counter[NodeId] = Counter()
-    for event in (event for stored in log for event in stored.commit.events):
-        if isinstance(event, NodeStarted | NodeWaiting):
-            if missing := [source for source in graph.before(event.node_id) if not done[source]]:
-                yield f"{event.node_id} started before {missing} had succeeded"
-            if done[event.node_id]:
-                yield f"{event.node_id} started after it had succeeded"
-        elif isinstance(event, NodeSucceeded):
-            done[event.node_id] += 1
-        elif isinstance(event, ExecutionCompleted) and len(done) != len(graph.nodes):
-            yield f"COMPLETED, but only {sorted(done)} have succeeded"
-    yield from (f"{node_id} succeeded {times} times" for node_id, times in done.items() if times > 1)

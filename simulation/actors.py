@@ -1,12 +1,14 @@
-"""Those who ask a gateway for something: some insist, some die half-way, some come back too late, some are wrong.
+"""The clients of the gateways. Some crash during a request, some return too late, some send wrong values.
 
-Whoever gets no answer sends the same request again, with the same key; it may well be answered twice.
+A client without a response repeats the request with the same key.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from pyoco_server.domain.execution.commands import (
     Command,
@@ -26,75 +28,80 @@ from pyoco_server.services.claims.claim_node import Claim
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 from pyoco_server.services.executions.service import NewExecution
 from simulation.plan import WAIT_KEY
-from simulation.requests import Request, Told
-from simulation.world import PATIENCE, World
+from simulation.requests import Request, Response
+from simulation.world import MAX_TRIES, World
 
 LEASES_SEC = (0.4, 1.0, 2.0)
 DRIVER = "driver"
+NO_TIMES: Mapping[str, float] = MappingProxyType({})
 OOPS = Failure(code="OOPS", message="it did not work")
 
 
 async def client(world: World, graph_id: str) -> None:
-    """Creates an execution and, most often, starts it."""
+    """Creates an execution and mostly starts it."""
     run_id = await _created(world, graph_id)
     if run_id is not None and world.random.random() < 0.95:
         await world.pause()
-        await world.ask(Request(key=world.key(), name="StartExecution", run_id=run_id))
+        await world.send(Request(key=world.key(), name="StartExecution", run_id=run_id))
 
 
 async def canceller(world: World) -> None:
-    """Cancels whatever there is, some time."""
+    """Cancels a random execution at a random time."""
     for _ in range(world.random.randrange(6)):
         await world.pause()
     run_id = world.any_run()
     if run_id is not None:
-        await world.ask(Request(key=world.key(), name="CancelExecution", run_id=run_id))
+        await world.send(Request(key=world.key(), name="CancelExecution", run_id=run_id))
 
 
 async def person(world: World) -> None:
-    """Answers what waits, not always with the right key."""
+    """Answers waits, sometimes with a wrong key."""
     while not world.settling or world.plan.answers_come:
         await asyncio.sleep(world.random.uniform(0.1, 1.0))
         waits = world.gateway().index.waits(WaitQuery(limit=5))
         if waits:
             wait = world.random.choice(waits)
             is_right = world.settling or world.random.random() < 0.7
-            resume = _resume(wait.node_id, wait.wait_key if is_right and wait.wait_key is not None else "wrong")
-            await world.ask(_command(world, "ResumeNode", resume, wait.run_id, wait.node_id))
+            key = wait.wait_key if is_right and wait.wait_key is not None else "wrong"
+            resume = _command(world, ResumeNode, wait.run_id, node_id=wait.node_id, resume_key=key, answer="yes")
+            await world.send(resume)
 
 
 async def driver(world: World) -> None:
-    """Makes up the nodes of an open graph as it goes; may be gone before it is complete."""
+    """Starts the nodes of an open graph one by one; may crash before the end."""
     run_id = await _created(world, "open")
     if run_id is None:
         return
-    await world.ask(Request(key=world.key(), name="StartExecution", run_id=run_id))
+    await world.send(Request(key=world.key(), name="StartExecution", run_id=run_id))
     for name in "xy"[: world.random.randrange(1, 3)]:
         node_id, lease_sec = NodeId(name), world.random.choice((None, 1.0))
-        start = _start(node_id, lease_sec)
-        told = await world.ask(_command(world, "StartNode", start, run_id, node_id, None, DRIVER))
-        if told is None or not told.accepted or world.random.random() < 0.1:
+        after_sec = {} if lease_sec is None else {"lease_until": lease_sec}
+        start = _command(world, StartNode, run_id, DRIVER, after_sec, node_id=node_id, worker_id=WorkerId(DRIVER))
+        response = await world.send(start)
+        if response is None or not response.accepted or world.random.random() < 0.1:
             return
         await _Holder(world, run_id, node_id, 1, DRIVER, lease_sec or 1.0).work()
     if world.random.random() < 0.8:
-        await world.ask(_command(world, "CompleteExecution", _complete, run_id))
+        await world.send(_command(world, CompleteExecution, run_id))
     else:
-        await world.ask(_command(world, "FailExecution", _fail, run_id))
+        await world.send(_command(world, FailExecution, run_id, error=OOPS))
 
 
 async def worker(world: World, name: str, *, steady: bool = False) -> None:
-    """Claims nodes and works on them, until it dies or nothing can ever come any more."""
+    """Claims nodes and works on them until it crashes or all executions have ended."""
     graph_ids = tuple(f"g{place}" for place in range(len(world.plan.graphs)))
     while not world.is_over():
         lease_sec = world.random.choice(LEASES_SEC)
         claim = Claim(
             wanted=ClaimFilter(graph_ids=graph_ids, tenant_id=None), worker_id=WorkerId(name), lease_sec=lease_sec
         )
-        told = await world.ask(Request(key=world.key(), name="Claim", worker_id=name, claim=claim, wait_sec=2.0), 3)
-        if told is None:
+        response = await world.send(
+            Request(key=world.key(), name="Claim", worker_id=name, claim=claim, wait_sec=2.0), 3
+        )
+        if response is None:
             await asyncio.sleep(0.3)
             continue
-        holder = _Holder.of(world, told, name, lease_sec)
+        holder = _Holder.of(world, response, name, lease_sec)
         if steady:
             await holder.succeed()
         elif not await _seen_through(world, holder):
@@ -103,7 +110,7 @@ async def worker(world: World, name: str, *, steady: bool = False) -> None:
 
 
 async def _seen_through(world: World, holder: _Holder) -> bool:
-    """Work that is waited for, whatever happens to the one who does it; False: that one is gone."""
+    """Runs the work as a task that is waited for; False if the worker crashed."""
     done = world.loop.create_future()
 
     async def work() -> None:
@@ -117,7 +124,7 @@ async def _seen_through(world: World, holder: _Holder) -> bool:
 
 
 class _Holder:
-    """Somebody with a node in hand, as of one attempt."""
+    """The holder of one attempt of a node."""
 
     def __init__(
         self, world: World, run_id: RunId, node_id: NodeId, attempt: int, worker_id: str, lease_sec: float
@@ -128,116 +135,74 @@ class _Holder:
         self._lease_sec = lease_sec
 
     @classmethod
-    def of(cls, world: World, told: Told, worker_id: str, lease_sec: float) -> _Holder:
-        plain = told.plain
+    def of(cls, world: World, response: Response, worker_id: str, lease_sec: float) -> _Holder:
+        plain = response.plain
         return cls(world, RunId(plain["executionId"]), NodeId(plain["nodeId"]), plain["attempt"], worker_id, lease_sec)
 
     async def work(self) -> bool:
-        """One of the ways in which work goes; False: the one who did it is no more."""
+        """Works in a random way; False if the worker crashes."""
         draw = self._world.random.random()
         if draw < 0.12 and not self._world.settling:
             return False
-        if draw < 0.24:  # a zombie: it slept through its lease, and does not know
+        if draw < 0.24:  # a zombie: it sleeps through its lease
             await asyncio.sleep(self._lease_sec * self._world.random.uniform(0.9, 2.5))
         elif draw < 0.4:
             await self._world.pause()
-            await self.progress()
+            await self._report(ReportNodeProgress, progress=50.0)
         elif draw < 0.5:
             await self.wait()
         await self._world.pause()
         if self._world.random.random() < 0.08:
-            await self.fail()
+            await self._report(FailNode, error=OOPS)
         else:
             await self.succeed()
         return True
 
     async def succeed(self) -> None:
-        await self._report("SucceedNode", self._success)
-
-    async def fail(self) -> None:
-        await self._report("FailNode", self._failure)
-
-    async def progress(self) -> None:
-        await self._report("ReportNodeProgress", self._progress)
+        await self._report(SucceedNode, output=self._worker_id)
 
     async def wait(self) -> None:
-        """Put the node to wait, and look now and then whether somebody has resumed it."""
-        await self._report("PutNodeWaiting", self._waiting)
+        """Puts the node to wait and polls until it is resumed."""
+        after_sec = {} if self._lease_sec < 1 else {"deadline_at": 1.0}
+        await self._report(PutNodeWaiting, after_sec, wait_key=WAIT_KEY)
         for _ in range(4):
             await self._world.pause()
             seen = await self._world.look(self._run_id)
             if seen is None or seen.nodes[self._node_id].status is not NodeStatus.WAITING:
                 return
 
-    async def _report(self, name: str, make: Callable[[float], Command]) -> None:
-        world = self._world
-        await world.ask(_command(world, name, make, self._run_id, self._node_id, self._attempt, self._worker_id))
-
-    def _success(self, at: float) -> Command:
-        return SucceedNode(
-            at=at, node_id=self._node_id, attempt=self._attempt, output=self._worker_id, from_outside=True
-        )
-
-    def _failure(self, at: float) -> Command:
-        return FailNode(at=at, node_id=self._node_id, attempt=self._attempt, error=OOPS, from_outside=True)
-
-    def _progress(self, at: float) -> Command:
-        return ReportNodeProgress(at=at, node_id=self._node_id, attempt=self._attempt, progress=50.0, from_outside=True)
-
-    def _waiting(self, at: float) -> Command:
-        deadline_at = None if self._lease_sec < 1 else at + 1.0
-        return PutNodeWaiting(
-            at=at,
-            node_id=self._node_id,
-            attempt=self._attempt,
-            wait_key=WAIT_KEY,
-            deadline_at=deadline_at,
-            from_outside=True,
-        )
-
-
-def _start(node_id: NodeId, lease_sec: float | None) -> Callable[[float], Command]:
-    def start(at: float) -> Command:
-        until = None if lease_sec is None else at + lease_sec
-        return StartNode(at=at, node_id=node_id, worker_id=WorkerId(DRIVER), lease_until=until, from_outside=True)
-
-    return start
-
-
-def _resume(node_id: NodeId, key: str) -> Callable[[float], Command]:
-    return lambda at: ResumeNode(at=at, node_id=node_id, resume_key=key, answer="yes", from_outside=True)
-
-
-def _complete(at: float) -> Command:
-    return CompleteExecution(at=at, from_outside=True)
-
-
-def _fail(at: float) -> Command:
-    return FailExecution(at=at, error=OOPS, from_outside=True)
+    async def _report(self, kind: type[Command], after_sec: Mapping[str, float] = NO_TIMES, **values: Any) -> None:
+        values |= {"node_id": self._node_id, "attempt": self._attempt}
+        await self._world.send(_command(self._world, kind, self._run_id, self._worker_id, after_sec, **values))
 
 
 async def _created(world: World, graph_id: str) -> RunId | None:
     new = NewExecution(graph_id=graph_id, input={})
-    patience = PATIENCE if world.random.random() < 0.7 else 1  # some never ask again, and leave behind what there is
-    told = await world.ask(Request(key=world.key(), name="CreateExecution", new=new), patience)
-    return RunId(told.plain["executionId"]) if told is not None and told.accepted else None
+    tries = MAX_TRIES if world.random.random() < 0.7 else 1  # some never repeat it
+    response = await world.send(Request(key=world.key(), name="CreateExecution", new=new), tries)
+    return RunId(response.plain["executionId"]) if response is not None and response.accepted else None
 
 
 def _command(
     world: World,
-    name: str,
-    make: Callable[[float], Command],
+    kind: type[Command],
     run_id: RunId,
-    node_id: NodeId | None = None,
-    attempt: int | None = None,
-    worker_id: str | None = None,
+    by: str | None = None,
+    after_sec: Mapping[str, float] = NO_TIMES,
+    **values: Any,
 ) -> Request:
+    """A request whose command is built when a gateway receives it; `after_sec` are values relative to that time."""
+
+    def make(at: float) -> Command:
+        times: dict[str, Any] = {name: at + seconds for name, seconds in after_sec.items()}
+        return kind(at=at, from_outside=True, **values, **times)
+
     return Request(
         key=world.key(),
-        name=name,
+        name=kind.__name__,
         make=make,
         run_id=run_id,
-        node_id=node_id,
-        attempt=attempt,
-        worker_id=worker_id,
+        node_id=values.get("node_id"),
+        attempt=values.get("attempt"),
+        worker_id=by,
     )

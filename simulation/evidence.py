@@ -1,4 +1,4 @@
-"""What is left of an interleaving when it is over: logs, snapshots, indexes, and what everybody was told. Pure."""
+"""The evidence of an interleaving: logs, snapshots, indexes and responses. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pyoco_server.domain.execution.state import Execution, NodeStatus
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries.steps import WaitQuery
 from pyoco_server.ports import RunIndex
-from simulation.requests import Told
+from simulation.requests import Response
 
 Log = Sequence[StoredCommit]
 NodeAt = tuple[RunId, NodeId, int]
 Finding = tuple[str, str]
-"""What it is about, and what was found."""
+"""Subject and description of a violation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSeen:
-    """What the index of a living gateway proposes and shows, at any time to come."""
+    """What the index of a living gateway proposes and shows, now or later."""
 
     gateway: str
     claimable: frozenset[NodeAt]
@@ -41,21 +41,21 @@ class IndexSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """`ends` are the executions as their logs tell them in the end. `quiet`: it came to rest in time. `troubles`: what
-    the program did not expect, or nobody caught."""
+    """`ends` are the executions as their final logs have them. `quiet`: they became idle in time. `troubles` are logged
+    and uncaught errors.
+    """
 
     logs: Mapping[RunId, Log]
     ends: Mapping[RunId, Execution]
     snapshots: Mapping[RunId, Execution]
     indexes: tuple[IndexSeen, ...]
-    told: tuple[Told, ...]
+    responses: tuple[Response, ...]
     quiet: bool
     troubles: tuple[str, ...]
 
 
 def is_at_rest(execution: Execution) -> bool:
-    """It is finished, or rightly waits: for its start, for a person who may take for ever, or, where no graph says what
-    follows, for whoever drives it."""
+    """Whether it is finished, or waits for its start, a person without a deadline, or the client of an open graph."""
     if execution.status.is_terminal:
         return True
     if execution.cancel is not None:

@@ -1,4 +1,4 @@
-"""The way of a gateway to the stores: each call takes two turns, and now and then one goes wrong; it stores nothing."""
+"""The connection of a gateway to the stores: each call takes two turns, and some calls fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulation.loop import SeededLoop
 
 @dataclass(slots=True)
 class Faults:
-    """How often a call goes wrong on its way there, and on its way back; and at which of all ways a gateway dies."""
+    """How often a call fails before its effect, and after it; and at which call a gateway crashes."""
 
     rate: float
     crash_at: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Faults:
 
 
 class Way:
-    """The way of one gateway to the stores. It fails as often as `faults` says, and when its gateway is dead."""
+    """The connection of one gateway. Calls fail as often as `faults` says, and always when the gateway is dead."""
 
     def __init__(self, loop: SeededLoop, random: Random, faults: Faults) -> None:
         self._turn = loop.turn
@@ -48,18 +48,18 @@ class Way:
         return not self.dead
 
     async def there(self) -> None:
-        """Reach the store, or not."""
+        """Before the effect of a call."""
         if not self.dead:
             self._faults.count()
             await self._turn()
-        if self.dead:  # the word of a dead one reaches nobody, whatever its tasks still do on their way out
+        if self.dead:  # its cancelled tasks must not reach a store
             raise asyncio.CancelledError
         if self._draw() < self._faults.rate:
             self._faults.met += 1
             raise BrokerUnavailable
 
     async def back(self) -> None:
-        """Hear what came of it, or not."""
+        """After the effect of a call: its response may be lost."""
         self._faults.count()
         await self._turn()
         if self._draw() < self._faults.rate:
@@ -67,7 +67,7 @@ class Way:
             raise Unanswered
 
     def guarded(self, port: object, names: Sequence[str]) -> Any:
-        """The port as it is reached by this way."""
+        """The port, reached by this connection."""
         return _Guarded({name: self._unsteady(getattr(port, name)) for name in names}, port)
 
     def _unsteady(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -91,7 +91,7 @@ class _Guarded:
 
 
 class FeedOnTheWay(Feed):
-    """The feed as one gateway gets it: late, and cut now and then."""
+    """The feed as one gateway receives it: late, and sometimes cut."""
 
     def __init__(self, feed: Feed, way: Way) -> None:
         self._feed = feed

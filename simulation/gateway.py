@@ -1,13 +1,13 @@
-"""A gateway without HTTP: the use cases of the real one over unsteady stores, its own index, and a life that can end.
+"""A gateway without HTTP: the services of the real one over faulty stores, with its own index, that can crash.
 
-What the routes of `/executions` do between HTTP and the use cases is done here in the same words: `once` around every
-request, the line in front of a claim, and which refusals are kept as answers.
+As the routes of `/executions` do, it wraps every request in `once` and stores rejections as responses.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -20,15 +20,16 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import CommitId, RunId
+from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.http_api.api.executions import translate
-from pyoco_server.services.claims.claim_node import ClaimService, Take
+from pyoco_server.services.claims.claim_node import Claim, ClaimService, NothingToClaim, name_of, named
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Unfinished, Work, find_earlier, once
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, find_earlier, once
 from pyoco_server.services.loops import log_and_continue
 from pyoco_server.services.maintenance import cancels
 from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
@@ -38,21 +39,21 @@ from pyoco_server.testing.index import MemoryRunIndex
 from simulation.faulty_ports import FeedOnTheWay, Way
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
-from simulation.requests import REFUSED, Request, Told
+from simulation.requests import REFUSED, Request, Response
 
 T = TypeVar("T")
 
 CONFIG = NatsBackendConfig(cancel_grace_period_sec=1.0)
-# Rounds of care are as often in real life; each costs a step or more, and what matters is what they meet.
-CARE_EVERY_SEC = (0.5, 3.0)
+# As often as real maintenance.
+MAINTENANCE_SEC = (0.5, 3.0)
 
 
 class Lost(Exception):
-    """The answer never came: the gateway died, or the connection did."""
+    """There is no response: the gateway crashed, or the connection was lost."""
 
 
 class SeededGateway:
-    """One process. `serve` answers a request, `kill` ends everything at the await where it stands."""
+    """One process. `serve` handles a request, `kill` ends every task at its current await."""
 
     def __init__(self, name: str, loop: SeededLoop, random: Random, shared: SharedStores, way: Way, ahead: float):
         self.name = name
@@ -78,31 +79,31 @@ class SeededGateway:
         return self._way.dead
 
     def start(self) -> None:
-        """Begin the work that nobody asks for."""
+        """Starts the background tasks."""
         for work in (
             self.follower.run(),
             self.executions.cache.run(),
             self.claims.queue.run(),
             self._note(),
-            self._care(),
+            self._maintain(),
         ):
             self._own(work).add_done_callback(self._tasks.pop)
 
     def kill(self) -> None:
-        """What is in memory is gone, nothing of it reaches a store any more, and nobody gets an answer."""
+        """Loses the memory; no call reaches a store any more, and no client gets a response."""
         self._way.dead = True
         for task in list(self._tasks):
             task.cancel()
 
     async def gone(self) -> None:
-        """Wait until the last task has noticed."""
+        """Waits until all tasks have ended."""
         while self._tasks:
             await asyncio.wait([next(iter(self._tasks))])
 
-    async def serve(self, request: Request) -> Told | None:
-        """What the caller is told; None: there was nothing to claim. `PyocoError` is a failure to answer (5xx)."""
-        told: Told | None = await self._outcome(self._answer(request))
-        return told
+    async def serve(self, request: Request) -> Response | None:
+        """The response; None if there was nothing to claim. Raises `PyocoError` for a 5xx."""
+        response: Response | None = await self._outcome(self._answer(request))
+        return response
 
     async def look(self, run_id: RunId) -> Execution:
         """`GET /executions/{id}`."""
@@ -115,19 +116,19 @@ class SeededGateway:
         return task
 
     async def _outcome(self, work: Coroutine[Any, Any, T]) -> T:
-        """What came of work that somebody outside waits for: what happens to them must not end it, nor theirs."""
+        """The result of a request; a cancelled client does not cancel its task, nor the other way round."""
         if self.is_dead:
             work.close()
             raise Lost
         task, over = self._own(work), self._loop.create_future()
 
-        def tell(task: asyncio.Task[Any]) -> None:
+        def end(task: asyncio.Task[Any]) -> None:
             del self._tasks[task]
-            _ = task.cancelled() or task.exception()  # looked at, though perhaps nobody is left to be told
+            _ = task.cancelled() or task.exception()  # retrieved, or asyncio would report it
             if not over.done():
                 over.set_result(None)
 
-        task.add_done_callback(tell)
+        task.add_done_callback(end)
         await over
         if task.cancelled() or self.is_dead:
             raise Lost
@@ -140,14 +141,14 @@ class SeededGateway:
                 await self._repairer.note_commits()
             await asyncio.sleep(0.5)
 
-    async def _care(self) -> None:
+    async def _maintain(self) -> None:
         rounds = [
             ("snapshots", self._repairer.repair),
             ("cancels", lambda: cancels.confirm_cancels(self.stores, self.index, CONFIG)),
             ("nodes", lambda: cancels.expire_nodes(self.stores, self.index)),
         ]
         while True:
-            await asyncio.sleep(self._random.uniform(*CARE_EVERY_SEC))
+            await asyncio.sleep(self._random.uniform(*MAINTENANCE_SEC))
             self._random.shuffle(rounds)
             for name, work in rounds:
                 with log_and_continue(name):
@@ -155,12 +156,12 @@ class SeededGateway:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: Request) -> Told | None:
+    async def _answer(self, request: Request) -> Response | None:
         if request.claim is not None:
             return await self._claim(request)
         if request.new is not None:
-            return _told(request, await self._once(request, self._create(request), self.stores.ids.run_id()))
-        return _told(request, await self._once(request, self._command(request)))
+            return _response(request, await self._once(request, self._create(request), self.stores.ids.run_id()))
+        return _response(request, await self._once(request, self._command(request)))
 
     async def _once(self, request: Request, work: Work, resource_id: str = "") -> Answered:
         asked = Asked(
@@ -196,25 +197,31 @@ class SeededGateway:
 
         return work
 
-    async def _claim(self, request: Request) -> Told | None:
+    async def _claim(self, request: Request) -> Response | None:
         assert request.claim is not None
         claim = replace(request.claim, wait_sec=request.wait_sec)
-
-        async def earlier() -> Answered | Unfinished | None:
-            found = await find_earlier(self.stores, RecordKey(request.key), request.name)
-            return Answered(answer=found, replayed=True) if isinstance(found, Answer) else found
-
-        async def run_once(node: str, take: Take) -> Answered:
-            async def work(turn: IdempotentAttempt) -> Answer:
-                return Answer(status=200, body=translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
-
-            return await self._once(request, work, node)
 
         async def is_disconnected() -> bool:
             return False
 
-        answered = await self.claims.claim(claim, earlier=earlier, run_once=run_once, is_disconnected=is_disconnected)
-        return None if answered is None else _told(request, answered)
+        first = self.claims.queue.reserve(claim.wanted)
+        if first is None:
+            earlier = await find_earlier(self.stores, RecordKey(request.key), request.name)
+            if isinstance(earlier, Answer):
+                return _response(request, Answered(answer=earlier, replayed=True))
+            first = None if earlier is None else named(earlier.resource_id, claim)
+        async with aclosing(self.claims.proposals(claim, first, is_disconnected)) as proposals:
+            async for node in proposals:
+                with suppress(NothingToClaim):
+                    return _response(request, await self._once(request, self._take(claim, node), name_of(node)))
+        return None
+
+    def _take(self, claim: Claim, node: ClaimableNode) -> Work:
+        async def work(turn: IdempotentAttempt) -> Answer:
+            claimed = await self.claims.take(claim, node, turn)
+            return Answer(status=200, body=translate.claimed_out(claimed, claim.lease_sec, turn.context))
+
+        return work
 
 
 def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:
@@ -227,10 +234,10 @@ def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -
     return Answer(status=202, body=translate.accepted_out(handled, request.name, turn.context))
 
 
-def _told(request: Request, answered: Answered) -> Told:
+def _response(request: Request, answered: Answered) -> Response:
     answer = answered.answer
     commits = frozenset(CommitId(event_id.rpartition(".")[0]) for event_id in answer.event_ids)
-    return Told(request=request, status=answer.status, body=answer.body, commit_ids=commits)
+    return Response(request=request, status=answer.status, body=answer.body, commit_ids=commits)
 
 
 async def _no_flow(name: str) -> AnnouncedFlow | None:

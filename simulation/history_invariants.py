@@ -1,8 +1,8 @@
-"""Promises about what stands in a log, whoever was told what: cancel wins, the order of the graph, the fence. Pure."""
+"""The invariants of a log by itself: cancel wins, the order of the graph, the fence. Pure; chaos uses them too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyoco_server.domain.execution.events import (
@@ -23,59 +23,61 @@ from pyoco_server.domain.execution.events import (
     NodeWaiting,
 )
 from pyoco_server.domain.execution.graph import Graph
-from pyoco_server.domain.ids import NodeId
-from simulation.evidence import Evidence, Finding, Log
+from pyoco_server.domain.ids import NodeId, RunId
+from simulation.evidence import Finding, Log
+
+Logs = Mapping[RunId, Log] | Mapping[str, Log]
 
 _ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 _OF_AN_ATTEMPT = (NodeProgressReported, NodeWaiting, NodeResumed, NodeSucceeded, NodeFailed)
 _AFTER_A_CANCEL = (NodeCanceled, ExecutionCanceled)
 
 
-def after_the_end(evidence: Evidence) -> Iterator[Finding]:
-    """A finished execution changes no more, and has ended once."""
-    for run_id, log in evidence.logs.items():
+def after_the_end(logs: Logs) -> Iterator[Finding]:
+    """A finished execution does not change."""
+    for run_id, log in logs.items():
         end: str | None = None
         for event in _events(log):
             name = type(event).__name__
             if end is not None and not isinstance(event, ExecutionArchived):
-                yield run_id, f"{name} stands behind {end}"
+                yield run_id, f"{name} follows {end}"
             if isinstance(event, _ENDS):
                 end = name
 
 
-def cancel_lost(evidence: Evidence) -> Iterator[Finding]:
-    """Once a cancel is requested, nothing but the cancel goes on."""
-    for run_id, log in evidence.logs.items():
+def cancel_lost(logs: Logs) -> Iterator[Finding]:
+    """After a cancel request only the cancel continues."""
+    for run_id, log in logs.items():
         requested = False
         for event in _events(log):
             if requested and not isinstance(event, (*_AFTER_A_CANCEL, ExecutionArchived)):
-                yield run_id, f"{type(event).__name__} stands behind EXECUTION_CANCEL_REQUESTED"
+                yield run_id, f"{type(event).__name__} follows EXECUTION_CANCEL_REQUESTED"
             requested = requested or isinstance(event, ExecutionCancelRequested)
 
 
-def out_of_order(evidence: Evidence) -> Iterator[Finding]:
-    """A node's turn comes once, behind all that precede it; a graph is complete when every node has succeeded once."""
-    for run_id, log in evidence.logs.items():
+def out_of_order(logs: Logs) -> Iterator[Finding]:
+    """A node gets READY once, after its predecessors; a graph is complete when every node has succeeded once."""
+    for run_id, log in logs.items():
         walk = _Walk()
         for event in _events(log):
-            yield from ((run_id, complaint) for complaint in walk.step(event))
+            yield from ((run_id, violation) for violation in walk.step(event))
 
 
-def overtaken_but_heard(evidence: Evidence) -> Iterator[Finding]:
-    """Attempts at a node only rise, and what is said of another attempt than the present one changes nothing."""
-    for run_id, log in evidence.logs.items():
+def superseded_reports(logs: Logs) -> Iterator[Finding]:
+    """The attempts of a node increase, and a report of another attempt than the current one changes nothing."""
+    for run_id, log in logs.items():
         attempts: dict[NodeId, int] = {}
         for event in _events(log):
             if isinstance(event, NodeStarted):
                 if event.attempt <= attempts.get(event.node_id, 0):
-                    yield run_id, f"attempt {event.attempt} at {event.node_id} began after {attempts[event.node_id]}"
+                    yield run_id, f"attempt {event.attempt} of {event.node_id} started after {attempts[event.node_id]}"
                 attempts[event.node_id] = event.attempt
             elif isinstance(event, _OF_AN_ATTEMPT):
-                # A wait node begins to wait by itself, with the first attempt.
+                # A wait node starts to wait by itself, with the first attempt.
                 present = attempts.setdefault(event.node_id, event.attempt)
                 if event.attempt != present:
                     name = type(event).__name__
-                    yield run_id, f"{name} of attempt {event.attempt} at {event.node_id}, while {present} is at it"
+                    yield run_id, f"{name} of attempt {event.attempt} of {event.node_id}, the current one is {present}"
 
 
 @dataclass(slots=True)
@@ -95,8 +97,10 @@ class _Walk:
                 yield from self._too_early(node_id, "ready")
             case NodeStarted(node_id=node_id):
                 if self.graph is not None and node_id not in self.ready:
-                    yield f"{node_id} began before it was ready"
-                yield from self._too_early(node_id, "begun")
+                    yield f"{node_id} started before it was ready"
+                yield from self._too_early(node_id, "started")
+            case NodeWaiting(node_id=node_id):
+                yield from self._too_early(node_id, "waiting")
             case NodeSucceeded(node_id=node_id):
                 if self.graph is not None and node_id in self.succeeded:
                     yield f"{node_id} succeeded twice"
@@ -116,7 +120,7 @@ class _Walk:
         nodes = self.graph.nodes if self.graph else ()
         missing = [node.node_id for node in nodes if node.node_id not in self.succeeded]
         if missing:
-            yield f"it is complete, but {', '.join(missing)} had not succeeded"
+            yield f"COMPLETED, but {', '.join(missing)} had not succeeded"
 
 
 def _events(log: Log) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""The promises, each as a function that finds what broke it. Pure: evidence in, findings out; the log is the truth."""
+"""The invariants, each a function that yields its violations. Pure: evidence in, violations out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simulation.history_invariants import (
     after_the_end,
     cancel_lost,
     out_of_order,
-    overtaken_but_heard,
+    superseded_reports,
 )
-from simulation.response_invariants import answered_differently, done_twice, not_done, not_what_was_told
+from simulation.response_invariants import answered_differently, done_twice, not_done, wrong_holders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A promise that was broken, and by what."""
+    """A broken invariant."""
 
     broken: str
     subject: str
@@ -34,31 +34,37 @@ def stuck(evidence: Evidence) -> Iterator[Finding]:
     for run_id, execution in evidence.ends.items():
         if not is_at_rest(execution):
             nodes = {node.node_id: node.status.value for node in execution.nodes.values()}
-            yield run_id, f"{run_status(execution)} for ever, its nodes {nodes}"
+            yield run_id, f"{run_status(execution)} at the end, its nodes {nodes}"
 
 
-def restless(evidence: Evidence) -> Iterator[Finding]:
+def not_idle(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.quiet:
-        yield "world", "snapshots and indexes did not catch up with the logs, or somebody never got an answer"
+        yield "world", "snapshots or indexes are behind the logs, or a request has no response"
 
 
-def cancels_that_came_to_nothing(evidence: Evidence) -> Iterator[Finding]:
+def cancels_without_effect(evidence: Evidence) -> Iterator[Finding]:
     ends = evidence.ends
-    for told in evidence.told:
-        if told.request.name == "CancelExecution" and told.accepted:
-            end = None if told.request.run_id is None else ends.get(told.request.run_id)
+    for response in evidence.responses:
+        if response.request.name == "CancelExecution" and response.accepted:
+            end = None if response.request.run_id is None else ends.get(response.request.run_id)
             status = "nowhere" if end is None else run_status(end)
             if status != "CANCELLED":
-                yield str(told.request.run_id), f"a cancel was accepted ({told.request.key}), but it is {status}"
+                yield (
+                    str(response.request.run_id),
+                    f"a cancel was accepted ({response.request.key}), but it is {status}",
+                )
 
 
 def unlike_their_log(evidence: Evidence) -> Iterator[Finding]:
     for run_id, execution in evidence.ends.items():
         shown = evidence.snapshots.get(run_id)
         if shown is None:
-            yield run_id, "there is a log but no snapshot"
+            yield run_id, "log without a snapshot"
         elif shown != execution:
-            yield run_id, f"the snapshot shows version {shown.version}, the log tells {execution.version}, or otherwise"
+            yield (
+                run_id,
+                f"the snapshot shows version {shown.version}, the log has {execution.version}, or other content",
+            )
 
 
 def unlike_the_snapshots(evidence: Evidence) -> Iterator[Finding]:
@@ -74,22 +80,21 @@ def unexpected(evidence: Evidence) -> Iterator[Finding]:
         yield "world", trouble
 
 
-# By their names in reports.
 INVARIANTS: Mapping[str, Check] = {
     "executions stuck": stuck,
-    "worlds that never rest": restless,
-    "events after a cancel or an end": after_the_end,
-    "accepted cancels that came to nothing": cancels_that_came_to_nothing,
-    "logs in which a cancel lost": cancel_lost,
-    "nodes out of the graph's order": out_of_order,
-    "reports of those who were overtaken": overtaken_but_heard,
-    "nodes not held by whom they were given to": not_what_was_told,
+    "systems that do not become idle": not_idle,
+    "events after an end": lambda evidence: after_the_end(evidence.logs),
+    "accepted cancels without effect": cancels_without_effect,
+    "events after a cancel request": lambda evidence: cancel_lost(evidence.logs),
+    "nodes out of order": lambda evidence: out_of_order(evidence.logs),
+    "reports of superseded attempts": lambda evidence: superseded_reports(evidence.logs),
+    "nodes with a wrong holder": wrong_holders,
     "requests done twice": done_twice,
-    "requests answered in two ways": answered_differently,
+    "requests with different responses": answered_differently,
     "accepted requests that were not done": not_done,
     "snapshots unlike their log": unlike_their_log,
     "indexes unlike the snapshots": unlike_the_snapshots,
-    "errors that nobody expected": unexpected,
+    "unexpected errors": unexpected,
 }
 
 

@@ -1,8 +1,8 @@
-"""An event loop whose order of things is chosen by a seed, and whose time is made up; no sockets, no threads.
+"""An event loop with virtual time, in which a seed chooses the order of store calls; no sockets, no threads.
 
-ready      callbacks, first come first served: exactly what asyncio promises, so no order is tried that cannot be
-on the way what has left for a store, or is on its way back (`turn`): any of these may arrive next
-timers     due when nothing else is left to do; or, now and then, while answers are on their way: somebody was slow
+ready      callbacks, first in first out, as asyncio guarantees
+on the way calls to a store and their returns (`turn`): any of these may arrive next
+timers     due when nothing else is left to do, and sometimes while calls are on the way: a slow call
 """
 
 from __future__ import annotations
@@ -21,27 +21,24 @@ from typing import Any, Self, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# So many steps are a hundred times what an interleaving takes: it goes round in circles.
+# A hundred times what an interleaving takes.
 MOST_STEPS = 200_000
-# How often something arrives while there is still something to be done with what arrived before.
+# How often a call arrives while callbacks are ready.
 EARLY = 0.2
-# The moment, in Unix seconds, at which every world begins.
+# The start of the virtual time in Unix seconds.
 BEGINNING = 1_000_000.0
 
 
 class NothingLeft(Exception):
-    """Everybody waits, and for nothing that could ever happen."""
+    """All tasks wait for something that cannot happen."""
 
 
 class TooManySteps(Exception):
-    """It goes on for ever."""
+    """The simulation does not end."""
 
 
 class Timer(asyncio.TimerHandle):
-    """A callback that is ready, or will be at a time. For its price it is made without asyncio's own `__init__`.
-
-    It has no context: nothing that is played here has context variables.
-    """
+    """A callback, ready or due at a time. It skips asyncio's `__init__`, which is slow, and has no context."""
 
     __slots__ = ()
 
@@ -56,7 +53,7 @@ class Timer(asyncio.TimerHandle):
 
 
 class SeededLoop(asyncio.AbstractEventLoop):
-    """One life of a small world. `slowness` is how often time passes while answers are on their way."""
+    """The loop of one interleaving. `slowness` is how often time passes while calls are on the way."""
 
     def __init__(self, random: Random, *, slowness: float, began_at: float) -> None:
         self._draw = random.random
@@ -69,23 +66,23 @@ class SeededLoop(asyncio.AbstractEventLoop):
         self._timers_made = 0
         self.steps = 0
         self.troubles: list[BaseException | str] = []
-        """What nobody caught."""
+        """Uncaught errors."""
 
     @classmethod
     def of(cls, random: Random, *, slowness: float = 0.0, began_at: float = BEGINNING) -> Self:
-        """A loop. (To a type checker one is abstract that has no sockets, whoever asks for them.)"""
+        """A loop. Its class is abstract for a type checker, as it has no methods for sockets."""
         return cls(random, slowness=slowness, began_at=began_at)
 
-    # --- what a simulation asks for -----------------------------------------------------------------------------------
+    # --- for the simulation -------------------------------------------------------------------------------------------
 
     @coroutine
     def turn(self) -> Generator[None, None, None]:
-        """Give way: the task goes on when it is its turn among all that are on their way."""
-        self._gives_way = True  # a task that yields nothing asks for its next step at once: see `call_soon`
+        """Suspends the task until it is chosen among all calls on the way."""
+        self._gives_way = True  # a task that yields None calls `call_soon` for its next step
         yield
 
     def run_until_complete(self, future: Generator[Any, None, T] | Any) -> T:
-        """Live until this is done."""
+        """Runs until this is done."""
         events._set_running_loop(self)
         try:
             task: asyncio.Task[T] = future if isinstance(future, asyncio.Task) else self.create_task(future)
@@ -120,7 +117,7 @@ class SeededLoop(asyncio.AbstractEventLoop):
         self._ready.append(arrived)
 
     def _pass_time(self) -> None:
-        """Go on to the next moment at which something is due."""
+        """Advances the time to the next timer."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
             heappop(timers)
@@ -129,7 +126,7 @@ class SeededLoop(asyncio.AbstractEventLoop):
         while timers and timers[0][0] <= self._now:
             self._ready.append(heappop(timers)[2])
 
-    # --- what asyncio asks for ----------------------------------------------------------------------------------------
+    # --- for asyncio --------------------------------------------------------------------------------------------------
 
     def time(self) -> float:
         return self._now
@@ -169,7 +166,7 @@ class SeededLoop(asyncio.AbstractEventLoop):
     async def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> T:
-        """Whoever is asked aside has done it when it is his turn."""
+        """Runs the function at once; its result arrives after a turn."""
         done = func(*args)
         await self.turn()
         return done

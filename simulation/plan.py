@@ -1,4 +1,4 @@
-"""What one seed has in store: how many take part, how unsteady everything is, and the graphs; it plays nothing."""
+"""The plan of one seed: gateways, workers, fault rates and graphs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NAMES = "abcde"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One interleaving, before anything is random in it but its order."""
+    """The parameters of one interleaving; the seed also chooses the order of calls."""
 
     gateways: int
     workers: int
     graphs: tuple[GraphDocument, ...]
     are_begun: bool
-    """Whether the executions of the graphs are there and started when everything begins."""
+    """Whether the executions of the graphs exist and are started at the beginning."""
     nodes_done: int
-    """Of each of those, at most: how many of the nodes that nothing precedes were done then."""
+    """How many roots of each of those are done at the beginning, at most."""
     open_executions: int
     unsteady_sec: float
     fault_rate: float
@@ -32,7 +32,7 @@ class Plan:
     cancels: int
     people: bool
     answers_come: bool
-    """Whether people answer every wait in the end; without, some executions wait for ever, and rightly."""
+    """Whether people answer every wait in the end; otherwise some executions stay waiting."""
 
 
 def drawn(random: Random) -> Plan:

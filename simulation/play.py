@@ -1,4 +1,4 @@
-"""Plays the interleaving of a seed and tells what came of it."""
+"""Plays the interleaving of one seed and checks it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from simulation.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One interleaving, judged."""
+    """One interleaving and its violations."""
 
     seed: int
     evidence: Evidence
     violations: tuple[Violation, ...]
     figures: Counter[str]
-    story: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """What two plays of a seed must have in common: every byte of every log."""
+        """Hash over every byte of every log; two plays of a seed have the same."""
         logs = sha256()
         for run_id, log in self.evidence.logs.items():
             for stored in log:
@@ -38,18 +38,18 @@ class Played:
         return logs.hexdigest()
 
 
-def play(seed: int, *, tell: bool = False) -> Played:
-    """The interleaving of this seed, from its first step to its judgement."""
+def play(seed: int, *, trace: bool = False) -> Played:
+    """Plays and checks the interleaving of this seed."""
     random = Random(seed)
-    world = World(random, drawn(random), tell=tell)
-    with errors_told_to(world.troubles):
+    world = World(random, drawn(random), trace=trace)
+    with recorded_errors(world.troubles):
         evidence: Evidence = world.loop.run_until_complete(_life(world))
     return Played(
         seed=seed,
         evidence=evidence,
         violations=tuple(violations(evidence)),
         figures=_figures(world, evidence),
-        story=tuple(world.story or ()),
+        trace=tuple(world.trace or ()),
     )
 
 
@@ -74,9 +74,9 @@ def _figures(world: World, evidence: Evidence) -> Counter[str]:
         calls=world.faults.ways,
         faults=world.faults.met,
         crashes=world.crashes,
-        answers=len(evidence.told),
+        answers=len(evidence.responses),
         lost=world.lost,
-        refusals=sum(not told.accepted for told in evidence.told),
+        refusals=sum(not response.accepted for response in evidence.responses),
         executions=len(evidence.logs),
         events=sum(len(stored.commit.events) for log in evidence.logs.values() for stored in log),
     )
@@ -95,8 +95,8 @@ class _Listener(logging.Handler):
 
 
 @contextmanager
-def errors_told_to(troubles: list[str]) -> Iterator[None]:
-    """What the program logs as an error is a trouble."""
+def recorded_errors(troubles: list[str]) -> Iterator[None]:
+    """Records what the program logs as an error."""
     program, listener = logging.getLogger("pyoco_server"), _Listener(troubles)
     program.addHandler(listener)
     try:
@@ -106,8 +106,8 @@ def errors_told_to(troubles: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def without_small_talk() -> Iterator[None]:
-    """What the program logs and is no error costs nothing meanwhile."""
+def without_logs() -> Iterator[None]:
+    """Disables all logs below ERROR, which saves time."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,7 +1,6 @@
-"""The stores that all gateways of a world share: the memory adapters, with ids and clocks that a seed can repeat.
+"""The stores that all gateways share: the memory adapters, with repeatable ids and clocks.
 
-What is stored is stored as the memory adapters do it, as bytes; only what was read from the same bytes before is not
-read again, because that would be most of an interleaving's price.
+They store bytes, as the memory adapters do. Decoded values are cached, because decoding would take most of the time.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from pyoco_server.testing.wheel_store import MemoryWheelStore
 from simulation.faulty_ports import Faults, Way
 from simulation.loop import SeededLoop
 
-# The calls that the code under test makes; what else a port can do is not reached from here.
+# The calls that the code under test makes.
 _CALLS = {
     "events": ("append", "read"),
     "snapshots": ("load", "advance"),
@@ -125,7 +124,7 @@ class SeededFeed(Feed):
 
 
 class CountedIds:
-    """Ids, one after the other: the same in every life of a seed."""
+    """Consecutive ids: the same each time a seed is played."""
 
     def __init__(self) -> None:
         self._next = count(1)
@@ -148,7 +147,7 @@ class CountedIds:
 
 @dataclass(frozen=True, slots=True)
 class LoopClock:
-    """Clock. Clocks of machines differ by a bit: `ahead_sec`."""
+    """Clock that is ahead of the others, as clocks of machines differ."""
 
     loop: SeededLoop
     ahead_sec: float = 0.0
@@ -161,7 +160,7 @@ class LoopClock:
 
 
 class SharedStores:
-    """What all gateways share and no crash takes away."""
+    """The stores, which no crash affects."""
 
     def __init__(self, loop: SeededLoop) -> None:
         events, runs = MemorySubjectLog(), MemoryKeyValue(loop.time)
@@ -188,6 +187,6 @@ class SharedStores:
         )
 
     def behind(self, way: Way, clock: LoopClock) -> Stores:
-        """The same, reached by this way, by the time of this clock."""
+        """The stores as reached by this connection, with this clock."""
         guarded = {name: way.guarded(getattr(self.truth, name), calls) for name, calls in _CALLS.items()}
         return replace(self.truth, broker=way, clock=clock, **guarded)

@@ -1,4 +1,4 @@
-"""The outcome in words for people and in JSON for programs; it decides nothing."""
+"""Formats the outcome as text and as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from pyoco_server.domain.execution.events import type_name
 from simulation.batch import Total
-from simulation.core_only import CHECKS, NOT_ONCE
 from simulation.evidence import Log
 from simulation.invariants import INVARIANTS, Violation
 from simulation.play import Played
@@ -18,16 +17,13 @@ WIDTH = 46
 SHOWN_SEEDS = 20
 FIGURES = {
     "events": "events in their logs",
-    "commits": "commits in their logs",
-    "calls": "calls of a store, there or back",
-    "faults": "of these lost",
+    "calls": "calls of a store and their returns",
+    "faults": "of these failed",
     "steps": "steps of the event loop",
-    "answers": "answers",
-    "accepted": "commands that were accepted",
-    "refusals": "refusals",
-    "lost": "requests without an answer",
-    "crashes": "gateways that died",
-    "deaths": "callers that died at the log",
+    "answers": "responses",
+    "refusals": "rejections",
+    "lost": "requests without a response",
+    "crashes": "crashes of gateways",
 }
 
 
@@ -47,42 +43,35 @@ def to_plain(total: Total, first_seed: int) -> dict[str, Any]:
     }
 
 
-def to_text(total: Total, first_seed: int, *, bare: bool = False) -> str:
-    return "\n".join((*_figures(total, first_seed), *_invariants(total, bare), *_findings(total, bare)))
-
-
-def bare_to_text(seed: int, log: Log, violations: tuple[Violation, ...]) -> str:
-    """One interleaving of the core: its log, and what was found."""
-    return "\n".join((*_log(log), "", *_judgement(seed, violations)))
+def to_text(total: Total, first_seed: int) -> str:
+    return "\n".join((*_figures(total, first_seed), *_invariants(total), *_findings(total)))
 
 
 def played_to_text(played: Played) -> str:
-    """One interleaving, from its first request to what was found."""
-    return "\n".join((*played.story, "", *_logs(played), "", *_judgement(played.seed, played.violations)))
+    """One interleaving: its trace, its logs and the violations."""
+    return "\n".join((*played.trace, "", *_logs(played), "", *_verdict(played.seed, played.violations)))
 
 
 def _figures(total: Total, first_seed: int) -> Iterator[str]:
     figures = total.figures
     ends = {name.removeprefix("ended "): number for name, number in figures.items() if name.startswith("ended ")}
     rate = total.interleavings / max(total.seconds, 1e-9)
-    yield f"{total.interleavings:,} interleavings from seed {first_seed} on, in {total.seconds:.0f} s ({rate:.0f}/s)"
+    yield f"{total.interleavings:,} interleavings from seed {first_seed}, in {total.seconds:.0f} s ({rate:.0f}/s)"
     yield _row("executions, by their end", ", ".join(f"{name} {ends[name]:,}" for name in sorted(ends)))
-    told = {name: number for name, number in figures.items() if not name.startswith("ended ")}
     for name, words in FIGURES.items():
-        if name in told:
-            yield _row(words, f"{told[name]:,}")
+        yield _row(words, f"{figures[name]:,}")
 
 
-def _invariants(total: Total, bare: bool) -> Iterator[str]:
+def _invariants(total: Total) -> Iterator[str]:
     broken = Counter(name for one in total.broken for name in {violation.broken for violation in one.violations})
-    yield "\npromises, and how many interleavings broke them"
-    for name in (*CHECKS, NOT_ONCE) if bare else INVARIANTS:
+    yield "\nviolations, by interleavings"
+    for name in INVARIANTS:
         yield _row(name, broken[name])
 
 
-def _findings(total: Total, bare: bool) -> Iterator[str]:
+def _findings(total: Total) -> Iterator[str]:
     for broken in total.broken[:SHOWN_SEEDS]:
-        yield f"\nseed {broken.seed}: scripts/simulate{' --bare' if bare else ''} --replay {broken.seed}"
+        yield f"\nseed {broken.seed}: scripts/simulate --replay {broken.seed}"
         for violation in broken.violations:
             yield f"  {violation.broken}: {violation.subject}: {violation.detail}"
     if len(total.broken) > SHOWN_SEEDS:
@@ -98,9 +87,9 @@ def _logs(played: Played) -> Iterator[str]:
 
 def _log(log: Log) -> Iterator[str]:
     for stored in log:
-        told = ", ".join(_event(event) for event in stored.commit.events)
+        events = ", ".join(_event(event) for event in stored.commit.events)
         key = stored.commit.idempotency_key or "-"
-        yield f"  {stored.sequence:>4} {stored.commit.command} {key} {stored.commit.actor.id or '-'}: {told}"
+        yield f"  {stored.sequence:>4} {stored.commit.command} {key} {stored.commit.actor.id or '-'}: {events}"
 
 
 def _event(event: Any) -> str:
@@ -108,7 +97,7 @@ def _event(event: Any) -> str:
     return " ".join((type_name(event), *about))
 
 
-def _judgement(seed: int, violations: tuple[Violation, ...]) -> Iterator[str]:
+def _verdict(seed: int, violations: tuple[Violation, ...]) -> Iterator[str]:
     for violation in violations:
         yield f"{violation.broken}: {violation.subject}: {violation.detail}"
     yield "clean" if not violations else f"BROKEN: seed {seed}"

@@ -1,4 +1,4 @@
-"""What somebody asks of a gateway, as the routes of `/executions` read it, and what they were told; does nothing."""
+"""Requests to a gateway, as the routes of `/executions` parse them, and their responses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ REFUSED = 409
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request with its key; sent again it is the same object.
+    """One request with its key; a repetition is the same object.
 
-    `make` builds the command with the time at which a gateway takes the request in. `attempt` is what a holder goes by.
+    `make` builds the command with the time at which a gateway receives the request. `attempt` is that of the holder.
     """
 
     key: str
@@ -37,8 +37,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """An answer that reached somebody."""
+class Response:
+    """A response that reached its client."""
 
     request: Request
     status: int

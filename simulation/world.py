@@ -1,4 +1,4 @@
-"""One interleaving: gateways that die, people who insist, and a time after which everything has to be quiet."""
+"""One interleaving: gateways that crash, clients that repeat requests, and a time after which all must become idle."""
 
 from __future__ import annotations
 
@@ -24,53 +24,54 @@ from simulation.gateway import Lost, SeededGateway
 from simulation.loop import BEGINNING, SeededLoop
 from simulation.plan import Plan
 from simulation.ports import SharedStores
-from simulation.requests import Request, Told
+from simulation.requests import Request, Response
 
-# How long everything may take to become quiet once nothing goes wrong any more, by the clock of the loop.
+# Time limit to become idle after the last fault, by the clock of the loop.
 SETTLE_SEC = 90.0
-LOOK_EVERY_SEC = 0.5
-TWIN = 0.15
-PATIENCE = 12
+POLL_SEC = 0.5
+# Share of the requests that are sent to two gateways concurrently.
+DUPLICATED = 0.15
+MAX_TRIES = 12
 
 
 class World:
-    """Everything that one seed brings about."""
+    """All parts of one interleaving."""
 
-    def __init__(self, random: Random, plan: Plan, *, tell: bool = False) -> None:
+    def __init__(self, random: Random, plan: Plan, *, trace: bool = False) -> None:
         self.random = random
         self.plan = plan
         self.loop = SeededLoop.of(random, slowness=plan.slowness)
         self.faults = Faults(rate=plan.fault_rate, crash_at=plan.crash_at, crash=self._crash)
         self.shared = SharedStores(self.loop)
         self.gateways: list[SeededGateway] = []
-        self.told: list[Told] = []
+        self.responses: list[Response] = []
         self.lost = 0
         self.crashes = 0
         self.troubles: list[str] = []
         self.settling = False
         self.workers_alive = plan.workers
-        self.story: list[str] | None = [] if tell else None
+        self.trace: list[str] | None = [] if trace else None
         self._busy: dict[asyncio.Task[Any], None] = {}
         self._idle: dict[asyncio.Task[Any], None] = {}
         self._numbers = count(1)
         self._states: dict[RunId, Execution] = {}
 
-    # --- for those who take part --------------------------------------------------------------------------------------
+    # --- for actors ---------------------------------------------------------------------------------------------------
 
     def key(self) -> str:
         """A key for a new request."""
         return f"q{next(self._numbers)}"
 
     def busy(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Somebody who comes to an end by himself, and is waited for."""
+        """Runs an actor that ends by itself and is waited for."""
         self._keep(self._busy, work)
 
     def idle(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Somebody who would go on for ever."""
+        """Runs an actor that is cancelled at the end."""
         self._keep(self._idle, work)
 
     async def pause(self) -> None:
-        """Let the others do something, or some time pass."""
+        """Lets other actors run, or time pass."""
         draw = self.random.random()
         if draw < 0.6:
             for _ in range(int(draw * 12)):
@@ -78,23 +79,23 @@ class World:
         else:
             await asyncio.sleep((draw - 0.6) * 4)
 
-    async def ask(self, request: Request, patience: int = PATIENCE) -> Told | None:
-        """Send it until it is answered or patience is at an end, now and then to two gateways at once."""
-        for _ in range(patience):
-            if not self.settling and self.random.random() < TWIN:
-                self.busy(self._send(request))
-            answered, told = await self._send(request)
-            if answered:
-                return told
+    async def send(self, request: Request, tries: int = MAX_TRIES) -> Response | None:
+        """Sends it until there is a response, sometimes to two gateways concurrently."""
+        for _ in range(tries):
+            if not self.settling and self.random.random() < DUPLICATED:
+                self.busy(self._send_once(request))
+            is_answered, response = await self._send_once(request)
+            if is_answered:
+                return response
             await self.pause()
         return None
 
     async def look(self, run_id: RunId) -> Execution | None:
-        """The execution as some gateway shows it; None when there was no answer."""
+        """The execution as a gateway returns it; None without a response."""
         try:
             return await self._any_gateway().look(run_id)
         except (Lost, PyocoError) as error:
-            self._judge(error)
+            self._check_error(error)
             return None
 
     def any_run(self) -> RunId | None:
@@ -105,23 +106,23 @@ class World:
         return self._any_gateway()
 
     def is_over(self) -> bool:
-        """Whether every execution that there will be is finished."""
+        """Whether all executions of the plan are finished."""
         runs = self.shared.log.commits
         is_complete = len(runs) >= len(self.plan.graphs) + self.plan.open_executions
         return is_complete and all(self.state(run_id).status.is_terminal for run_id in runs)
 
     def note(self, words: str) -> None:
-        if self.story is not None:
-            self.story.append(f"{self.loop.time() - BEGINNING:8.3f} {words}")
+        if self.trace is not None:
+            self.trace.append(f"{self.loop.time() - BEGINNING:8.3f} {words}")
 
-    # --- the whole life -----------------------------------------------------------------------------------------------
+    # --- the run ------------------------------------------------------------------------------------------------------
 
     async def live(self, steady: Coroutine[Any, Any, Any]) -> Evidence:
-        """For a while, as the plan says; then without faults until it is quiet, by a new worker if no other is left."""
+        """Runs with faults as planned, then without until idle; a new worker takes part if no other is left."""
         settle_at = self.loop.time() + self.plan.unsteady_sec
         while self._busy or (self.loop.time() < settle_at and not self._is_quiet()):
-            await _a_moment()
-        self.note("— nothing goes wrong any more —")
+            await _poll()
+        self.note("— no more faults —")
         self.faults.stop()
         self.settling = True
         if self.workers_alive:
@@ -130,7 +131,7 @@ class World:
             self.idle(steady)
         give_up_at = self.loop.time() + SETTLE_SEC
         while not (quiet := self._is_quiet()) and self.loop.time() < give_up_at:
-            await _a_moment()
+            await _poll()
         evidence = self._evidence(quiet)
         await self._end()
         return replace(evidence, troubles=(*self.troubles, *map(repr, self.loop.troubles)))
@@ -146,7 +147,7 @@ class World:
             self._new_gateway()
 
     async def _begun(self, graph: StoredGraph) -> None:
-        """An execution of the graph, as somebody has created and started it before, and done some of it."""
+        """Stores an execution of the graph that was started before, with some nodes done."""
         drawn, now, run_id = graph.document.graph, self.loop.time(), self.shared.truth.ids.run_id()
         request = ExecutionRequest(flow_name=graph.graph_id, work=Work.NODES, graph_version=graph.version)
         commands: list[Command] = [
@@ -171,7 +172,7 @@ class World:
 
     def _crash(self) -> None:
         victim = self.gateways.pop(int(self.random.random() * len(self.gateways)))
-        self.note(f"{victim.name} dies")
+        self.note(f"{victim.name} crashes")
         victim.kill()
         self.crashes += 1
         self._keep(self._busy, victim.gone())
@@ -180,28 +181,29 @@ class World:
     def _any_gateway(self) -> SeededGateway:
         return self.gateways[int(self.random.random() * len(self.gateways))]
 
-    async def _send(self, request: Request) -> tuple[bool, Told | None]:
+    async def _send_once(self, request: Request) -> tuple[bool, Response | None]:
+        """Whether there was a response, and the response; None for a claim without a node."""
         gateway = self._any_gateway()
         self.note(f"{request.name} {request.key} to {gateway.name} {_about(request)}")
         try:
-            told = await gateway.serve(request)
-            self._cut_off()
+            response = await gateway.serve(request)
+            self._may_lose_response()
         except (Lost, PyocoError) as error:
             self.note(f"{request.name} {request.key} at {gateway.name}: {type(error).__name__}")
             self.lost += 1
-            self._judge(error)
+            self._check_error(error)
             return False, None
-        if told is not None:
-            self.note(f"{request.name} {request.key} at {gateway.name}: {told.status} {told.body.decode()}")
-            self.told.append(told)
-        return True, told
+        if response is not None:
+            self.note(f"{request.name} {request.key} at {gateway.name}: {response.status} {response.body.decode()}")
+            self.responses.append(response)
+        return True, response
 
-    def _cut_off(self) -> None:
-        """The way from a gateway to those who ask is no better than its way to the stores."""
+    def _may_lose_response(self) -> None:
+        """Loses the response as often as a store call fails."""
         if self.random.random() < self.faults.rate:
             raise Lost
 
-    def _judge(self, error: Lost | PyocoError) -> None:
+    def _check_error(self, error: Lost | PyocoError) -> None:
         if isinstance(error, PyocoError) and error.kind is not Kind.UNAVAILABLE:
             self.troubles.append(repr(error))
 
@@ -226,10 +228,10 @@ class World:
         while left := (*self._busy, *self._idle):
             await asyncio.wait(left[:1])
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- the result ---------------------------------------------------------------------------------------------------
 
     def state(self, run_id: RunId) -> Execution:
-        """The execution as its log tells it."""
+        """The execution as its log has it."""
         known = self._states.get(run_id) or empty_execution(run_id)
         newer = [stored for stored in self.shared.log.commits[run_id] if stored.sequence > known.version]
         if newer:
@@ -261,14 +263,14 @@ class World:
                 IndexSeen.of(gateway.name, gateway.index, graph_ids, list(self.shared.log.commits))
                 for gateway in self.gateways
             ),
-            told=tuple(self.told),
+            responses=tuple(self.responses),
             quiet=quiet,
             troubles=(),
         )
 
 
-async def _a_moment() -> None:
-    await asyncio.sleep(LOOK_EVERY_SEC)
+async def _poll() -> None:
+    await asyncio.sleep(POLL_SEC)
 
 
 def _about(request: Request) -> str:

@@ -16,8 +16,7 @@ from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
-from pyoco_server.adapters.jwt.keys import TokenKeys
-from pyoco_server.adapters.jwt.verifier import TokenVerifier, rules_of
+from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.config import NatsBackendConfig
@@ -64,7 +63,7 @@ INDEX_NAME = "runs.sqlite"
 
 
 def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
-    """The config with the address of the data folder's own broker, where one runs and nobody named another."""
+    """The config with the address of the data folder's own broker, if it runs."""
     running = find_running(config.data_dir)
     return replace(config, nats_url=running.url, nats_token=running.token) if running else config
 

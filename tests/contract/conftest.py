@@ -29,7 +29,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         return
     with Broker(tmp_path) as broker:
         async with opened_ports(broker.url) as ports:
-            yield Opened(ports, ports.graphs._bucket, ports.log._log)
+            yield Opened(ports, ports.graphs._bucket, ports.events._log)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def divide() -> float:
 
 
 def wait(ctx: Any) -> str:
-    """Stops when it is told to."""
+    """Stops when cancelled."""
     print("waiting")
     while not ctx.is_cancelled:
         time.sleep(0.01)
@@ -37,7 +37,7 @@ def wait(ctx: Any) -> str:
 
 
 def ignore() -> None:
-    """Stops for nobody."""
+    """Ignores a cancel."""
     print("waiting")
     time.sleep(600)
 
@@ -50,7 +50,7 @@ def wait_for_file(path: str) -> str:
 
 
 def count(ctx: Any, path: str) -> str:
-    """Says how far it is and waits for the file."""
+    """Reports progress and waits for the file."""
     for percent in range(1, 43):
         ctx.progress(percent, "counting")
     ctx.progress(42, "halfway")

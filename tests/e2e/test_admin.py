@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pytest
 
-from support.programs import Program, address_of, up
+from support.programs import Program, address_of, connected, up
 
 PEPPER = "a pepper of the tests"
 ENV = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": PEPPER}
@@ -30,8 +30,8 @@ def system(folder: Path) -> Iterator[Program]:
 
 @pytest.fixture
 def client(system: Program) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address_of(system), timeout=30.0) as connected:
-        yield connected
+    with connected(system) as opened:
+        yield opened
 
 
 def admin(folder: Path, *arguments: str) -> tuple[int, list[str], str]:

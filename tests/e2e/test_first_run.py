@@ -15,7 +15,7 @@ import pytest
 from pyoco_server.bootstrap import locate_broker, open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.stores import DeadLetter
-from support.programs import Program, address_of, until, up_with_worker
+from support.programs import Program, address_of, connected, until, up_with_worker
 
 PATIENCE_SEC = 30.0
 LOG_FIELDS = {"ts", "service", "level", "logger", "message", "pathname", "lineno", "func"}
@@ -35,8 +35,8 @@ def system(folder: Path) -> Iterator[Program]:
 
 @pytest.fixture
 def client(system: Program) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address_of(system), timeout=PATIENCE_SEC) as connected:
-        yield connected
+    with connected(system) as opened:
+        yield opened
 
 
 def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
@@ -47,7 +47,7 @@ def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
 
 
 def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
-    """The run as soon as it has one of these statuses: asked for again and again, as curl would."""
+    """The run as soon as it has one of these statuses: polled."""
 
     def ask() -> dict[str, Any]:
         run: dict[str, Any] = client.get(f"/runs/{run_id}", params={"include": "records"}).json()
@@ -71,14 +71,14 @@ def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
     run_id = submit(client, "hello", name="log")
     seen(client, run_id, "COMPLETED")
 
-    told = client.get(f"/runs/{run_id}/logs").json()
+    log = client.get(f"/runs/{run_id}/logs").json()
 
-    assert [(item["message"], item["task"]) for item in told["items"]] == [("saying hello to log", "greet")]
-    assert told["complete"] is True
+    assert [(item["message"], item["task"]) for item in log["items"]] == [("saying hello to log", "greet")]
+    assert log["complete"] is True
     assert not [line for line in system.logs() if "saying hello to log" in line["message"]]
 
 
-def test_a_flow_that_nobody_serves_fails_its_run_and_leaves_a_letter(client: httpx.Client, folder: Path) -> None:
+def test_an_unknown_flow_fails_its_run_and_leaves_a_dead_letter(client: httpx.Client, folder: Path) -> None:
     run_id = submit(client, "no-such-flow")
     run = seen(client, run_id, "FAILED")
 

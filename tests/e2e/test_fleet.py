@@ -1,20 +1,16 @@
-"""Workers as real processes, and what a gateway says of them when they come, stop and die."""
+"""Workers as real processes, and how a gateway shows them when they start, stop and die."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from support.broker import Broker
-from support.programs import FLOWS, Program, address_of, up, worker
+from support.programs import FLOWS, Program, connected, flow_worker, run_of, until, up, worker
 
 PATIENCE_SEC = 30.0
 QUICK = {
@@ -27,21 +23,11 @@ QUICK = {
 }
 
 
-def working(name: str, folder: Path) -> Program:
-    arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
-    return worker(*arguments, "--concurrency", "1", cwd=folder, env=QUICK)
-
-
-def until(ask: Callable[[], Any], true: Callable[[Any], bool]) -> Any:
-    """The answer as soon as it is so."""
-    end = time.monotonic() + PATIENCE_SEC
-    while not true(answer := ask()):
-        assert time.monotonic() < end, answer
-    return answer
+working = partial(flow_worker, env=QUICK)
 
 
 def test_a_killed_worker_is_disconnected_and_a_stopped_one_has_said_goodbye(tmp_path: Path) -> None:
-    with up(tmp_path, env=QUICK) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+    with up(tmp_path, env=QUICK) as program, connected(program) as client:
 
         def states() -> dict[str, str]:
             shown = client.get("/workers", params={"scope": "all"}).json()
@@ -61,10 +47,10 @@ def test_a_killed_worker_is_disconnected_and_a_stopped_one_has_said_goodbye(tmp_
             until(states, lambda shown: shown["unlucky"] == "IDLE")
 
 
-def test_a_worker_announces_its_flows_and_a_name_that_nobody_announces_is_hinted_at(tmp_path: Path) -> None:
+def test_a_worker_announces_its_flows_and_explain_names_an_unannounced_one(tmp_path: Path) -> None:
     with (
         up(tmp_path, env=QUICK) as program,
-        httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+        connected(program) as client,
         working("one", tmp_path),
     ):
         (shown,) = until(lambda: client.get("/workers").json(), lambda found: len(found) == 1)
@@ -72,46 +58,43 @@ def test_a_worker_announces_its_flows_and_a_name_that_nobody_announces_is_hinted
         client.post("/runs", json={"flow_name": "waits", "params": {"path": str(signpost)}})
         until(lambda: client.get("/workers").json(), lambda found: found[0]["state"] == "RUNNING")
         run_id = client.post("/runs", json={"flow_name": "helo"}).json()["run_id"]
-        told = client.get(f"/runs/{run_id}/explain").json()
+        explained = client.get(f"/runs/{run_id}/explain").json()
         signpost.touch()
 
     assert shown["flows"][:3] == ["hello", "sum", "fails"]
-    assert [reason["code"] for reason in told["reasons"]] == ["all_slots_busy", "flow_not_announced"]
-    assert told["reasons"][1]["facts"]["announced_flows"][0] == "hello"
+    assert [reason["code"] for reason in explained["reasons"]] == ["all_slots_busy", "flow_not_announced"]
+    assert explained["reasons"][1]["facts"]["announced_flows"][0] == "hello"
 
 
 def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_path: Path) -> None:
-    with up(tmp_path, env=QUICK) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+    with up(tmp_path, env=QUICK) as program, connected(program) as client:
         signpost = tmp_path / "go-on"
-        asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
-        run_id = client.post("/runs", json=asked).json()["run_id"]
+        request = {"flow_name": "waits", "params": {"path": str(signpost)}}
+        run_id = client.post("/runs", json=request).json()["run_id"]
 
         def codes() -> list[str]:
-            told = client.get(f"/runs/{run_id}/explain").json()
-            assert "reasons" in told, told
-            return [reason["code"] for reason in told["reasons"]]
+            explained = client.get(f"/runs/{run_id}/explain").json()
+            assert "reasons" in explained, explained
+            return [reason["code"] for reason in explained["reasons"]]
 
-        def shown() -> dict[str, Any]:
-            run: dict[str, Any] = client.get(f"/runs/{run_id}").json()
-            return run
-
+        shown = partial(run_of, client, run_id)
         assert codes() == ["no_worker_for_tag"]
         with working("unlucky", tmp_path) as unlucky:
-            until(codes, lambda told: told == ["running"])
+            until(codes, lambda explained: explained == ["running"])
             assert until(shown, lambda run: run["worker_alive"])["worker_id"] == "unlucky"
             unlucky.signal(signal.SIGKILL)
-            until(codes, lambda told: told == ["worker_silent", "workers_for_tag_are_gone"])
+            until(codes, lambda explained: explained == ["worker_silent", "workers_for_tag_are_gone"])
             lost = shown()
         with working("lucky", tmp_path):
-            until(codes, lambda told: told == ["running", "tried_again"])
+            until(codes, lambda explained: explained == ["running", "tried_again"])
             signpost.touch()
-            until(codes, lambda told: told == ["completed"])
+            until(codes, lambda explained: explained == ["completed"])
 
     assert (lost["status"], lost["worker_alive"], lost["worker_tags"]) == ("RUNNING", False, ["default"])
 
 
 def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
-    with up(tmp_path, env=QUICK) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+    with up(tmp_path, env=QUICK) as program, connected(program) as client:
 
         def instances() -> list[tuple[str, str]]:
             shown = client.get("/workers", params={"scope": "all"}).json()
@@ -134,7 +117,7 @@ def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_
 
 
 def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_not(tmp_path: Path) -> None:
-    with up(tmp_path) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+    with up(tmp_path) as program, connected(program) as client:
         signpost = tmp_path / "go-on"
 
         def shown() -> dict[str, Any]:
@@ -145,8 +128,8 @@ def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_n
             *("--data-dir", "data", "--flow-resolver", f"{FLOWS}:resolve", "--worker-id", "one"), cwd=tmp_path
         ) as one:
             one.out.wait_for('"message":"worker ready"')
-            asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
-            run_id = client.post("/runs", json=asked).json()["run_id"]
+            request = {"flow_name": "waits", "params": {"path": str(signpost)}}
+            run_id = client.post("/runs", json=request).json()["run_id"]
             busy = until(shown, lambda record: record["state"] == "RUNNING")
             signpost.touch()
             idle = until(shown, lambda record: record["state"] == "IDLE")
@@ -156,34 +139,30 @@ def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_n
     assert busy["slots"] == os.cpu_count()
 
 
-def test_a_worker_told_to_stop_finishes_what_it_can_within_the_grace_and_hands_back_the_rest(tmp_path: Path) -> None:
+def test_a_stopped_worker_finishes_what_it_can_within_the_grace_and_hands_back_the_rest(tmp_path: Path) -> None:
     grace = {**QUICK, "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "3"}
     arguments = ("--data-dir", "data", "--flow-resolver", f"{FLOWS}:resolve")
-    with up(tmp_path, env=grace) as program, httpx.Client(base_url=address_of(program), timeout=30.0) as client:
+    with up(tmp_path, env=grace) as program, connected(program) as client:
         soon, late = tmp_path / "soon", tmp_path / "late"
 
-        def run(run_id: str) -> dict[str, Any]:
-            shown: dict[str, Any] = client.get(f"/runs/{run_id}").json()
-            return shown
-
         def submit(signpost: Path) -> str:
-            asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
-            run_id: str = client.post("/runs", json=asked).json()["run_id"]
+            request = {"flow_name": "waits", "params": {"path": str(signpost)}}
+            run_id: str = client.post("/runs", json=request).json()["run_id"]
             return run_id
 
         first_args = (*arguments, "--worker-id", "first", "--concurrency", "2")
         with worker(*first_args, cwd=tmp_path, env=grace) as first:
             finishes, outlasts = submit(soon), submit(late)
             for run_id in (finishes, outlasts):
-                until(partial(run, run_id), lambda shown: shown["tasks"].get("wait_for_file") == "RUNNING")
+                until(partial(run_of, client, run_id), lambda shown: shown["tasks"].get("wait_for_file") == "RUNNING")
             first.signal(signal.SIGTERM)
             first.out.wait_for("finishing runs")
             soon.touch()
             assert first.exit_code() == 0, first.said()
-        finished = run(finishes)
+        finished = run_of(client, finishes)
         with worker(*arguments, "--worker-id", "second", "--concurrency", "2", cwd=tmp_path, env=grace):
             late.touch()
-            handed_over = until(partial(run, outlasts), lambda shown: shown["status"] == "COMPLETED")
+            handed_over = until(partial(run_of, client, outlasts), lambda shown: shown["status"] == "COMPLETED")
 
     assert (finished["status"], finished["worker_id"], finished["attempt"]) == ("COMPLETED", "first", 1)
     assert (handed_over["worker_id"], handed_over["attempt"]) == ("second", 2)
@@ -196,7 +175,7 @@ def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path:
         env = {"PYOCO_NATS_URL": broker.url}
         with (
             up(tmp_path, "--nats-url", broker.url, env=env) as program,
-            httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+            connected(program) as client,
             worker("--nats-url", broker.url, *arguments, cwd=tmp_path, env=env) as one,
         ):
 
@@ -205,22 +184,22 @@ def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path:
                 return shown
 
             done = client.post("/runs", json={"flow_name": "hello"}).json()["run_id"]
-            until(partial(run, done), lambda shown: shown["status"] == "COMPLETED")
+            until(partial(run_of, client, done), lambda shown: shown["status"] == "COMPLETED")
             signpost = tmp_path / "go-on"
-            asked = {"flow_name": "notes", "params": {"path": str(signpost), "witness": str(witness)}}
-            run_id = client.post("/runs", json=asked).json()["run_id"]
-            until(partial(run, run_id), lambda shown: shown["tasks"].get("note_and_wait") == "RUNNING")
+            request = {"flow_name": "notes", "params": {"path": str(signpost), "witness": str(witness)}}
+            run_id = client.post("/runs", json=request).json()["run_id"]
+            until(partial(run_of, client, run_id), lambda shown: shown["tasks"].get("note_and_wait") == "RUNNING")
             broker.kill()
             one.out.wait_for("no heartbeat: the broker is away")
             signpost.touch()
             one.out.wait_for("ERR-PYOCO-0008")
             broker.start()
 
-            ended = until(partial(run, run_id), lambda shown: shown.get("status") == "COMPLETED")
+            ended = until(partial(run_of, client, run_id), lambda shown: shown.get("status") == "COMPLETED")
             after = until(
                 lambda: client.post("/runs", json={"flow_name": "hello"}), lambda answer: answer.status_code == 200
             ).json()["run_id"]
-            until(partial(run, after), lambda shown: shown.get("status") == "COMPLETED")
+            until(partial(run_of, client, after), lambda shown: shown.get("status") == "COMPLETED")
             untouched = run(done)
 
     assert (ended["attempt"], untouched["attempt"]) == (1, 1)
@@ -232,7 +211,7 @@ def test_a_worker_whose_log_cannot_be_written_says_so_and_works_on(tmp_path: Pat
     command = f"exec {sys.executable} -m pyoco_server.cli.worker {arguments} > /dev/full"
     with (
         up(tmp_path, env=QUICK) as program,
-        httpx.Client(base_url=address_of(program), timeout=30.0) as client,
+        connected(program) as client,
         Program("-c", f"import os; os.execv('/bin/sh', ['sh', '-c', {command!r}])", cwd=tmp_path, env=QUICK) as mute,
     ):
         mute.err.wait_for("ERR-PYOCO-0013")

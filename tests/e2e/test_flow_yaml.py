@@ -11,7 +11,7 @@ import pytest
 
 from e2e.test_first_run import begun, seen
 from support.processes import descendants, wait_for_exit
-from support.programs import ROOT, Program, address_of, up, worker
+from support.programs import ROOT, Program, connected, up, worker
 
 TASKS = """\
 import time
@@ -61,8 +61,8 @@ def system(folder: Path) -> Iterator[Program]:
 
 @pytest.fixture
 def client(system: Program) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address_of(system), timeout=30.0) as connected:
-        yield connected
+    with connected(system) as opened:
+        yield opened
 
 
 def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file") -> str:
@@ -72,15 +72,15 @@ def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file")
     return run_id
 
 
-def test_two_tasks_of_a_file_run_on_a_worker_that_was_told_of_no_flow(client: httpx.Client) -> None:
+def test_two_tasks_of_a_file_run_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
     run = seen(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert (run["flow_name"], run["params"]) == ("from a file", {"day": "monday"})
     assert run["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
     assert run["task_records"]["save"]["output"] == 3
-    told = client.get(f"/runs/{run['run_id']}/logs").json()["items"]
-    assert ("loading monday", "load") in [(item["message"], item["task"]) for item in told]
+    log = client.get(f"/runs/{run['run_id']}/logs").json()["items"]
+    assert ("loading monday", "load") in [(item["message"], item["task"]) for item in log]
 
 
 def test_the_example_runs(client: httpx.Client) -> None:
@@ -101,7 +101,7 @@ def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_pat
     (tmp_path / "tasks_of_ours.py").write_text(TASKS)
     signpost = tmp_path / "go-on"
     arguments = ("--data-dir", "data", "--concurrency", "1")
-    with up(tmp_path, env=QUICK) as gateway, httpx.Client(base_url=address_of(gateway), timeout=30.0) as client:
+    with up(tmp_path, env=QUICK) as gateway, connected(gateway) as client:
         with worker(*arguments, "--worker-id", "first", cwd=tmp_path, env=QUICK) as first:
             run_id = submit_file(client, ONE_TASK % ("wait_for_file", signpost))
             begun(client, run_id)

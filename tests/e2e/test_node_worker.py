@@ -95,7 +95,7 @@ def test_a_killed_gateway_costs_neither_the_claim_nor_the_result(tmp_path: Path,
             execution_id = execute(address, graph_id)
             worker.enter_context(working(address, graph_id, {"build": build, "deploy": lambda node: "deployed"}))
             assert began.wait(PATIENCE_SEC)
-        go.set()  # and nobody is there to hear of it
+        go.set()  # while the gateway is down
         with server("up", "--port", address.rpartition(":")[2], "--data-dir", "data", cwd=tmp_path) as again:
             address_of(again)
             execution = ended(address, execution_id)
@@ -125,7 +125,7 @@ def test_the_lease_is_renewed_while_a_handler_runs(address: str, graph_id: str) 
     assert (node["status"], node["attempt"], node["progress"], node["message"]) == ("SUCCEEDED", 1, 42.0, "compiling")
 
 
-def test_a_cancel_is_told_to_the_handler_and_over_when_it_has_stopped(address: str, graph_id: str) -> None:
+def test_a_cancel_reaches_the_handler_and_ends_when_it_has_stopped(address: str, graph_id: str) -> None:
     began = threading.Event()
 
     def build(node: HeldNode) -> None:

@@ -38,7 +38,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Path:
-    """Commands for every node of the release; `build` says which version it was asked for."""
+    """Commands for every node of the release; `build` prints the requested version."""
     folder = tmp_path / "steps"
     folder.mkdir()
     write_step(folder / "build", 'echo 40 >"$PROGRESS"\necho "version $(jq -r .input.version)"')
@@ -54,7 +54,7 @@ def write_step(path: Path, body: str) -> None:
 
 
 def slow_step(folder: Path) -> str:
-    """A command that ends when somebody opens the gate, and that starts another one; it says who they are."""
+    """A command that starts another one, prints both pids, and ends when the test writes to the gate."""
     os.mkfifo(folder / "gate")
     return f'sleep 600 &\necho "pids $$ $!" >&2\nread -r _ <{folder}/gate\nkill $!'
 
@@ -148,7 +148,7 @@ def started(program: Program) -> list[int]:
 
 
 @needs_tools
-def test_a_worker_that_is_told_to_end_gives_its_node_to_the_next(address: str, tmp_path: Path, steps: Path) -> None:
+def test_a_stopped_worker_gives_its_node_to_the_next(address: str, tmp_path: Path, steps: Path) -> None:
     build = (steps / "build").read_text()
     write_step(steps / "build", slow_step(tmp_path))
     shell = Shell(address, tmp_path)

@@ -1,4 +1,4 @@
-"""How the programs start, refuse to start, stop, and die: signals, exit codes, words, and nobody left behind."""
+"""How the programs start, fail to start, stop and die: signals, exit codes, messages, and no orphans."""
 
 from __future__ import annotations
 
@@ -16,13 +16,9 @@ import pytest
 from e2e.test_first_run import begun, seen, submit
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from support.processes import command_of, descendants, port_of, reserve_port, wait_for_exit
-from support.programs import FLOWS, ROOT, Program, address_of, server, until, up, up_with_worker, worker
+from support.programs import FLOWS, ROOT, Program, address_of, connected, server, until, up, up_with_worker, worker
 
 RESOLVER = f"{FLOWS}:resolve"
-
-
-def connected(program: Program) -> httpx.Client:
-    return httpx.Client(base_url=address_of(program), timeout=30.0)
 
 
 def ready(program: Program) -> list[int]:
@@ -54,7 +50,7 @@ def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signa
     assert "Traceback" not in program.said()
 
 
-def test_killed_with_9_it_takes_everybody_along(tmp_path: Path) -> None:
+def test_no_process_survives_a_kill_of_the_program(tmp_path: Path) -> None:
     with up_with_worker(tmp_path) as program, connected(program) as client:
         ready(program)
         begun(client, submit(client, "deaf"))
@@ -118,7 +114,7 @@ def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -
 
 
 def refused(program: Program) -> str:
-    """What it told the person, having ended with 1 and without a traceback."""
+    """Its message, after exit code 1 and without a traceback."""
     assert program.exit_code() == 1, program.said()
     program.err.wait_for("hint: ")
     words = "\n".join(program.err.all())
@@ -158,9 +154,9 @@ BAD_RESOLVERS = [
 def test_a_worker_without_a_resolver_that_works_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     with up(tmp_path) as running:
         address_of(running)
-        for spec, told in BAD_RESOLVERS:
+        for spec, message in BAD_RESOLVERS:
             with worker("--data-dir", "data", "--flow-resolver", spec, cwd=tmp_path) as program:
-                assert told in refused(program)
+                assert message in refused(program)
 
 
 def test_a_system_whose_worker_cannot_start_does_not_start(tmp_path: Path) -> None:
@@ -293,9 +289,7 @@ def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("served_by", ["up", "uvicorn"])
-def test_a_gateway_that_is_told_to_stop_ends_its_streams_and_does_not_wait_for_their_runs(
-    tmp_path: Path, served_by: str
-) -> None:
+def test_a_stopped_gateway_ends_its_streams_and_does_not_wait_for_their_runs(tmp_path: Path, served_by: str) -> None:
     with up(tmp_path) as everything, gateway_by(served_by, tmp_path, everything) as (program, client):
         run_id = submit(client, "hello")
         with client.stream("GET", f"/runs/{run_id}/watch") as answer:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,38 +11,25 @@ from typing import Any
 import httpx
 import pytest
 
-from support.programs import FLOWS, Program, address_of, until, up, worker
+from support.programs import Program, connected, flow_worker, run_of, until, up
 
 # A run is given back after five of them.
 QUICK = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.4"}
 
 
-def working(name: str, folder: Path, *, concurrency: int = 1) -> Program:
-    arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
-    return worker(*arguments, "--concurrency", str(concurrency), cwd=folder, env=QUICK)
-
-
-@contextmanager
-def connected(program: Program) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address_of(program), timeout=30.0) as client:
-        yield client
+working = partial(flow_worker, env=QUICK)
 
 
 def submit(client: httpx.Client, signpost: Path) -> str:
-    asked = {"flow_name": "waits", "params": {"path": str(signpost)}}
-    run_id: str = client.post("/runs", json=asked).json()["run_id"]
+    request = {"flow_name": "waits", "params": {"path": str(signpost)}}
+    run_id: str = client.post("/runs", json=request).json()["run_id"]
     return run_id
-
-
-def run(client: httpx.Client, run_id: str) -> dict[str, Any]:
-    shown: dict[str, Any] = client.get(f"/runs/{run_id}").json()
-    return shown
 
 
 def all_are(client: httpx.Client, run_ids: list[str], true: Callable[[dict[str, Any]], bool]) -> None:
     """Return as soon as it is so of every one."""
     for run_id in run_ids:
-        until(partial(run, client, run_id), true)
+        until(partial(run_of, client, run_id), true)
 
 
 def held_by(name: str) -> Callable[[dict[str, Any]], bool]:
@@ -59,17 +45,17 @@ def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
-        until(lambda: run(client, run_id), held_by("unlucky"))
+        until(lambda: run_of(client, run_id), held_by("unlucky"))
         with working("lucky", tmp_path) as lucky:
             lucky.out.wait_for('"message":"worker ready"')
             unlucky.signal(number)
 
-            taken_over = until(lambda: run(client, run_id), held_by("lucky"))
+            taken_over = until(lambda: run_of(client, run_id), held_by("lucky"))
             if number is signal.SIGSTOP:
                 unlucky.signal(signal.SIGCONT)
                 unlucky.out.wait_for('"outcome":"Fenced"')
             signpost.touch()
-            ended = until(lambda: run(client, run_id), lambda shown: shown["status"] == "COMPLETED")
+            ended = until(lambda: run_of(client, run_id), lambda shown: shown["status"] == "COMPLETED")
         given_back = gave_back(program)
 
     assert (taken_over["attempt"], ended["attempt"], ended["worker_id"]) == (2, 2, "lucky")
@@ -81,14 +67,14 @@ def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
-        until(lambda: run(client, run_id), held_by("unlucky"))
+        until(lambda: run_of(client, run_id), held_by("unlucky"))
         unlucky.signal(signal.SIGKILL)
         program.signal(signal.SIGKILL)
         program.exit_code()
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("lucky", tmp_path):
-        until(lambda: run(client, run_id), held_by("lucky"))
+        until(lambda: run_of(client, run_id), held_by("lucky"))
         signpost.touch()
-        ended = until(lambda: run(client, run_id), lambda shown: shown["status"] == "COMPLETED")
+        ended = until(lambda: run_of(client, run_id), lambda shown: shown["status"] == "COMPLETED")
 
     assert ended["attempt"] == 2
 

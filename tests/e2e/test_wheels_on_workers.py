@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from e2e.test_first_run import begun, seen
 from support.processes import descendants, wait_for_exit
-from support.programs import PATIENCE_SEC, Program, address_of, up, worker
+from support.programs import Program, connected, until, up, worker
 from support.wheels import installable
 
 QUICK = {"PYOCO_WHEEL_SYNC_INTERVAL_SEC": "0.3", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2", "PIP_NO_INDEX": "1"}
@@ -51,8 +50,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 @pytest.fixture(scope="module")
 def client(system: Program) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address_of(system), timeout=30.0) as connected:
-        yield connected
+    with connected(system) as opened:
+        yield opened
 
 
 def upload(client: httpx.Client, wheel: tuple[str, bytes], tags: str = "") -> dict[str, Any]:
@@ -73,27 +72,18 @@ def submit(client: httpx.Client, function: str, path: object = "", tag: str = "d
     return run_id
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    """What it gives as soon as that is something."""
-    deadline = time.monotonic() + PATIENCE_SEC
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-    raise AssertionError("it does not come about")
-
-
 def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dict[str, Any]:
-    """What the worker of the tag says, as soon as it has installed exactly these."""
+    """The sync report of the tag's worker, as soon as it has installed exactly these."""
 
-    def found() -> dict[str, Any] | None:
+    def found() -> dict[str, Any]:
         for record in client.get("/workers").json():
-            told = record["wheel_sync"]
-            if tag in record["tags"] and told and [one["wheel_name"] for one in told["installed"]] == list(wheel_names):
-                return dict(told)
-        return None
+            reported = record["wheel_sync"]
+            installed = [one["wheel_name"] for one in reported["installed"]] if reported else None
+            if tag in record["tags"] and installed == list(wheel_names):
+                return dict(reported)
+        return {}
 
-    told: dict[str, Any] = until(found)
-    return told
+    return until(found, bool)
 
 
 def outcome(client: httpx.Client, run_id: str) -> Any:
@@ -109,14 +99,14 @@ def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: 
     running = submit(client, "version_later", go)
     begun(client, running)
     second = upload(client, tools("2.0"))
-    told = synced(client, second["name"])
+    reported = synced(client, second["name"])
     go.touch()
 
     assert outcome(client, running) == (["1.0", "1.0"], [first["name"]])
     later = submit(client, "version")
     assert outcome(client, later) == ("2.0", [second["name"]])
     assert client.get(f"/runs/{later}").json()["wheels"] == [{"name": second["name"], "sha256": second["sha256_hex"]}]
-    assert (told["enabled"], told["last_result"]) == (True, "ok")
+    assert (reported["enabled"], reported["last_result"]) == (True, "ok")
 
 
 def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(
@@ -129,7 +119,7 @@ def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_t
         upload(client, installable(f"filler{number}"), "gpu")
     wheel = upload(client, tools("9.0"), "gpu")
     with worker(*arguments, cwd=tmp_path, env=QUICK) as first:
-        until(lambda: environments.is_dir() and list(environments.iterdir()))
+        until(lambda: environments.is_dir() and list(environments.iterdir()), bool)
         (folder,) = environments.iterdir()
         started = descendants(first.pid)
         first.signal(signal.SIGKILL)

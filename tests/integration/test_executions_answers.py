@@ -119,33 +119,6 @@ def test_a_refusal_is_kept_too(caller: Caller) -> None:
     assert fresh.status_code == 202
 
 
-def test_what_was_wrong_about_a_request_is_not_kept(caller: Caller) -> None:
-    execution_id = caller.create("open", "start", "node start")
-
-    wrong = caller.ask(execution_id, "node progress", {"progress": 101}, key="mended")
-    right = caller.ask(execution_id, "node progress", {"progress": 100}, key="mended")
-
-    assert (wrong.status_code, right.status_code) == (422, 202)
-
-
-def test_the_same_key_is_another_request_elsewhere_and_a_conflict_with_another_body(caller: Caller) -> None:
-    one, other = caller.create("open", "start"), caller.create("open", "start")
-
-    first = caller.ask(one, "node start", key="shared")
-    elsewhere = [
-        caller.ask(other, "node start", key="shared"),
-        caller.ask(one, "node start", key="shared", node=NEXT),
-        caller.ask(one, "node progress", key="shared"),
-    ]
-    conflict = caller.ask(one, "node start", {"attempt": 1, "workerId": "worker-2"}, key="shared")
-    same = caller.ask(one, "node start", b' { "workerId" : "worker-1", "attempt":1 } ', key="shared")
-
-    assert [answer.status_code for answer in (first, *elsewhere)] == [202] * 4
-    assert code_of(conflict) == (409, "IDEMPOTENCY_CONFLICT")
-    assert (same.status_code, same.content) == (200, first.content)
-    assert caller.node(one)["workerId"] == WORKER
-
-
 @pytest.mark.parametrize("command", ["create", "claim", *COMMANDS])
 def test_without_a_key_nothing_is_done(caller: Caller, command: str) -> None:
     execution_id = caller.create("open", *BEFORE.get(command, ()))
@@ -159,20 +132,6 @@ def test_without_a_key_nothing_is_done(caller: Caller, command: str) -> None:
 
     assert code_of(answer) == (422, "IDEMPOTENCY_KEY_REQUIRED")
     assert caller.events(execution_id) == events
-
-
-def test_both_headers_are_one_key_and_two_values_are_none(caller: Caller) -> None:
-    execution_id = caller.create("open")
-    path = path_of(execution_id, "start")
-
-    first = caller.http.post(path, headers={"X-Idempotency-Key": "either"})
-    again = caller.http.post(path, headers={"Idempotency-Key": "either"})
-    both = caller.http.post(path, headers={"Idempotency-Key": "either", "X-Idempotency-Key": "either"})
-    unclear = caller.http.post(path, headers={"Idempotency-Key": "one", "X-Idempotency-Key": "other"})
-    odd = [caller.http.post(path, headers={"Idempotency-Key": key}) for key in ("", "x" * 256, "tab\tbed")]
-
-    assert [answer.status_code for answer in (first, again, both)] == [202, 200, 200]
-    assert [code_of(answer) for answer in (unclear, *odd)] == [(422, "INVALID_REQUEST")] * 4
 
 
 def test_a_correlation_id_is_in_the_answer_and_in_the_events_and_made_where_there_is_none(caller: Caller) -> None:

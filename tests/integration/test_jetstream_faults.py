@@ -23,13 +23,13 @@ async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) 
     run_id, commit = new_run_id(), created()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
         proxy.hold_replies()
-        appending = asyncio.create_task(ports.log.append(run_id, commit, after=0))
+        appending = asyncio.create_task(ports.events.append(run_id, commit, after=0))
         await proxy.reply_held()
 
         proxy.cut()
 
         answer = await appending
-        (stored,) = await ports.log.read(run_id)
+        (stored,) = await ports.events.read(run_id)
         assert answer == Stored(version=stored.sequence, found=True)
         assert stored.commit == commit
 
@@ -38,23 +38,23 @@ async def test_a_lost_ack_is_found_behind_another_writers_commit(broker: Broker)
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
         proxy.hold_replies()
-        appending = asyncio.create_task(ports.log.append(run_id, created(), after=0))
+        appending = asyncio.create_task(ports.events.append(run_id, created(), after=0))
         await proxy.reply_held()
-        (ours,) = await others.log.read(run_id)
-        await others.log.append(run_id, tagged("faster"), after=ours.sequence)
+        (ours,) = await others.events.read(run_id)
+        await others.events.append(run_id, tagged("faster"), after=ours.sequence)
 
         proxy.cut()
 
         assert await appending == Stored(version=ours.sequence, found=True)
-        assert len(await ports.log.read(run_id)) == 2
+        assert len(await ports.events.read(run_id)) == 2
 
 
 async def test_a_lost_ack_of_a_refused_append_is_a_conflict(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
-        await others.log.append(run_id, created(), after=0)
+        await others.events.append(run_id, created(), after=0)
         proxy.hold_replies()
-        appending = asyncio.create_task(ports.log.append(run_id, created(), after=0))
+        appending = asyncio.create_task(ports.events.append(run_id, created(), after=0))
         await proxy.reply_held()
 
         proxy.cut()
@@ -69,7 +69,7 @@ async def test_an_unconfirmed_append_is_unavailable_in_bounded_time(broker: Brok
         start = loop.time()
 
         with pytest.raises(BrokerUnavailable):
-            await ports.log.append(new_run_id(), created(), after=0)
+            await ports.events.append(new_run_id(), created(), after=0)
 
         assert loop.time() - start < 5.0
 
@@ -141,14 +141,14 @@ async def test_of_two_processes_that_append_at_once_exactly_one_wins_each_time(b
     async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
         for number in range(50):
             answers = await asyncio.gather(
-                one.log.append(run_id, tagged(f"one {number}"), after=version),
-                other.log.append(run_id, tagged(f"other {number}"), after=version),
+                one.events.append(run_id, tagged(f"one {number}"), after=version),
+                other.events.append(run_id, tagged(f"other {number}"), after=version),
             )
 
             (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
             assert Conflict() in answers
             version = winner.version
-        assert len(await one.log.read(run_id)) == 50
+        assert len(await one.events.read(run_id)) == 50
 
 
 async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_killed(broker: Broker) -> None:
@@ -160,9 +160,9 @@ async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_kil
         while not stop.is_set():
             commit = tagged(f"after {version}")
             try:
-                answer = await ports.log.append(run_id, commit, after=version)
+                answer = await ports.events.append(run_id, commit, after=version)
             except BrokerUnavailable:
-                newer = await ports.log.read(run_id, after=version) if await up(ports) else []
+                newer = await ports.events.read(run_id, after=version) if await up(ports) else []
                 version = newer[-1].sequence if newer else version
                 continue
             assert isinstance(answer, Stored)
@@ -182,7 +182,7 @@ async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_kil
             stop.set()
 
         for run_id, commit_ids in acknowledged.items():
-            stored = [item.commit.commit_id for item in await ports.log.read(run_id)]
+            stored = [item.commit.commit_id for item in await ports.events.read(run_id)]
             assert len(set(stored)) == len(stored)
             assert set(commit_ids) <= set(stored)
             assert [each for each in stored if each in set(commit_ids)] == commit_ids
@@ -259,11 +259,11 @@ async def test_concurrent_reads_of_a_large_log_keep_the_connection(broker: Broke
     run_id, heavy, version = new_run_id(), "x" * 500_000, 0
     async with opened_ports(broker.url) as ports:
         for number in range(25):
-            stored = await ports.log.append(run_id, tagged(f"{number} {heavy}"), after=version)
+            stored = await ports.events.append(run_id, tagged(f"{number} {heavy}"), after=version)
             assert isinstance(stored, Stored)
             version = stored.version
 
-        read = await asyncio.gather(*(ports.log.read(run_id) for _ in range(8)))
+        read = await asyncio.gather(*(ports.events.read(run_id) for _ in range(8)))
 
         assert [len(commits) for commits in read] == [25] * 8
         assert {commits[-1].sequence for commits in read} == {version}

@@ -129,10 +129,10 @@ async def test_only_stored_events_are_republished(connection: Connection, config
     heard: asyncio.Queue[Message] = asyncio.Queue()
     await connection.subscribe(f"pyoco.stored.{run_id}", heard.put_nowait)
 
-    first = await ports.log.append(run_id, created(), after=0)
-    refused = await ports.log.append(run_id, created(), after=0)
+    first = await ports.events.append(run_id, created(), after=0)
+    refused = await ports.events.append(run_id, created(), after=0)
     assert isinstance(first, Stored)
-    second = await ports.log.append(run_id, tagged("x"), after=first.version)
+    second = await ports.events.append(run_id, tagged("x"), after=first.version)
 
     assert refused == Conflict()
     assert isinstance(second, Stored)
@@ -212,7 +212,7 @@ async def test_a_commit_of_a_newer_program_is_an_internal_error(
     await connection.request(f"pyoco.events.{run_id}", b'{"schemaVersion": 99}')
 
     with pytest.raises(InternalError, match="newer than this program"):
-        await ports.log.read(run_id)
+        await ports.events.read(run_id)
 
 
 async def test_a_value_that_exceeds_a_message_raises_a_named_error(
@@ -226,7 +226,7 @@ async def test_a_value_that_exceeds_a_message_raises_a_named_error(
     with pytest.raises(SnapshotTooLarge):
         await ports.snapshots.advance(huge, create=True)
     with pytest.raises(RequestTooLarge):
-        await ports.log.append(run_id, tagged("y" * connection.max_payload), after=0)
+        await ports.events.append(run_id, tagged("y" * connection.max_payload), after=0)
 
 
 async def test_asking_for_newer_commits_does_not_make_the_broker_count_them(
@@ -234,16 +234,16 @@ async def test_asking_for_newer_commits_does_not_make_the_broker_count_them(
 ) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
-    first = await ports.log.append(run_id, created(), after=0)
+    first = await ports.events.append(run_id, created(), after=0)
     assert isinstance(first, Stored)
-    await ports.log.append(run_id, tagged("x"), after=first.version)
+    await ports.events.append(run_id, tagged("x"), after=first.version)
 
     async def batch(*_: object, **__: object) -> list[Message]:
         raise AssertionError("a batch from the middle of the stream is counted by a scan")
 
     monkeypatch.setattr(connection, "request_many", batch)
 
-    assert len(await ports.log.read(run_id, after=first.version)) == 1
+    assert len(await ports.events.read(run_id, after=first.version)) == 1
 
 
 async def test_a_known_snapshot_is_advanced_in_one_round_trip(

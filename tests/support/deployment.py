@@ -31,7 +31,7 @@ Unit = dict[str, list[str]]
 
 
 def read_unit(path: Path) -> Unit:
-    """What is set, whatever the section; a setting may stand there several times."""
+    """The settings of all sections; a setting may occur several times."""
     found: Unit = {}
     for line in path.read_text("utf-8").splitlines():
         if line and line[0] not in "#[":

@@ -1,4 +1,4 @@
-"""A caller of `/executions`: every command with the body that the contract shows, each with a key of its own."""
+"""A client of `/executions`: every command with the body of the contract and a key of its own."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ def new_key() -> str:
 
 
 def path_of(execution_id: str, command: str, node: str = NODE) -> str:
-    """Where a command is sent to."""
+    """The path of a command."""
     *about_node, verb = command.split()
     return f"/executions/{execution_id}/nodes/{node}/{verb}" if about_node else f"/executions/{execution_id}/{verb}"
 
 
 def guard_of(answer: httpx.Response) -> str:
     """The guard that refused the command."""
-    told = answer.json()["error"]
-    guard = str(told["details"]["guard"])
-    # What is not there is a 404, also where it is a node.
+    body = answer.json()["error"]
+    guard = str(body["details"]["guard"])
+    # A missing node is a 404, too.
     expected = (404, "NODE_NOT_FOUND") if guard == "UNKNOWN_NODE" else (409, "COMMAND_REJECTED")
-    assert (answer.status_code, told["code"]) == expected, answer.text
+    assert (answer.status_code, body["code"]) == expected, answer.text
     return guard
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code of an error in the words of `/executions`, which has nothing beside them."""
-    told = answer.json()
-    assert list(told) == ["error"], answer.text
-    assert set(told["error"]) == {"code", "message", "details"}, answer.text
-    return answer.status_code, told["error"]["code"]
+    """Status and code of an error of `/executions`, which has no other fields."""
+    body = answer.json()
+    assert list(body) == ["error"], answer.text
+    assert set(body["error"]) == {"code", "message", "details"}, answer.text
+    return answer.status_code, body["error"]["code"]
 
 
 class Caller:
-    """One who asks for things, at one gateway."""
+    """A client of one gateway."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
@@ -94,7 +94,7 @@ class Caller:
         return execution_id
 
     def done(self, execution_id: str, *commands: str, node: str = NODE) -> None:
-        """Give commands that are accepted."""
+        """Sends commands that are accepted."""
         for command in commands:
             answer = self.ask(execution_id, command, node=node)
             assert answer.status_code == 202, answer.text
@@ -102,14 +102,14 @@ class Caller:
     def ask(
         self, execution_id: str, command: str, body: Any = _AS_SHOWN, *, node: str = NODE, key: str | None = None
     ) -> httpx.Response:
-        """Give a command; without a body, with that of the contract."""
+        """Sends a command; without a body, with that of the contract."""
         sent = BODIES[command] if body is _AS_SHOWN else body
         return self.post(path_of(execution_id, command, node), sent, key=key)
 
     def post(
         self, path: str, body: Any = None, *, key: str | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Whatever body, as JSON (bytes: as they are); None: no body at all."""
+        """Sends this body as JSON, bytes unchanged, and None as no body."""
         content = body if isinstance(body, bytes) else None if body is None else orjson.dumps(body)
         sent = {"Idempotency-Key": key or new_key(), "Content-Type": "application/json", **(headers or {})}
         return self.http.post(path, content=content, headers=sent)
@@ -120,8 +120,8 @@ class Caller:
     def shown(self, execution_id: str, **query: Any) -> dict[str, Any]:
         answer = self.http.get(f"/executions/{execution_id}", params=query)
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        body: dict[str, Any] = answer.json()
+        return body
 
     def node(self, execution_id: str, node: str = NODE) -> dict[str, Any]:
         return next(one for one in self.shown(execution_id)["nodes"] if one["nodeId"] == node)
@@ -137,7 +137,7 @@ class Caller:
 
     @contextmanager
     def following(self, execution_id: str, last_event_id: str | None = None) -> Iterator[Iterator[dict[str, Any]]]:
-        """The events as they are stored, each with the `id` of its place; leaving the block hangs up."""
+        """The events as they are stored, each with its `id`; leaving the block disconnects."""
         resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
         path, headers = f"/executions/{execution_id}/events", {"Accept": "text/event-stream", **resume}
         with self.http.stream("GET", path, headers=headers) as answer:
@@ -147,14 +147,14 @@ class Caller:
 
 
 def _events_in(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in lines:
         if line and not line.startswith(":"):
             name, _, value = line.partition(": ")
-            told[name] = value
+            fields[name] = value
         elif not line:
-            if "event" in told:
-                event: dict[str, Any] = orjson.loads(told["data"])
-                assert event["type"] == told["event"]
-                yield event | {"id": told["id"]}
-            told = {}
+            if "event" in fields:
+                event: dict[str, Any] = orjson.loads(fields["data"])
+                assert event["type"] == fields["event"]
+                yield event | {"id": fields["id"]}
+            fields = {}

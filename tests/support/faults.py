@@ -1,4 +1,4 @@
-"""Stores that fail when a test wants them to: what is planned happens at the next call, the rest is the truth."""
+"""Stores whose next calls fail as a test plans it."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class Faults:
         self._before[call].extend([error or BrokerUnavailable()] * times)
 
     def lose_answer(self, call: str) -> None:
-        """The next call of that name does its work and raises all the same."""
+        """The next call of that name has its effect and raises."""
         self._after[call].append(Unanswered())
 
     def before(self, call: str, action: Action) -> None:
-        """Somebody else does this just before the next call of that name."""
+        """Runs the action just before the next call of that name."""
         self._before[call].append(action)
 
     def after(self, call: str, action: Action) -> None:
-        """Somebody else does this just after the next call of that name."""
+        """Runs the action just after the next call of that name."""
         self._after[call].append(action)
 
     async def happen_before(self, call: str) -> None:
@@ -77,13 +77,13 @@ class Faults:
         self._something_done = asyncio.Event()
 
     async def tried(self, call: str) -> None:
-        """Wait for the next call of that name to be made, whatever comes of it."""
+        """Waits for the start of the next call of that name."""
         before = self.calls.count(call)
         while self.calls.count(call) == before:
             await self._something_tried.wait()
 
     async def done(self, call: str, times: int = 1) -> None:
-        """Wait until calls of that name have come to their end so often, since the beginning."""
+        """Waits until that many calls of that name have ended."""
         while self._done[call] < times:
             await self._something_done.wait()
 
@@ -97,7 +97,7 @@ async def _happen(planned: deque[Exception | Action]) -> None:
 
 
 class _Guarded:
-    """A store behind the plan; what it hands out (queues of a tag, deliveries) stands behind the plan too."""
+    """A store that fails as planned, also in its queues and deliveries."""
 
     def __init__(self, inner: Any, name: str, faults: Faults) -> None:
         self._inner = inner

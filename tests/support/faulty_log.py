@@ -1,7 +1,7 @@
-"""A log and a snapshot store in memory that misbehave on command, in the ways in which real ones do.
+"""A log and a snapshot store in memory with planned faults.
 
-Whoever waits for them gives way to the other writers for as long as `Turns` says, so one list of numbers is one
-interleaving, and a failed example can be played again. They lose answers, never what they have stored.
+Each call yields to other writers as often as `Turns` says, so that one list of numbers is one interleaving. They lose
+responses, never stored values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FaultyLog(EventLog):
         stored = self._store(run_id, commit, after=after)
         if stored is not None and fault is not Fault.LOST_ACK:
             return Stored(version=stored)
-        # Refused or unanswered: what is true is in the log, whoever has written there since.
+        # Rejected or unanswered: the log decides.
         await self._turns.give_way()
         return self._found(run_id, commit.commit_id, after=after)
 

@@ -1,4 +1,4 @@
-"""A whole gateway in the test's own process, on a real nats-server, spoken to over HTTP as a client would."""
+"""A gateway in the test's own process, on a real nats-server, with an HTTP client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gateway_settings(url: str, folder: Path, **changed: Any) -> NatsBackendConfi
 
 
 class _InTurn(httpx.ASGITransport):
-    """Lets others have their turn before each request, as a socket would: many answers wait for nothing at all."""
+    """Yields before each request, as a socket does."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0)
@@ -47,7 +47,7 @@ async def submit(client: httpx.AsyncClient, flow_name: str = "hello", **body: An
 
 
 async def seen(client: httpx.AsyncClient, run_id: str, *statuses: str, patience_sec: float = 20.0) -> dict[str, Any]:
-    """The run as soon as it has one of these statuses. Asks again and again, as a client without a stream does."""
+    """Polls the run until it has one of these statuses."""
     async with asyncio.timeout(patience_sec):
         while True:
             shown: dict[str, Any] = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
@@ -57,7 +57,7 @@ async def seen(client: httpx.AsyncClient, run_id: str, *statuses: str, patience_
 
 
 async def listed(client: httpx.AsyncClient, run_ids: list[str], **query: Any) -> None:
-    """Return as soon as the list that is asked for has just these runs."""
+    """Returns as soon as the list has exactly these runs."""
     async with asyncio.timeout(5.0):
         while True:
             items = (await client.get("/runs", params=query)).json()

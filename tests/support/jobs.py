@@ -1,4 +1,4 @@
-"""What tests of `/jobs` ask for again and again."""
+"""Requests to `/jobs`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def submit_job(client: httpx.AsyncClient, *tags: str, **body: Any) -> str:
 async def job(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
     answer = await client.get(f"/jobs/{job_id}")
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 async def by_hand(client: httpx.AsyncClient, *commands: str) -> str:
@@ -50,9 +50,9 @@ async def events(client: httpx.AsyncClient, execution_id: str) -> list[dict[str,
 
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
-    """Status and error id of a problem document, which has nothing beside what the contract says."""
-    told = answer.json()
+    """Status and error id of a problem document, which has exactly the fields of the contract."""
+    body = answer.json()
     assert answer.headers["content-type"] == "application/problem+json", answer.text
-    assert set(told) - {"guard"} == PROBLEM, answer.text
-    assert told["status"] == answer.status_code
-    return answer.status_code, told["errId"]
+    assert set(body) - {"guard"} == PROBLEM, answer.text
+    assert body["status"] == answer.status_code
+    return answer.status_code, body["errId"]

@@ -1,4 +1,4 @@
-"""Requests with a key on the stores of a test: asked, killed half-way, asked again."""
+"""Requests with a key that are interrupted and repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asked(request_hash: str = "sha256:1", key: str = "k-1") -> Asked:
 
 @dataclass
 class Submits:
-    """Work that submits a run, and the turns in which it was done."""
+    """Work that submits a run, and its attempts."""
 
     stores: Stores
     turns: list[IdempotentAttempt] = field(default_factory=list)
@@ -44,13 +44,13 @@ class Submits:
 
 
 async def ask(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
-    """Have the work done once; without any, a run submitted."""
+    """Does the work once; by default submits a run."""
     request = asked() if request is None else request
     return await once(world.stores, request, world.stores.ids.run_id, work or Submits(world.stores))
 
 
 def killed(world: World) -> Action:
-    """From now on nothing of this process reaches a store, until somebody brings the stores back."""
+    """From now on no call reaches a store, until the test restores the connection."""
 
     async def now() -> None:
         world.faults.away = True
@@ -60,7 +60,7 @@ def killed(world: World) -> Action:
 
 
 async def record(world: World) -> StoredRecord:
-    """What is kept of the request."""
+    """The record of the request."""
     stored = await world.truth.idempotency.get(RECORD_KEY)
     assert stored is not None
     return stored

@@ -28,6 +28,6 @@ async def written_so_far(client: httpx.AsyncClient, run_id: str, count: int) -> 
     async with asyncio.timeout(ANSWERED_SEC):
         query: dict[str, str | float] = {"wait_sec": 20}
         while count > 0:
-            told = (await client.get(f"/runs/{run_id}/logs", params=query)).raise_for_status().json()
-            count -= len(told["items"])
-            query["since_token"] = told["next_token"]
+            body = (await client.get(f"/runs/{run_id}/logs", params=query)).raise_for_status().json()
+            count -= len(body["items"])
+            query["since_token"] = body["next_token"]

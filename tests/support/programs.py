@@ -1,4 +1,4 @@
-"""The programs as a person starts them: real processes, their words line by line, their children, their end."""
+"""The programs as real processes, with their output line by line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
+import httpx
 import orjson
 
 from support.processes import descendants_of, kill_after
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of a newcomer who has set nothing."""
+    """An environment without settings."""
     # Test runners set COLUMNS and LINES for their workers.
     left_out = ("PYOCO_", "LC_", "LANG", "COLUMNS", "LINES")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
@@ -35,7 +36,7 @@ def clean_environment() -> dict[str, str]:
 
 
 class Program:
-    """A process that is ended with everything it started when the block ends."""
+    """A process that is killed with its descendants when the block ends."""
 
     def __init__(
         self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, program: str = sys.executable
@@ -70,19 +71,19 @@ class Program:
         self._process.send_signal(number)
 
     def exit_code(self) -> int:
-        """How it ended, once it has."""
+        """Waits for its exit code."""
         return self._process.wait(PATIENCE_SEC)
 
     def said(self) -> str:
         return "\n".join(["--- stdout", *self.out.all(), "--- stderr", *self.err.all()])
 
     def logs(self) -> list[dict[str, Any]]:
-        """What it has logged so far; every line of stdout must be one."""
+        """Its log entries so far; every line of stdout must be one."""
         return [orjson.loads(line) for line in self.out.all()]
 
 
 class Lines:
-    """What comes out of a stream, line by line, while it comes."""
+    """The lines of a stream, read concurrently."""
 
     def __init__(self, stream: IO[str] | None) -> None:
         assert stream is not None
@@ -98,7 +99,7 @@ class Lines:
             return list(self._lines)
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """The first line that has it, waiting for it to come."""
+        """Waits for the first line that matches."""
         seen = 0
         with self._news:
             while True:
@@ -107,8 +108,8 @@ class Lines:
                         return found
                 seen = len(self._lines)
                 if self._ended or not self._news.wait(PATIENCE_SEC):
-                    told = "\n".join(self._lines)
-                    raise AssertionError(f"no line with {pattern!r} among:\n{told}")
+                    lines = "\n".join(self._lines)
+                    raise AssertionError(f"no line with {pattern!r} among:\n{lines}")
 
     def close(self) -> None:
         self._reader.join(PATIENCE_SEC)
@@ -125,7 +126,7 @@ class Lines:
 
 
 def until(ask: Callable[[], T], is_so: Callable[[T], bool]) -> T:
-    """Ask again and again; return the first answer that is so."""
+    """Polls until the condition holds, and returns the last answer."""
     end = time.monotonic() + 2 * PATIENCE_SEC
     while not is_so(answer := ask()):
         assert time.monotonic() < end, answer
@@ -156,5 +157,21 @@ def client(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> 
 
 
 def address_of(program: Program) -> str:
-    """Where it says that it is, waiting until it says so."""
+    """Its address, as soon as it prints it."""
     return program.err.wait_for(r"pyoco-server is up: (http://\S+)")[1]
+
+
+def flow_worker(name: str, cwd: Path, env: Mapping[str, str], *, concurrency: int = 1) -> Program:
+    """A worker beside `up` that serves the flows of these tests."""
+    arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
+    return worker(*arguments, "--concurrency", str(concurrency), cwd=cwd, env=env)
+
+
+def connected(program: Program) -> httpx.Client:
+    """A client of the gateway, as soon as it is up."""
+    return httpx.Client(base_url=address_of(program), timeout=PATIENCE_SEC)
+
+
+def run_of(client: httpx.Client, run_id: str) -> dict[str, Any]:
+    run: dict[str, Any] = client.get(f"/runs/{run_id}").json()
+    return run

@@ -1,4 +1,4 @@
-"""Runners that do what a test says, behind the same promise as the real ones; no user code, no process, no thread."""
+"""Runners that a test controls, with the interface of the real ones; no user code, no process, no thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT = 1_700_000_000.0
 
 
 class ScriptedRunner:
-    """Runner. The test speaks for the flow: `say`, `end`, `die`."""
+    """Runner. The test acts for the flow: `say`, `end`, `die`."""
 
     def __init__(self, began: Callable[[ScriptedRunner], None], wheels: tuple[WheelUsed, ...] = ()) -> None:
         self.wheels = wheels

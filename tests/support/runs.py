@@ -26,7 +26,7 @@ async def outcome_of(pool: RunnerPool, flow_name: str, **params: Any) -> Any:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what other processes do, of which nobody tells us."""
+    """Polls for an effect of other processes."""
     async with asyncio.timeout(PATIENCE_SEC):
         while not condition():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Somebody at the other end of a WebSocket of a gateway."""
+"""A client of a gateway's WebSocket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Frame = dict[str, Any]
 async def joined(
     gateway: Gateway, run_id: str, *, headers: Mapping[str, str] | None = None, origin: str | None = None, **query: Any
 ) -> AsyncIterator[ClientConnection]:
-    """A connection about a job; leaving the block hangs up."""
+    """A connection about a job; leaving the block disconnects."""
     address = f"ws://127.0.0.1:{gateway.port}/jobs/{run_id}/ws?{urlencode(query, doseq=True)}"
     async with connect(address, additional_headers=headers, origin=origin, proxy=None) as socket:  # type: ignore[arg-type]
         yield socket

@@ -44,7 +44,7 @@ def waiting(name: str, key: str = "ok?", *, prompt: Any = None, deadline_at: flo
 
 
 def execution_of(run_id: RunId, *nodes: Node, graph: bool = True, flow: str = "g", **fields: Any) -> Execution:
-    """It is RUNNING; `tenant_id` and whatever else an execution has may be given."""
+    """A RUNNING execution; further fields may be given."""
     tenant_id = fields.pop("tenant_id", None)
     known = {
         "created_at": 1.0,

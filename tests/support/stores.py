@@ -1,17 +1,18 @@
-"""Every store at once, in memory or on a real JetStream; fakes nothing."""
+"""All stores, in memory or on a real JetStream."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.topology import ensure_resources
-from pyoco_server.adapters.system import SystemClock
+from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import api_keys_on, feed_on, stores_on
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.ports import JobQueue, Signals, WheelStore
+from pyoco_server.services.context import Stores
 from pyoco_server.stores import (
     DeadLetters,
     EventLog,
@@ -36,42 +37,40 @@ MAX_DELIVER = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """One of each, on the same broker."""
+class Ports(Stores):
+    """The stores of a gateway, and what only some processes open."""
 
-    log: EventLog
-    logs: LogStore
-    snapshots: SnapshotStore
-    queue: JobQueue
-    dead_letters: DeadLetters
-    registry: WorkerRegistry
-    signals: Signals
     feed: Feed
     keys: KeyStore
-    wheels: WheelStore
-    wheel_history: WheelHistory
-    graphs: GraphStore
-    idempotency: IdempotencyStore
-    tickets: TicketStore
+
+
+class AlwaysConnected:
+    """Broker."""
+
+    connected = True
 
 
 def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
     events, runs = events or MemorySubjectLog(), MemoryKeyValue()
     return Ports(
-        log=EventLog(events),
-        logs=LogStore(MemorySubjectLog()),
+        broker=AlwaysConnected(),
+        events=EventLog(events),
+        run_logs=LogStore(MemorySubjectLog()),
         snapshots=SnapshotStore(runs),
         queue=MemoryJobQueue(ack_wait_sec=ACK_WAIT_SEC, max_deliver=MAX_DELIVER),
         dead_letters=DeadLetters(MemorySubjectLog()),
         registry=WorkerRegistry(MemoryKeyValue()),
         signals=MemorySignals(),
-        feed=Feed(runs, events),
-        keys=KeyStore(MemoryKeyValue()),
         wheels=MemoryWheelStore(SystemClock()),
         wheel_history=WheelHistory(MemoryKeyValue()),
         graphs=GraphStore(MemoryKeyValue()),
         idempotency=IdempotencyStore(MemoryKeyValue()),
         tickets=TicketStore(MemoryKeyValue()),
+        clock=SystemClock(),
+        ids=SystemIds(),
+        durability="buffered",
+        feed=Feed(runs, events),
+        keys=KeyStore(MemoryKeyValue()),
     )
 
 
@@ -88,22 +87,8 @@ def settings(url: str, **changed: object) -> NatsBackendConfig:
 async def jetstream_ports(connection: Connection, config: NatsBackendConfig) -> Ports:
     facts = await ensure_resources(connection, config)
     stores = stores_on(connection, facts, config)
-    return Ports(
-        log=stores.events,
-        logs=stores.run_logs,
-        snapshots=stores.snapshots,
-        queue=stores.queue,
-        dead_letters=stores.dead_letters,
-        registry=stores.registry,
-        signals=stores.signals,
-        feed=feed_on(connection, facts, config),
-        keys=api_keys_on(connection, facts, config),
-        wheels=stores.wheels,
-        wheel_history=stores.wheel_history,
-        graphs=stores.graphs,
-        idempotency=stores.idempotency,
-        tickets=stores.tickets,
-    )
+    values: dict[str, Any] = {field.name: getattr(stores, field.name) for field in fields(stores)}
+    return Ports(**values, feed=feed_on(connection, facts, config), keys=api_keys_on(connection, facts, config))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A gateway behind a real socket, and readers of its streams; a stream cannot be had from an app without one."""
+"""A gateway behind a real socket, which streams need, and readers of its streams."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Event:
 
 
 class Gateway:
-    """One that listens, with what a test needs of it."""
+    """A gateway that listens."""
 
     def __init__(self, app: Any, server: uvicorn.Server, client: httpx.AsyncClient, port: int) -> None:
         self._app = app
@@ -56,12 +56,12 @@ class Gateway:
         return topics
 
     def let_go(self) -> None:
-        """As when it is told to stop."""
+        """Ends the streams, as a stop does."""
         self._app.state.services.end_streams()
 
     @property
     def sockets(self) -> int:
-        """How many WebSockets are open, as the server sees it."""
+        """The number of open WebSockets."""
         return sum(isinstance(one, BoundedSocket) for one in self._server.server_state.connections)
 
     @property
@@ -71,7 +71,7 @@ class Gateway:
 
     @property
     def records(self) -> IdempotencyStore:
-        """What is kept of requests with a key."""
+        """The records of requests with a key."""
         records: IdempotencyStore = self._app.state.services.stores.idempotency
         return records
 
@@ -96,7 +96,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None) -> AsyncIterator[Gateway]:
-    """A gateway on a free port of this machine; the system takes so many bytes for a reader who does not read."""
+    """A gateway on a free port; `send_buffer` bounds the bytes that the system buffers for a slow reader."""
     app = create_app(config)
     server = _Server(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -124,7 +124,7 @@ async def watching(
     headers: Mapping[str, str] | None = None,
     **query: Any,
 ) -> AsyncIterator[AsyncGenerator[Event, None]]:
-    """The events of a run's stream; leaving the block hangs up."""
+    """The events of a run's stream; leaving the block disconnects."""
     resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
     sent = {**(headers or {}), **resume}
     async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=sent) as answer:
@@ -134,30 +134,30 @@ async def watching(
 
 async def events_in(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
     """The events in these lines, read as a browser reads them."""
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     comments: list[str] = []
     async for line in lines:
         if line.startswith(":"):
             comments.append(line[1:].strip())
         elif line:
             name, _, value = line.partition(": ")
-            told[name] = value
+            fields[name] = value
         else:
-            if "event" in told:
-                data = orjson.loads(told["data"])
-                yield Event(name=told["event"], data=data, event_id=told.get("id"), comments=tuple(comments))
-            told, comments = {}, []
+            if "event" in fields:
+                data = orjson.loads(fields["data"])
+                yield Event(name=fields["event"], data=data, event_id=fields.get("id"), comments=tuple(comments))
+            fields, comments = {}, []
 
 
 async def until_status(events: AsyncIterator[Event], *statuses: str) -> list[Event]:
-    """What is told until the run is shown with one of these statuses."""
-    told = []
+    """The events until the run has one of these statuses."""
+    received = []
     async with asyncio.timeout(PATIENCE_SEC):
         async for event in events:
-            told.append(event)
+            received.append(event)
             if event.status in statuses:
-                return told
-    raise AssertionError(f"the stream ended before the run was {statuses}: {told}")
+                return received
+    raise AssertionError(f"the stream ended before the run was {statuses}: {received}")
 
 
 async def to_the_end(events: AsyncIterator[Event]) -> list[Event]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 class TcpProxy:
-    """Passes bytes both ways until told otherwise."""
+    """Passes bytes in both directions."""
 
     def __init__(self, target_url: str) -> None:
         self.lead_to(target_url)

@@ -1,4 +1,4 @@
-"""Workers in the test's own process, with runners that do what the test says."""
+"""Workers in the test's own process, with runners that the test controls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def at_work(
     patience_sec: float = 20.0,
     sync: Any | None = None,
 ) -> AsyncIterator[Working]:
-    """A worker that takes jobs within the block, and is told to stop at once at its end."""
+    """A worker that takes jobs within the block and stops immediately at its end."""
     worker = Working(executor=ScriptedExecutor(slots, on_begin))
     supervisor = Supervisor(stores, worker.executor, config, WorkerId(name), tags, slots, sync)
     async with asyncio.timeout(patience_sec):

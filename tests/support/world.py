@@ -1,13 +1,13 @@
-"""A whole small world in memory: the stores, a gateway's index and maintenance, time by hand, faults by plan."""
+"""The stores, index and maintenance of a gateway in memory, with a manual clock and planned faults."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyoco_server.adapters.system import SystemIds
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import Command, CompleteExecution, StartExecution
 from pyoco_server.domain.execution.events import Actor
@@ -105,30 +105,18 @@ class World:
         ports = memory_ports(events)
         self.live_feed = ports.feed
         self.feed = PresentFeed(ports.feed)
-        self.truth = Stores(
+        self.truth: Stores = replace(
+            ports,
             broker=self.faults,
-            events=ports.log,
-            run_logs=ports.logs,
-            snapshots=ports.snapshots,
             queue=MemoryJobQueue(ack_wait_sec=ack_wait_sec, max_deliver=self.config.consumer_max_deliver),
-            dead_letters=ports.dead_letters,
-            registry=ports.registry,
-            signals=ports.signals,
-            wheels=ports.wheels,
-            wheel_history=ports.wheel_history,
-            graphs=ports.graphs,
-            idempotency=ports.idempotency,
-            tickets=ports.tickets,
             clock=clock or self.clock,
-            ids=SystemIds(),
-            durability="buffered",
         )
         self.stores = behind(self.faults, self.truth)
         self.index = MemoryRunIndex()
         self.maintenance = self.new_maintenance()
 
     def new_maintenance(self) -> Maintenance:
-        """That of another gateway, or of this one after a restart."""
+        """The maintenance of another gateway, or of this one after a restart."""
         return Maintenance(self.stores, self.index, self.feed, self.config)
 
     async def submit(self, request: Request = HELLO, workflow: Workflow | None = None) -> RunId:
@@ -145,20 +133,20 @@ class World:
         (await self.handle(run_id, CompleteExecution(at=self.now(), instance_id=instance_id))).accepted()
 
     async def told(self, run_id: RunId) -> Execution:
-        """The run as its log tells it."""
+        """The run as its log has it."""
         return fold_commits(await self.truth.events.read(run_id), empty_execution(run_id))
 
     async def shown(self, run_id: RunId) -> LoadedSnapshot | None:
         return await self.truth.snapshots.load(run_id)
 
     async def status(self, run_id: RunId) -> str:
-        """What both log and snapshot say; they must agree."""
+        """The status in log and snapshot, which must agree."""
         shown = await self.shown(run_id)
         assert shown is not None
-        told = await self.told(run_id)
-        assert shown.execution.version == told.version
-        assert shown.plain["status"] == run_status(told)
-        return run_status(told)
+        folded = await self.told(run_id)
+        assert shown.execution.version == folded.version
+        assert shown.plain["status"] == run_status(folded)
+        return run_status(folded)
 
     async def until(
         self,

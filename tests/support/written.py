@@ -1,4 +1,4 @@
-"""Somebody who writes the log of a run, chunk by chunk, as a worker does."""
+"""Writes the log of a run chunk by chunk, as a worker does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT = 1_700_000_000.25
 
 
 class Writer:
-    """Appends to the end of one log, which nobody else writes."""
+    """The only writer of one log."""
 
     def __init__(self, logs: LogStore, run_id: RunId) -> None:
         self._logs = logs

@@ -20,9 +20,7 @@ from pyoco_server.http_api.api.executions import routes as executions
 from pyoco_server.http_api.api.jobs import log_routes as jobs_logs
 from pyoco_server.http_api.api.jobs import routes as jobs
 from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
-from pyoco_server.http_api.api.jobs import tag_routes as jobs_tags
 from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
-from pyoco_server.http_api.api.runs import explain_routes as runs_explain
 from pyoco_server.http_api.api.runs import log_routes as runs_logs
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
@@ -38,14 +36,12 @@ from pyoco_server.logs import configure_logging
 WITH_ROUTES = (
     runs,
     runs_yaml,
-    runs_explain,
     runs_logs,
     watch,
     executions,
     executions_events,
     claims,
     jobs,
-    jobs_tags,
     jobs_logs,
     jobs_streams,
     jobs_sockets,

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from pyoco_server.adapters.jwt.keys import MAX_FILE_BYTES, TokenKeys, read_jwks, read_pem
+from pyoco_server.adapters.jwt import MAX_FILE_BYTES, TokenKeys, read_jwks, read_pem
 from pyoco_server.errors import InvalidToken, InvalidUsage
 from support.callers import EC_KEY, OTHER_RSA_KEY, RSA_KEY, jwk_of, jwks_of, pem_of
 from support.clocks import ManualClock

@@ -14,8 +14,7 @@ import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pyoco_server.adapters.jwt.keys import TokenKeys, read_jwks, read_pem
-from pyoco_server.adapters.jwt.verifier import MAX_TOKEN_CHARS, TokenVerifier
+from pyoco_server.adapters.jwt import MAX_TOKEN_CHARS, TokenKeys, TokenVerifier, read_jwks, read_pem
 from pyoco_server.errors import InvalidToken
 from support.callers import (
     EC_KEY,

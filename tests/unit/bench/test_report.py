@@ -5,15 +5,11 @@ from pathlib import Path
 
 import pytest
 from bench.connection import StepFailed
-from bench.execution_rows import execution_rows
 from bench.journal import Journal
 from bench.measures import p99
 from bench.report import BEGIN, END, Circumstances, Report, write_into
 from bench.rows import product_rows
-from bench.tag_rows import tag_rows
-from bench.transport_rows import way_rows
 
-EVERY_KIND = (execution_rows, tag_rows, way_rows)
 ROWS = {row.key: row for row in product_rows()}
 NOWHERE = Circumstances(lines=("a machine",))
 
@@ -99,7 +95,3 @@ def test_results_replace_only_what_stands_between_the_markers(tmp_path: Path) ->
     write_into(page, "new")
 
     assert page.read_text() == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
-
-
-def test_whatever_is_measured_has_its_row_in_the_table() -> None:
-    assert {row.key for rows in EVERY_KIND for row in rows()} <= ROWS.keys()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.http_api.api.runs.list_query import ListQuery
+from pyoco_server.http_api.api.runs.schemas import ListQuery
 
 
 def test_everything_asked_for_is_asked_of_the_index_for_the_tenant_of_the_caller() -> None:

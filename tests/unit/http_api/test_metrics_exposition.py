@@ -14,19 +14,18 @@ from pyoco_server.domain.queries.histograms import HistogramDelta, Tallies, Wait
 from pyoco_server.domain.queries.steps import StepKind
 from pyoco_server.http_api.api.metrics import METRICS, OTHER_TAGS, Scrape
 from pyoco_server.http_api.middleware.requests import request_durations
-from pyoco_server.services.projections.metrics import FleetMetrics, Metrics, ProcessMetrics, RunMetrics
+from pyoco_server.services.projections.metrics import Metrics
 
-PROCESS = ProcessMetrics(
-    nats_connected=True,
-    append_conflicts=3,
-    stale_lists=9,
-    index_caught_up=True,
-    index_failures=1,
-    index_behind=2,
-    watchers=4,
-    claims_waiting=5,
-    nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
-)
+PROCESS = {
+    "pyoco_nats_connected": 1,
+    "pyoco_append_conflicts_total": 3,
+    "pyoco_stale_lists_total": 9,
+    "pyoco_index_caught_up": 1,
+    "pyoco_index_failures_total": 1,
+    "pyoco_index_behind": 2,
+    "pyoco_watchers": 4,
+    "pyoco_claims_waiting": 5,
+}
 EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
 
 
@@ -40,9 +39,16 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 def figures(
     *, waiting: tuple[Waiting, ...] = (), tallies: Tallies | None = None, confined: bool = False, **counts: int
 ) -> Metrics:
-    runs = RunMetrics(counts=counts, waiting=waiting, tallies=tallies or {}, taken_at=1000.0)
-    fleet = FleetMetrics(workers_alive=2, dead_letters=0)
-    return Metrics(runs=runs, fleet=fleet, process=None if confined else PROCESS)
+    return Metrics(
+        counts=counts,
+        waiting=waiting,
+        tallies=tallies or {},
+        taken_at=1000.0,
+        workers_alive=2,
+        dead_letters=0,
+        process=None if confined else PROCESS,
+        nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
+    )
 
 
 def samples(text: bytes) -> Samples:

@@ -1,4 +1,4 @@
-"""Each promise is seen to be kept by a lawful history, and seen to be broken by one that was spoilt."""
+"""Each check finds its violation, and nothing in a legal history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 import pytest
 from simulation.evidence import Evidence, IndexSeen
 from simulation.invariants import INVARIANTS, violations
-from simulation.requests import Request, Told
+from simulation.requests import Request, Response
 
 from pyoco_server.domain.execution.events import (
     Actor,
@@ -67,20 +67,20 @@ def done(key: str, node_id: NodeId, *more: Event, worker: str = "w1", attempt: i
 
 
 READY_B, COMPLETED = NodeReady(at=3.5, node_id=B), ExecutionCompleted(at=4.0)
-LAWFUL = [CREATE, START, take("k3", A), done("k4", A, READY_B), take("k5", B), done("k6", B, COMPLETED)]
+LEGAL = [CREATE, START, take("k3", A), done("k4", A, READY_B), take("k5", B), done("k6", B, COMPLETED)]
 
 
-def answer(key: str, name: str, *, status: int = 202, commit: str | None = None, **more: Any) -> Told:
+def answer(key: str, name: str, *, status: int = 202, commit: str | None = None, **more: Any) -> Response:
     claim = CLAIM if name == "Claim" else None
-    asked = {"run_id": RUN, "node_id": more.pop("node_id", None), "attempt": more.pop("attempt", None)}
+    known = {"run_id": RUN, "node_id": more.pop("node_id", None), "attempt": more.pop("attempt", None)}
     if claim is not None:
-        more |= {"executionId": RUN, "nodeId": asked["node_id"], "attempt": asked["attempt"]}
-    request = Request(key=key, name=name, claim=claim, worker_id=more.pop("worker_id", "w1"), **asked)
+        more |= {"executionId": RUN, "nodeId": known["node_id"], "attempt": known["attempt"]}
+    request = Request(key=key, name=name, claim=claim, worker_id=more.pop("worker_id", "w1"), **known)
     commits = frozenset() if commit is None else frozenset({CommitId(commit)})
-    return Told(request=request, status=status, body=orjson.dumps(more), commit_ids=commits)
+    return Response(request=request, status=status, body=orjson.dumps(more), commit_ids=commits)
 
 
-ANSWERS = (
+RESPONSES = (
     answer("k1", "CreateExecution", commit="c1"),
     answer("k3", "Claim", node_id=A, attempt=1, commit="c3"),
     answer("k4", "SucceedNode", node_id=A, attempt=1, commit="c4"),
@@ -89,7 +89,7 @@ ANSWERS = (
 )
 
 
-def evidence(steps: Iterable[Step] = LAWFUL, told: tuple[Told, ...] = ANSWERS) -> Evidence:
+def evidence(steps: Iterable[Step] = LEGAL, responses: tuple[Response, ...] = RESPONSES) -> Evidence:
     log = tuple(
         StoredCommit(
             sequence=place,
@@ -112,80 +112,89 @@ def evidence(steps: Iterable[Step] = LAWFUL, told: tuple[Told, ...] = ANSWERS) -
         known={RUN: (end.version, run_status(end))},
     )
     return Evidence(
-        logs={RUN: log}, ends={RUN: end}, snapshots={RUN: end}, indexes=(index,), told=told, quiet=True, troubles=()
+        logs={RUN: log},
+        ends={RUN: end},
+        snapshots={RUN: end},
+        indexes=(index,),
+        responses=responses,
+        quiet=True,
+        troubles=(),
     )
 
 
-def broken(spoilt: Evidence) -> set[str]:
-    return {violation.broken for violation in violations(spoilt)}
+def broken(evidence: Evidence) -> set[str]:
+    return {violation.broken for violation in violations(evidence)}
 
 
-def test_lawful_histories_break_nothing() -> None:
-    canceled = [*LAWFUL[:3], CANCEL, CANCELED]
+def test_legal_histories_have_no_violations() -> None:
+    canceled = [*LEGAL[:3], CANCEL, CANCELED]
 
     assert broken(evidence()) == set()
     assert broken(evidence(canceled, (answer("k9", "CancelExecution", commit="c4"),))) == set()
 
 
-def test_what_was_so_already_may_be_so_as_of_a_later_version() -> None:
-    told = [answer("k", "SucceedNode", node_id=A, attempt=1, version=version) for version in (6, 7)]
+def test_a_no_op_may_have_a_later_version() -> None:
+    responses = [answer("k", "SucceedNode", node_id=A, attempt=1, version=version) for version in (6, 7)]
 
-    assert broken(evidence(told=(*ANSWERS, *told))) == set()
+    assert broken(evidence(responses=(*RESPONSES, *responses))) == set()
 
 
-def spoilt_index(**changes: Any) -> Evidence:
+def with_index(**changes: Any) -> Evidence:
     found = evidence()
     return replace(found, indexes=(replace(found.indexes[0], **changes),))
 
 
-def spoilt_answers(*told: Told) -> Evidence:
-    return evidence(told=(*ANSWERS, *told))
+def with_responses(*responses: Response) -> Evidence:
+    return evidence(responses=(*RESPONSES, *responses))
 
 
-SPOILT: list[tuple[str, Callable[[], Evidence]]] = [
-    ("executions stuck", lambda: evidence([*LAWFUL[:4]], ANSWERS[:3])),
-    ("executions stuck", lambda: evidence([*LAWFUL[:3], CANCEL], ())),
-    ("worlds that never rest", lambda: replace(evidence(), quiet=False)),
-    ("events after a cancel or an end", lambda: evidence([*LAWFUL, take("k7", B, attempt=2)])),
-    ("events after a cancel or an end", lambda: evidence([*LAWFUL, CANCELED])),
-    ("accepted cancels that came to nothing", lambda: spoilt_answers(answer("k9", "CancelExecution"))),
-    ("logs in which a cancel lost", lambda: evidence([*LAWFUL[:3], CANCEL, done("k4", A, READY_B)])),
-    ("logs in which a cancel lost", lambda: evidence([*LAWFUL[:5], CANCEL, done("k6", B, COMPLETED)])),
-    ("nodes out of the graph's order", lambda: evidence([*LAWFUL[:3], take("k5", B), done("k6", B)])),
-    ("nodes out of the graph's order", lambda: evidence([CREATE, START, ("k", None, "MarkNodeReady", (READY_B,))])),
-    ("nodes out of the graph's order", lambda: evidence([*LAWFUL[:4], ("k", None, "MarkNodeReady", (READY_B,))])),
-    ("nodes out of the graph's order", lambda: evidence([*LAWFUL[:3], done("k4", A, COMPLETED)])),
-    ("nodes out of the graph's order", lambda: evidence([*LAWFUL[:4], done("k7", A)])),
-    ("reports of those who were overtaken", lambda: evidence([*LAWFUL[:3], take("k", A, "w2", 2), done("k4", A)])),
-    ("reports of those who were overtaken", lambda: evidence([*LAWFUL[:3], take("k", A, "w2", 1)])),
-    ("nodes not held by whom they were given to", lambda: evidence([*LAWFUL[:3], done("k4", A, worker="w2")])),
+BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
+    ("executions stuck", lambda: evidence([*LEGAL[:4]], RESPONSES[:3])),
+    ("executions stuck", lambda: evidence([*LEGAL[:3], CANCEL], ())),
+    ("systems that do not become idle", lambda: replace(evidence(), quiet=False)),
+    ("events after an end", lambda: evidence([*LEGAL, take("k7", B, attempt=2)])),
+    ("events after an end", lambda: evidence([*LEGAL, CANCELED])),
+    ("accepted cancels without effect", lambda: with_responses(answer("k9", "CancelExecution"))),
+    ("events after a cancel request", lambda: evidence([*LEGAL[:3], CANCEL, done("k4", A, READY_B)])),
+    ("events after a cancel request", lambda: evidence([*LEGAL[:5], CANCEL, done("k6", B, COMPLETED)])),
+    ("nodes out of order", lambda: evidence([*LEGAL[:3], take("k5", B), done("k6", B)])),
+    ("nodes out of order", lambda: evidence([CREATE, START, ("k", None, "MarkNodeReady", (READY_B,))])),
+    ("nodes out of order", lambda: evidence([*LEGAL[:4], ("k", None, "MarkNodeReady", (READY_B,))])),
+    ("nodes out of order", lambda: evidence([*LEGAL[:3], done("k4", A, COMPLETED)])),
+    ("nodes out of order", lambda: evidence([*LEGAL[:4], done("k7", A)])),
+    ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 2), done("k4", A)])),
+    ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 1)])),
+    ("nodes with a wrong holder", lambda: evidence([*LEGAL[:3], done("k4", A, worker="w2")])),
     (
-        "nodes not held by whom they were given to",
-        lambda: spoilt_answers(answer("k", "Claim", node_id=A, attempt=1, commit="c3")),
+        "nodes with a wrong holder",
+        lambda: with_responses(answer("k", "Claim", node_id=A, attempt=1, commit="c3")),
     ),
     (
-        "nodes not held by whom they were given to",
-        lambda: evidence(told=(answer("k3", "Claim", node_id=A, attempt=1, worker_id="w2", commit="c3"),)),
+        "nodes with a wrong holder",
+        lambda: evidence(responses=(answer("k3", "Claim", node_id=A, attempt=1, worker_id="w2", commit="c3"),)),
     ),
-    ("requests done twice", lambda: evidence([*LAWFUL[:3], take("k3", A, attempt=2)])),
-    ("requests answered in two ways", lambda: spoilt_answers(answer("k8", "FailNode", node_id=A, status=202))),
-    ("requests answered in two ways", lambda: spoilt_answers(answer("k1", "CreateExecution", commit="c1", version=2))),
-    ("accepted requests that were not done", lambda: spoilt_answers(answer("k", "SucceedNode", commit="c99"))),
-    ("accepted requests that were not done", lambda: spoilt_answers(answer("k", "CreateExecution"))),
-    ("accepted requests that were not done", lambda: spoilt_answers(answer("k", "SucceedNode", node_id=A, attempt=2))),
+    ("requests done twice", lambda: evidence([*LEGAL[:3], take("k3", A, attempt=2)])),
+    ("requests with different responses", lambda: with_responses(answer("k8", "FailNode", node_id=A, status=202))),
+    (
+        "requests with different responses",
+        lambda: with_responses(answer("k1", "CreateExecution", commit="c1", version=2)),
+    ),
+    ("accepted requests that were not done", lambda: with_responses(answer("k", "SucceedNode", commit="c99"))),
+    ("accepted requests that were not done", lambda: with_responses(answer("k", "CreateExecution"))),
+    ("accepted requests that were not done", lambda: with_responses(answer("k", "SucceedNode", node_id=A, attempt=2))),
     ("snapshots unlike their log", lambda: replace(evidence(), snapshots={})),
-    ("snapshots unlike their log", lambda: replace(evidence(), snapshots=evidence([*LAWFUL[:4]]).ends)),
-    ("indexes unlike the snapshots", lambda: spoilt_index(claimable=frozenset({(RUN, A, 0)}))),
-    ("indexes unlike the snapshots", lambda: spoilt_index(waits=frozenset({(RUN, A, 1)}))),
-    ("indexes unlike the snapshots", lambda: spoilt_index(known={})),
-    ("errors that nobody expected", lambda: replace(evidence(), troubles=("ValueError()",))),
+    ("snapshots unlike their log", lambda: replace(evidence(), snapshots=evidence([*LEGAL[:4]]).ends)),
+    ("indexes unlike the snapshots", lambda: with_index(claimable=frozenset({(RUN, A, 0)}))),
+    ("indexes unlike the snapshots", lambda: with_index(waits=frozenset({(RUN, A, 1)}))),
+    ("indexes unlike the snapshots", lambda: with_index(known={})),
+    ("unexpected errors", lambda: replace(evidence(), troubles=("ValueError()",))),
 ]
 
 
-@pytest.mark.parametrize(("name", "spoil"), SPOILT)
-def test_a_promise_that_was_broken_is_found(name: str, spoil: Callable[[], Evidence]) -> None:
-    assert name in broken(spoil())
+@pytest.mark.parametrize(("name", "corrupt"), BROKEN)
+def test_a_violation_is_found(name: str, corrupt: Callable[[], Evidence]) -> None:
+    assert name in broken(corrupt())
 
 
-def test_every_promise_is_shown_to_be_breakable() -> None:
-    assert {name for name, _ in SPOILT} == set(INVARIANTS)
+def test_every_invariant_has_an_example() -> None:
+    assert {name for name, _ in BROKEN} == set(INVARIANTS)

@@ -23,23 +23,23 @@ async def append(log: EventLog, run_id: RunId, commit: Commit, *, after: int = 0
 async def test_commits_are_read_as_they_were_stored(ports: Ports) -> None:
     run_id, first, second = new_run_id(), created(), tagged("urgent")
 
-    one = await append(ports.log, run_id, first)
-    two = await append(ports.log, run_id, second, after=one)
+    one = await append(ports.events, run_id, first)
+    two = await append(ports.events, run_id, second, after=one)
 
-    stored = await ports.log.read(run_id)
+    stored = await ports.events.read(run_id)
     assert [(item.sequence, item.commit) for item in stored] == [(one, first), (two, second)]
-    assert [item.sequence for item in await ports.log.read(run_id, after=one)] == [two]
-    assert [item.sequence for item in await ports.log.read(run_id, limit=1)] == [one]
+    assert [item.sequence for item in await ports.events.read(run_id, after=one)] == [two]
+    assert [item.sequence for item in await ports.events.read(run_id, limit=1)] == [one]
 
 
 async def test_a_repeated_commit_is_found_by_its_id(ports: Ports) -> None:
     run_id, commit = new_run_id(), created()
-    version = await append(ports.log, run_id, commit)
-    await append(ports.log, run_id, tagged("by another writer"), after=version)
+    version = await append(ports.events, run_id, commit)
+    await append(ports.events, run_id, tagged("by another writer"), after=version)
 
-    assert await ports.log.append(run_id, commit, after=0) == Stored(version=version, found=True)
-    assert await ports.log.append(run_id, created(), after=0) == Conflict()
-    assert len(await ports.log.read(run_id)) == 2
+    assert await ports.events.append(run_id, commit, after=0) == Stored(version=version, found=True)
+    assert await ports.events.append(run_id, created(), after=0) == Conflict()
+    assert len(await ports.events.read(run_id)) == 2
 
 
 async def test_a_notice_says_whether_the_commit_may_be_the_last() -> None:
@@ -80,8 +80,8 @@ async def test_the_feed_yields_snapshots_and_removals(ports: Ports) -> None:
 
 async def test_the_feed_yields_the_commits_of_all_runs(ports: Ports) -> None:
     one, other = new_run_id(), new_run_id()
-    first = await append(ports.log, one, created())
-    second = await append(ports.log, other, created())
+    first = await append(ports.events, one, created())
+    second = await append(ports.events, other, created())
 
     async with aclosing(ports.feed.commits(after=first)) as batches, asyncio.timeout(5):
         seen = await anext(batches)

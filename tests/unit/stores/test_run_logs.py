@@ -40,9 +40,9 @@ async def test_a_chunk_is_read_as_it_was_stored(ports: Ports) -> None:
     ]
     new = chunk_of(written, attempt=3, behind=None, sequence=0)
 
-    await ports.logs.append(run_id, new, after=0)
+    await ports.run_logs.append(run_id, new, after=0)
 
-    last = await ports.logs.last(run_id)
+    last = await ports.run_logs.last(run_id)
     assert last is not None
     assert (list(last.chunk.lines), last.chunk.attempt) == (written, 3)
     assert (last.chunk.first_line, last.chunk.first_byte, last.chunk.previous) == (1, 0, 0)
@@ -53,17 +53,17 @@ async def test_chunks_are_read_forwards_and_backwards_among_those_of_others(port
     run_id, other_id = new_run_id(), new_run_id()
     stored = []
     for number in range(5):
-        stored.append(await append(ports.logs, run_id, f"line {number}"))
-        await append(ports.logs, other_id, "of another run")
+        stored.append(await append(ports.run_logs, run_id, f"line {number}"))
+        await append(ports.run_logs, other_id, "of another run")
 
     forwards, after = [], 0
-    while (found := await ports.logs.next(run_id, after=after)) is not None:
+    while (found := await ports.run_logs.next(run_id, after=after)) is not None:
         forwards.append(found.sequence)
         after = found.sequence
-    backwards, at = [], (await ports.logs.last(run_id)) or stored[0]
+    backwards, at = [], (await ports.run_logs.last(run_id)) or stored[0]
     backwards.append(at.sequence)
     while at.chunk.previous:
-        at = await ports.logs.at(run_id, at.chunk.previous) or stored[0]
+        at = await ports.run_logs.at(run_id, at.chunk.previous) or stored[0]
         backwards.append(at.sequence)
 
     assert forwards == [one.sequence for one in stored]
@@ -72,40 +72,42 @@ async def test_chunks_are_read_forwards_and_backwards_among_those_of_others(port
 
 
 async def test_a_chunk_of_another_run_is_not_found_by_its_sequence(ports: Ports) -> None:
-    stored = await append(ports.logs, new_run_id(), "mine")
+    stored = await append(ports.run_logs, new_run_id(), "mine")
 
-    assert await ports.logs.at(new_run_id(), stored.sequence) is None
+    assert await ports.run_logs.at(new_run_id(), stored.sequence) is None
 
 
 async def test_a_writer_that_missed_a_chunk_gets_a_conflict(ports: Ports) -> None:
     run_id = new_run_id()
-    first = await append(ports.logs, run_id, "of the first attempt")
-    await append(ports.logs, run_id, "of the second", attempt=2)
+    first = await append(ports.run_logs, run_id, "of the first attempt")
+    await append(ports.run_logs, run_id, "of the second", attempt=2)
 
-    late = await ports.logs.append(run_id, chunk("of a zombie", behind=first), after=first.sequence)
+    late = await ports.run_logs.append(run_id, chunk("of a zombie", behind=first), after=first.sequence)
 
     assert late == Conflict()
-    assert await ports.logs.append(run_id, chunk("from the start"), after=0) != Conflict()  # its own first one, again
-    assert await ports.logs.append(run_id, chunk("from the start", attempt=2), after=0) == Conflict()
+    assert (
+        await ports.run_logs.append(run_id, chunk("from the start"), after=0) != Conflict()
+    )  # its own first one, again
+    assert await ports.run_logs.append(run_id, chunk("from the start", attempt=2), after=0) == Conflict()
 
 
 async def test_the_same_chunk_again_is_found_and_not_stored_twice(ports: Ports) -> None:
     run_id = new_run_id()
-    first = await append(ports.logs, run_id, "one")
+    first = await append(ports.run_logs, run_id, "one")
     second = chunk("two", behind=first)
 
-    answers = [await ports.logs.append(run_id, second, after=first.sequence) for _ in range(2)]
+    answers = [await ports.run_logs.append(run_id, second, after=first.sequence) for _ in range(2)]
 
     assert isinstance(answers[0], Stored)
     assert answers[1] == Stored(version=answers[0].version, found=True)
-    assert await ports.logs.next(run_id, after=answers[0].version) is None
+    assert await ports.run_logs.next(run_id, after=answers[0].version) is None
 
 
 async def test_a_chunk_may_be_empty(ports: Ports) -> None:
     run_id = new_run_id()
-    await append(ports.logs, run_id, "one")
-    await append(ports.logs, run_id, attempt=2)
+    await append(ports.run_logs, run_id, "one")
+    await append(ports.run_logs, run_id, attempt=2)
 
-    last = await append(ports.logs, run_id, "two", attempt=2)
+    last = await append(ports.run_logs, run_id, "two", attempt=2)
 
     assert (last.chunk.first_line, last.chunk.first_byte) == (2, 4)

@@ -51,7 +51,7 @@ class Evidence:
         return max(0.0, self.now - at) if at is not None else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """One reason for the run's state; `code` is stable."""
 
@@ -116,8 +116,7 @@ def _worker_id(execution: Execution) -> str | None:
 def _pending(execution: Execution, evidence: Evidence) -> Reasons:
     waiting_sec = evidence.since(execution.created_at)
     if not execution.is_queued:
-        facts: dict[str, Any] = {"execution_id": execution.execution_id, "waiting_sec": waiting_sec}
-        yield Reason(code="not_started", facts=facts)
+        yield Reason("not_started", {"execution_id": execution.execution_id, "waiting_sec": waiting_sec})
         return
     tag, queue = execution.request.tag, evidence.queue
     active = [seen for seen in evidence.serving(tag) if seen.is_active]
@@ -125,22 +124,27 @@ def _pending(execution: Execution, evidence: Evidence) -> Reasons:
         yield from _no_worker_for(tag, evidence)
         return
     slots = _slots(active)
-    facts = {"tag": tag, "workers": len(active), **slots, "ahead": evidence.ahead, "waiting_sec": waiting_sec}
+    facts: dict[str, Any] = {
+        "tag": tag,
+        "workers": len(active),
+        **slots,
+        "ahead": evidence.ahead,
+        "waiting_sec": waiting_sec,
+    }
     if queue is not None and queue.most_in_work is not None and queue.in_work >= queue.most_in_work:
-        yield Reason(code="queue_at_its_limit", facts={**facts, "limit": queue.most_in_work, "in_work": queue.in_work})
+        yield Reason("queue_at_its_limit", {**facts, "limit": queue.most_in_work, "in_work": queue.in_work})
     elif slots["slots_busy"] >= slots["slots"]:
-        yield Reason(code="all_slots_busy", facts=facts)
+        yield Reason("all_slots_busy", facts)
     elif waiting_sec <= SOON_SEC or evidence.ahead > 0:
-        yield Reason(code="about_to_start", facts=facts)
+        yield Reason("about_to_start", facts)
     else:
-        yield Reason(code="waits_although_free", facts={**facts, "requeue_after_sec": evidence.requeue_after_sec})
+        yield Reason("waits_although_free", {**facts, "requeue_after_sec": evidence.requeue_after_sec})
     # Only a hint at a misspelled name: a worker may serve flows that it does not announce.
     announced = {flow.name for seen in active for flow in seen.record.flows}
     flow_name, is_file = execution.request.flow_name, execution.request.workflow_yaml_sha256 is not None
     if not is_file and flow_name not in announced and all(seen.record.flows for seen in active):
         flows = get_close_matches(flow_name, announced, n=MOST_NAMES, cutoff=0.0)
-        facts = {"flow_name": flow_name, "tag": tag, "announced_flows": flows}
-        yield Reason(code="flow_not_announced", facts=facts)
+        yield Reason("flow_not_announced", {"flow_name": flow_name, "tag": tag, "announced_flows": flows})
 
 
 def _no_worker_for(tag: str, evidence: Evidence) -> Reasons:
@@ -151,12 +155,12 @@ def _no_worker_for(tag: str, evidence: Evidence) -> Reasons:
     if gone:
         last = max(gone, key=lambda seen: seen.record.last_seen_at)
         lost = {"last_worker": last.record.worker_id, "last_state": last.state.value, "last_seen_sec": last.silent_sec}
-        yield Reason(code="workers_for_tag_are_gone", facts={**facts, "workers": len(gone), **lost})
+        yield Reason("workers_for_tag_are_gone", {**facts, "workers": len(gone), **lost})
     else:
-        yield Reason(code="no_worker_for_tag", facts=facts)
+        yield Reason("no_worker_for_tag", facts)
     by_letters = {_letters(name): name for name in served}
     for similar in get_close_matches(_letters(tag), by_letters, n=1, cutoff=0.7):
-        yield Reason(code="similar_tag", facts={"tag": tag, "similar": by_letters[similar]})
+        yield Reason("similar_tag", {"tag": tag, "similar": by_letters[similar]})
 
 
 def _letters(tag: str) -> str:
@@ -180,16 +184,16 @@ def _running(execution: Execution, evidence: Evidence) -> Reasons:
     if holder is None or holder.instance_id is None or is_holder_alive(execution, evidence):
         heartbeat_sec = evidence.run_heartbeat_sec
         stale = is_stale("RUNNING", evidence.heartbeat_at, now=now, run_heartbeat_sec=heartbeat_sec)
-        yield Reason(code="run_is_stale" if stale else "running", facts=facts)
+        yield Reason("run_is_stale" if stale else "running", facts)
     else:
         takeover_sec = evidence.queue.ack_wait_sec if evidence.queue else None
         facts |= {"tag": tag, "takeover_sec": takeover_sec or evidence.ack_wait_sec}
         if seen is None:
-            yield Reason(code="worker_restarted_or_unknown", facts=facts)
+            yield Reason("worker_restarted_or_unknown", facts)
         elif seen.record.stopped_at is not None:
-            yield Reason(code="worker_stopped", facts={**facts, "stop_reason": seen.record.stop_reason})
+            yield Reason("worker_stopped", {**facts, "stop_reason": seen.record.stop_reason})
         else:
-            yield Reason(code="worker_silent", facts={**facts, "silent_sec": seen.silent_sec})
+            yield Reason("worker_silent", {**facts, "silent_sec": seen.silent_sec})
         if not any(other.is_active for other in evidence.serving(tag)):
             yield from _no_worker_for(tag, evidence)
     yield from _tried_again(execution, evidence)
@@ -199,7 +203,7 @@ def _tried_again(execution: Execution, evidence: Evidence) -> Reasons:
     attempt = execution.attempt
     if attempt > 1:
         facts = {"attempt": attempt, "lost": attempt - 1, "max_attempts": evidence.max_attempts}
-        yield Reason(code="tried_again", facts=facts)
+        yield Reason("tried_again", facts)
 
 
 def _cancelling(execution: Execution, evidence: Evidence) -> Reasons:
@@ -218,13 +222,13 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Reasons:
     }
     if execution.request.work is Work.NODES:
         held = [node for node in execution.nodes.values() if node.is_worked_on(evidence.now)]
-        yield Reason(code="cancel_waits_for_holders", facts=facts | _node_facts(execution, held))
+        yield Reason("cancel_waits_for_holders", facts | _node_facts(execution, held))
     elif execution.is_held and not is_holder_alive(execution, evidence):
-        yield Reason(code="cancel_without_worker", facts=facts)
+        yield Reason("cancel_without_worker", facts)
     elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.run_heartbeat_sec:
-        yield Reason(code="cancel_delivered", facts=facts)
+        yield Reason("cancel_delivered", facts)
     else:
-        yield Reason(code="cancel_on_its_way", facts=facts)
+        yield Reason("cancel_on_its_way", facts)
 
 
 def _node_reasons(execution: Execution, now: float) -> Reasons:
@@ -245,9 +249,9 @@ def _node_reasons(execution: Execution, now: float) -> Reasons:
         ("nodes_wait_their_turn", ready if at_work else []),
     ):
         if nodes:
-            yield Reason(code=code, facts=_node_facts(execution, nodes))
+            yield Reason(code, _node_facts(execution, nodes))
     if not (ready or waiting or running):
-        yield Reason(code="waits_for_its_end", facts=_node_facts(execution, []))
+        yield Reason("waits_for_its_end", _node_facts(execution, []))
 
 
 def _node_facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
@@ -279,18 +283,18 @@ def _failed(execution: Execution, evidence: Evidence) -> Reasons:
         "tasks": [node.node_id for node in broken[:MOST_NAMES]],
     }
     if error is not None and error.code == FlowNotFound.err_id:
-        yield Reason(code="flow_not_found", facts=facts)
+        yield Reason("flow_not_found", facts)
     elif execution.timeout is not None:
         how = execution.timeout.how.value
-        yield Reason(code="timed_out", facts={**facts, "limit_sec": execution.timeout.limit_sec, "how": how})
+        yield Reason("timed_out", {**facts, "limit_sec": execution.timeout.limit_sec, "how": how})
     elif broken:
         own = broken[0].error
         message = f"{own.code}: {own.message}"[:MAX_ERROR_CHARS] if own else facts["error"]
         # Nodes that fail over HTTP have no traceback.
         code = "node_failed" if request.work is Work.NODES else "task_failed"
-        yield Reason(code=code, facts={**facts, "task": broken[0].node_id, "error": message})
+        yield Reason(code, {**facts, "task": broken[0].node_id, "error": message})
     else:
-        yield Reason(code="run_failed", facts=facts)
+        yield Reason("run_failed", facts)
     yield from _tried_again(execution, evidence)
 
 
@@ -304,7 +308,7 @@ def _cancelled(execution: Execution, evidence: Evidence) -> Reasons:
         "worker_id": _worker_id(execution),
         "took_sec": max(0.0, (execution.ended_at or evidence.now) - receipt.requested_at) if receipt else None,
     }
-    yield Reason(code=f"cancelled_{how}", facts=facts)
+    yield Reason(f"cancelled_{how}", facts)
 
 
 def _completed(execution: Execution, evidence: Evidence) -> Reasons:
@@ -315,7 +319,7 @@ def _completed(execution: Execution, evidence: Evidence) -> Reasons:
         "waited_sec": max(0.0, started_at - (execution.created_at or started_at)),
         "attempt": execution.attempt,
     }
-    yield Reason(code="completed", facts=facts)
+    yield Reason("completed", facts)
 
 
 _RULES: Mapping[str, Callable[[Execution, Evidence], Reasons]] = {

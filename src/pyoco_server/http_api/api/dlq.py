@@ -1,4 +1,4 @@
-"""`/dlq`: jobs that went wrong, to look at and to run again."""
+"""`/dlq`: list and replay dead letters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SEQ_DIGITS = 18
 
 
 class DeadLetterOut(BaseModel):
-    """A job that went wrong. What the letter does not say is null."""
+    """A failed job. Unknown fields are null."""
 
     seq: int = Field(description="Its number, for a replay.", examples=[42])
     timestamp: float = Field(description="Unix seconds.", examples=[1767225600.0])
@@ -42,7 +42,7 @@ class DeadLetterOut(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    """One page, newest first. It may be short, or empty, and not be the last: the last one has no `next_cursor`."""
+    """One page, newest first; it may be short or even empty. Only the last one has no `next_cursor`."""
 
     items: list[DeadLetterOut]
     next_cursor: str | None
@@ -61,7 +61,7 @@ class LettersQuery(BaseModel):
 
 
 class ReplayOf(BaseModel):
-    """What is run again."""
+    """The dead letter and its run."""
 
     seq: int
     run_id: str

@@ -1,4 +1,4 @@
-"""Is the gateway alive, and does it reach its broker? The one question that is answered without the broker."""
+"""`GET /health`: whether the gateway is alive and reaches its broker; works without the broker."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class Health(BaseModel):
 @router.get("/health")
 @public_route
 async def health(stores: StoresDep) -> Health:
-    """The gateway answers; `nats` says whether its broker does."""
+    """The gateway is alive; `nats` is the state of its broker connection."""
     return Health(nats="connected" if stores.broker.connected else "away")

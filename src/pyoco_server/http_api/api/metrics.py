@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -22,13 +23,13 @@ from pyoco_server import __version__
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import StopHow
-from pyoco_server.domain.ids import parse_tag
+from pyoco_server.domain.ids import is_tag
 from pyoco_server.domain.queries import histograms
 from pyoco_server.domain.queries.histograms import NOTHING, Histogram, HistogramDelta
-from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.services.projections.metrics import Metrics, ProcessMetrics, RunMetrics
+from pyoco_server.http_api.responses.problems import RUNS
+from pyoco_server.services.projections.metrics import Metrics
 
 router = APIRouter(tags=["metrics"])
 
@@ -41,10 +42,9 @@ _STOP_HOWS = tuple(how for how in StopHow if how is not StopHow.SUBMIT_FAILED)
 
 Kind = Literal["counter", "gauge", "histogram"]
 Who = Literal["everyone", "operators"]
-Family = GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One name: what it counts, by which labels, and who may see it (operators see all tenants)."""
 
@@ -55,99 +55,64 @@ class Metric:
     who: Who = "everyone"
 
 
+_internal = partial(Metric, who="operators")
+
 METRICS = (
-    Metric(name="pyoco_runs_total", kind="gauge", labels=("status",), help="Runs that are stored, by status."),
-    Metric(name="pyoco_workers_alive_total", kind="gauge", help="Workers that have shown life lately."),
-    Metric(name="pyoco_dlq_messages_total", kind="gauge", help="Dead letters that are kept."),
-    Metric(name="pyoco_queue_depth", kind="gauge", labels=("tag",), help="Runs that wait for a worker of their tag."),
+    Metric("pyoco_runs_total", "gauge", "Runs that are stored, by status.", ("status",)),
+    Metric("pyoco_workers_alive_total", "gauge", "Workers that have shown life lately."),
+    Metric("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept."),
+    Metric("pyoco_queue_depth", "gauge", "Runs that wait for a worker of their tag.", ("tag",)),
     Metric(
-        name="pyoco_queue_oldest_age_seconds",
-        kind="gauge",
-        labels=("tag",),
-        help="For how long the oldest waiting run of the tag has not changed.",
+        "pyoco_queue_oldest_age_seconds",
+        "gauge",
+        "For how long the oldest waiting run of the tag has not changed.",
+        ("tag",),
     ),
-    Metric(name="pyoco_runs_submitted_total", kind="counter", help="Runs that were accepted."),
-    Metric(name="pyoco_runs_finished_total", kind="counter", labels=("status",), help="Runs that have come to an end."),
-    Metric(name="pyoco_queue_wait_seconds", kind="histogram", help="From submit to the first start."),
+    Metric("pyoco_runs_submitted_total", "counter", "Runs that were accepted."),
+    Metric("pyoco_runs_finished_total", "counter", "Runs that have come to an end.", ("status",)),
+    Metric("pyoco_queue_wait_seconds", "histogram", "From submit to the first start."),
+    Metric("pyoco_run_duration_seconds", "histogram", "From the first start to the end, by final status.", ("status",)),
     Metric(
-        name="pyoco_run_duration_seconds",
-        kind="histogram",
-        labels=("status",),
-        help="From the first start to the end, by final status.",
+        "pyoco_cancel_latency_seconds",
+        "histogram",
+        "From the request of a cancel to the stop of the run, by how it stopped.",
+        ("how",),
     ),
-    Metric(
-        name="pyoco_cancel_latency_seconds",
-        kind="histogram",
-        labels=("how",),
-        help="From the request of a cancel to the stop of the run, by how it stopped.",
+    _internal(
+        "pyoco_http_request_duration_seconds",
+        "histogram",
+        "From a request to the beginning of its answer, in this gateway.",
+        ("route", "method", "status"),
     ),
-    Metric(
-        name="pyoco_http_request_duration_seconds",
-        kind="histogram",
-        labels=("route", "method", "status"),
-        help="From a request to the beginning of its answer, in this gateway.",
-        who="operators",
+    _internal(
+        "pyoco_append_conflicts_total",
+        "counter",
+        "Appends of this gateway that lost to another writer; each was decided again.",
     ),
-    Metric(
-        name="pyoco_append_conflicts_total",
-        kind="counter",
-        help="Appends of this gateway for which somebody else was faster; each was decided again.",
-        who="operators",
+    _internal(
+        "pyoco_index_caught_up",
+        "gauge",
+        "1 when this gateway's index has all that was stored when it last started to follow.",
     ),
-    Metric(
-        name="pyoco_index_caught_up",
-        kind="gauge",
-        help="1 when this gateway's index has all that was stored when it last started to follow.",
-        who="operators",
+    _internal("pyoco_stale_lists_total", "counter", "Lists of this gateway that may have lacked its own last writes."),
+    _internal(
+        "pyoco_index_behind", "gauge", "Changes of runs that are stored and not yet in this gateway's index, at most."
     ),
-    Metric(
-        name="pyoco_stale_lists_total",
-        kind="counter",
-        help="Lists of this gateway that may have lacked its own last writes.",
-        who="operators",
+    _internal("pyoco_index_failures_total", "counter", "How often this gateway's index had to start to follow again."),
+    _internal("pyoco_watchers", "gauge", "Streams of runs that are open at this gateway."),
+    _internal(
+        "pyoco_nodes",
+        "gauge",
+        "Nodes that can be claimed (ready), are held with a lease (leased), or wait to be resumed (waiting).",
+        ("state",),
     ),
-    Metric(
-        name="pyoco_index_behind",
-        kind="gauge",
-        help="Changes of runs that are stored and not yet in this gateway's index, at most.",
-        who="operators",
-    ),
-    Metric(
-        name="pyoco_index_failures_total",
-        kind="counter",
-        help="How often this gateway's index had to start to follow again.",
-        who="operators",
-    ),
-    Metric(name="pyoco_watchers", kind="gauge", help="Streams of runs that are open at this gateway.", who="operators"),
-    Metric(
-        name="pyoco_nodes",
-        kind="gauge",
-        labels=("state",),
-        help="Nodes that can be taken (ready), are held with a lease (leased), or wait for somebody (waiting).",
-        who="operators",
-    ),
-    Metric(
-        name="pyoco_claims_waiting",
-        kind="gauge",
-        help="Those who wait at this gateway for a node to take.",
-        who="operators",
-    ),
-    Metric(name="pyoco_nats_connected", kind="gauge", help="1 when this gateway reaches its broker.", who="operators"),
-    Metric(
-        name="pyoco_build_info",
-        kind="gauge",
-        labels=("version",),
-        help="Always 1; the label tells the version.",
-        who="operators",
-    ),
+    _internal("pyoco_claims_waiting", "gauge", "Claims that wait at this gateway for a node."),
+    _internal("pyoco_nats_connected", "gauge", "1 when this gateway reaches its broker."),
+    _internal("pyoco_build_info", "gauge", "Always 1; the label has the version.", ("version",)),
 )
 
-
-_FAMILIES: dict[Kind, type[Family]] = {
-    "gauge": GaugeMetricFamily,
-    "counter": CounterMetricFamily,
-    "histogram": HistogramMetricFamily,
-}
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
+_BOUNDS = (*map(str, histograms.BOUNDS), "+Inf")
 
 
 class Scrape(Collector):
@@ -158,11 +123,18 @@ class Scrape(Collector):
             metric.name: _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels) for metric in METRICS
         }
         self._is_operator = metrics.process is not None
-        self._add_runs(metrics.runs)
-        self._add("pyoco_workers_alive_total", metrics.fleet.workers_alive)
-        self._add("pyoco_dlq_messages_total", metrics.fleet.dead_letters)
-        if metrics.process is not None:
-            self._add_process(metrics.process, durations)
+        self._add_runs(metrics)
+        self._add_tallies(metrics.tallies)
+        self._add("pyoco_workers_alive_total", metrics.workers_alive)
+        self._add("pyoco_dlq_messages_total", metrics.dead_letters)
+        for name, value in (metrics.process or {}).items():
+            self._add(name, value)
+        for kind, count in metrics.nodes.items():
+            self._add("pyoco_nodes", count, kind.value)
+        self._add("pyoco_build_info", 1, __version__)
+        (timed,) = durations.collect()
+        http = self._families["pyoco_http_request_duration_seconds"]
+        http.samples = [sample for sample in timed.samples if not sample.name.endswith("_created")]
 
     def collect(self) -> Iterator[prometheus_client.Metric]:
         for metric in METRICS:
@@ -175,81 +147,47 @@ class Scrape(Collector):
         self._families[name].add_metric(labels, value)
 
     def _add_histogram(self, name: str, found: Histogram, *labels: str) -> None:
-        bounds = (*map(str, histograms.BOUNDS), "+Inf")
-        buckets = list(zip(bounds, accumulate(found.counts), strict=True))
+        buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
         self._families[name].add_metric(labels, buckets, found.seconds)
 
-    def _add_runs(self, runs: RunMetrics) -> None:
+    def _add_runs(self, metrics: Metrics) -> None:
         for status in RUN_STATUSES:
-            self._add("pyoco_runs_total", runs.counts.get(status, 0), status)
+            self._add("pyoco_runs_total", metrics.counts.get(status, 0), status)
         shown = 0
-        for queue in runs.waiting:
-            if _is_tag(queue.tag):
+        for queue in metrics.waiting:
+            if is_tag(queue.tag):
                 self._add("pyoco_queue_depth", queue.runs, queue.tag)
-                self._add("pyoco_queue_oldest_age_seconds", max(0.0, runs.taken_at - queue.since), queue.tag)
+                self._add("pyoco_queue_oldest_age_seconds", max(0.0, metrics.taken_at - queue.since), queue.tag)
                 shown += queue.runs
             elif not queue.tag:
                 shown += queue.runs  # without a tag it waits for its start and is in no queue
-        self._add("pyoco_queue_depth", max(0, runs.counts.get("PENDING", 0) - shown), OTHER_TAGS)
-        self._add_tallies(runs.tallies)
+        self._add("pyoco_queue_depth", max(0, metrics.counts.get("PENDING", 0) - shown), OTHER_TAGS)
 
     def _add_tallies(self, tallies: histograms.Tallies) -> None:
         # All possible series exist from the start: a rate needs a zero to begin with.
-        self._add("pyoco_runs_submitted_total", tallies.get((HistogramDelta.SUBMITTED, ""), NOTHING).total)
-        self._add_histogram("pyoco_queue_wait_seconds", tallies.get((HistogramDelta.WAITED, ""), NOTHING))
+        def tally(delta: HistogramDelta, label: str = "") -> Histogram:
+            return tallies.get((delta, label), NOTHING)
+
+        self._add("pyoco_runs_submitted_total", tally(HistogramDelta.SUBMITTED).total)
+        self._add_histogram("pyoco_queue_wait_seconds", tally(HistogramDelta.WAITED))
         for status in TERMINAL_RUN_STATUSES:
-            finished = tallies.get((HistogramDelta.FINISHED, status), NOTHING)
-            self._add("pyoco_runs_finished_total", finished.total, status)
-            ran = tallies.get((HistogramDelta.RAN, status), NOTHING)
-            self._add_histogram("pyoco_run_duration_seconds", ran, status)
+            self._add("pyoco_runs_finished_total", tally(HistogramDelta.FINISHED, status).total, status)
+            self._add_histogram("pyoco_run_duration_seconds", tally(HistogramDelta.RAN, status), status)
         for how in _STOP_HOWS:
-            stopped = tallies.get((HistogramDelta.STOPPED, how.value), NOTHING)
-            self._add_histogram("pyoco_cancel_latency_seconds", stopped, how.value)
-
-    def _add_process(self, process: ProcessMetrics, durations: prometheus_client.Histogram) -> None:
-        (timed,) = durations.collect()
-        http = self._families["pyoco_http_request_duration_seconds"]
-        http.samples = [sample for sample in timed.samples if not sample.name.endswith("_created")]
-        self._add("pyoco_append_conflicts_total", process.append_conflicts)
-        self._add("pyoco_stale_lists_total", process.stale_lists)
-        self._add("pyoco_index_caught_up", process.index_caught_up)
-        self._add("pyoco_index_behind", process.index_behind)
-        self._add("pyoco_index_failures_total", process.index_failures)
-        self._add("pyoco_watchers", process.watchers)
-        for kind, count in process.nodes.items():
-            self._add("pyoco_nodes", count, kind.value)
-        self._add("pyoco_claims_waiting", process.claims_waiting)
-        self._add("pyoco_nats_connected", process.nats_connected)
-        self._add("pyoco_build_info", 1, __version__)
-
-
-def _is_tag(text: str) -> bool:
-    try:
-        return parse_tag(text) == text
-    except InvalidRequest:
-        return False
+            self._add_histogram("pyoco_cancel_latency_seconds", tally(HistogramDelta.STOPPED, how.value), how.value)
 
 
 EXAMPLE = """\
 # HELP pyoco_runs_total Runs that are stored, by status.
 # TYPE pyoco_runs_total gauge
 pyoco_runs_total{status="COMPLETED"} 1.0
-# HELP pyoco_workers_alive_total Workers that have shown life lately.
-# TYPE pyoco_workers_alive_total gauge
-pyoco_workers_alive_total 1.0
-# HELP pyoco_dlq_messages_total Dead letters that are kept.
-# TYPE pyoco_dlq_messages_total gauge
-pyoco_dlq_messages_total 0.0
 """
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Metrics in the text format of Prometheus.",
         "content": {"text/plain": {"schema": {"type": "string"}, "example": EXAMPLE}},
     },
-    503: {
-        "description": "The broker does not answer, or the index is being built.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    },
+    503: {"description": "The broker does not answer, or the index is being built.", "content": RUNS.content},
 }
 
 

@@ -1,4 +1,4 @@
-"""`/wheels`: the packages that workers install. Files come and go in pieces; what is not a wheel does not come in."""
+"""`/wheels`: the packages that workers install."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WheelArtifact(BaseModel):
 
 
 class WheelHistoryEvent(BaseModel):
-    """What was done to a wheel, from where and by whom. More fields may be added at any time."""
+    """A change of a wheel, its source and its actor. More fields may be added at any time."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -82,7 +82,7 @@ class WheelUploadRequest(BaseModel):
 
 
 class WheelDeleted(BaseModel):
-    """The wheel is gone."""
+    """The wheel is deleted."""
 
     name: str
     deleted: Literal[True]
@@ -114,7 +114,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 
 
 def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
-    """The routes here whose bodies may be larger than others', and how large."""
+    """The limit of the routes with larger bodies, by method and path."""
     return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES}
 
 
@@ -128,7 +128,7 @@ async def list_wheels(wheels: WheelsDep) -> list[WheelArtifact]:
 @router.get("/history", responses=answers(list[WheelHistoryEvent], 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.WHEELS_READ)
 async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
-    """What was done to wheels, the newest first, as far back as PYOCO_WHEEL_HISTORY_TTL_SEC says."""
+    """The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first."""
     found = await wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
     return [WheelHistoryEvent.model_validate(to_plain(event)) for event in found]
 
@@ -142,7 +142,7 @@ async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Q
 )
 @requires_scope(Scope.WHEELS_WRITE)
 async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:
-    """Register a wheel. Of each package only a newer version than every registered one is taken (409)."""
+    """Register a wheel. Its version must be newer than every registered one of its package (else 409)."""
     async with (
         upload_turn(wheels.uploads),
         read_form(request, FIELDS, max_text_bytes=MAX_TAGS_BYTES, example=CURL) as form,
@@ -170,7 +170,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
 @router.get("/{wheel_name}", response_class=Response, responses=_BYTES)
 @requires_scope(Scope.WHEELS_READ)
 async def download_wheel(wheel_name: NamePath, wheels: WheelsDep) -> Response:
-    """The bytes of a wheel. A connection that ends before Content-Length bytes came is a failure, not an end."""
+    """The bytes of a wheel. A connection that ends before Content-Length bytes is a failure."""
     wheel = await wheels.get(wheel_name)
     pieces = wheels.read(wheel)
     return await Download.begun(pieces, _headers(wheel))
@@ -188,7 +188,7 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
 
 
 def _check_replace(given: str) -> None:
-    """It changes nothing: a file of the same name has the same version, which is rejected either way."""
+    """Accepted without effect: a file of the same name has the same version, which is rejected."""
     if given.lower() not in ("true", "1", "", "false", "0"):
         raise InvalidRequest("replace must be true or false")
 

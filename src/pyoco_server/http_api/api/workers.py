@@ -1,4 +1,4 @@
-"""`/workers`: the fleet as operators see it, and what they may wish of it: to look at fewer of them."""
+"""`/workers`: list the fleet, hide workers from the list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ StateWord = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 
 
 class Worker(BaseModel):
-    """A worker, its last word and the state that follows from it. More fields may be added at any time."""
+    """A worker: its last record and the resulting state. More fields may be added at any time."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -55,7 +55,7 @@ class Worker(BaseModel):
 
 
 class WorkersQuery(BaseModel):
-    """Who is asked for. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,15 +73,15 @@ class WorkersQuery(BaseModel):
 
 
 class WorkerPatchRequest(BaseModel):
-    """What an operator wishes."""
+    """The change of a worker."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"hidden": True}})
 
-    hidden: StrictBool = Field(description="Leave it out of the lists; it goes on working.")
+    hidden: StrictBool = Field(description="Hide it from the lists; it continues to work.")
 
 
 class WorkerPatched(BaseModel):
-    """What is stored now."""
+    """The stored change."""
 
     worker_id: str
     hidden: bool
@@ -98,7 +98,7 @@ _LISTED[200]["headers"] = _COUNT
 async def list_workers(
     fleet: FleetDep, lists: ListsDep, caller: CallerDep, query: Annotated[WorkersQuery, Query()]
 ) -> Response:
-    """Those at work by name, then the lost, then the stopped, the latest seen first. `X-Total-Count` says how many."""
+    """Active workers by name, then lost, then stopped ones, the latest seen first. `X-Total-Count` has their number."""
     found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
@@ -115,7 +115,7 @@ async def list_workers(
 async def patch_worker(
     worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, fleet: FleetDep
 ) -> Response:
-    """Hide a worker from the lists, or show it again. Nothing else about it changes."""
+    """Hide a worker from the lists, or show it again."""
     parsed, body = _worker_id(worker_id), await request.body()
     try:
         hidden = read(WorkerPatchRequest, body).hidden
@@ -142,17 +142,17 @@ def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:
 
 
 def _worker_out(seen: WorkerStatus, visible: Container[RunId] | None) -> dict[str, Any]:
-    """The record as stored, with the state of now; other tenants' runs are left out, how busy it is stays."""
-    told = to_plain(replace(seen.record, flows=())) | {
+    """The stored record with the present state, without the runs of other tenants."""
+    shown = to_plain(replace(seen.record, flows=())) | {
         "flows": [flow.name for flow in seen.record.flows],
         "state": seen.state.value,
         "silent_sec": round(seen.silent_sec, 3),
         "slots_busy": seen.busy,
     }
     if visible is None:
-        return told
+        return shown
     current = [run_id for run_id in seen.record.current_run_ids if run_id in visible]
-    told |= {"current_run_ids": current, "current_run_id": current[0] if current else None}
+    shown |= {"current_run_ids": current, "current_run_id": current[0] if current else None}
     if seen.record.last_run_id not in visible:
-        told |= {"last_run_id": None, "last_run_status": None}
-    return told
+        shown |= {"last_run_id": None, "last_run_status": None}
+    return shown

@@ -61,6 +61,11 @@ def read(schema: type[B], body: bytes, *, max_marks: int = FEW_MARKS) -> B:
         # Describing each unknown field would be expensive.
         known = ", ".join(field.alias or name for name, field in schema.model_fields.items())
         raise InvalidRequest(f"the body has {len(plain)} fields; known are {known}")
+    return validate(schema, plain)
+
+
+def validate(schema: type[B], plain: object) -> B:
+    """A parsed value as a model; `InvalidRequest` names what is wrong."""
     try:
         return schema.model_validate(plain)
     except ValidationError as error:

@@ -6,10 +6,10 @@ crash gets the node that was taken, not a second one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -21,10 +21,8 @@ from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.services.claims.claim_queue import REFUSED_FOR_SEC, ClaimFilter, ClaimQueue
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.idempotency import IdempotentAttempt, Unfinished
+from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.projections.lists import ListService
-
-R = TypeVar("R")
 
 
 class NothingToClaim(Exception):
@@ -57,9 +55,6 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
         return self.handled.execution
 
 
-Take = Callable[[IdempotentAttempt], Awaitable[Claimed]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimService:
     """Claims of one gateway."""
@@ -68,54 +63,33 @@ class ClaimService:
     lists: ListService
     queue: ClaimQueue
 
-    async def claim(
-        self,
-        claim: Claim,
-        *,
-        earlier: Callable[[], Awaitable[R | Unfinished | None]],
-        run_once: Callable[[str, Take], Awaitable[R]],
-        is_disconnected: Callable[[], Awaitable[bool]],
-    ) -> R | None:
-        """The answer with a claimed node; None when there was none in time, or the caller has disconnected.
-
-        `earlier` is the stored answer to this claim, or its unfinished attempt. `run_once` runs the work once per
-        idempotency key, with the name of the chosen node as its resource, and makes the answer.
-        """
+    async def proposals(
+        self, claim: Claim, first: ClaimableNode | None, is_disconnected: Callable[[], Awaitable[bool]]
+    ) -> AsyncGenerator[ClaimableNode, None]:
+        """Nodes to take, each reserved until the next one; ends when the time is over or the caller disconnects."""
         clock = self.executions.stores.clock
         give_up_at = clock.monotonic() + claim.wait_sec
-        node = self.queue.reserve(claim.wanted)
+        node = first
         if node is None:
-            # With a node at hand this read is not needed: creating the record tells the same.
-            before = await earlier()
-            if before is not None and not isinstance(before, Unfinished):
-                return before
-            # An unfinished attempt is continued whether or not there are other nodes: it may have taken its node.
-            if before is not None:
-                node = named(before.resource_id, claim)
-            else:
-                await self.lists.fresh()
-                node = self.queue.reserve(claim.wanted)
+            await self.lists.fresh()
+            node = self.queue.reserve(claim.wanted)
         while True:
             if node is not None:
                 try:
-                    return await self._take_once(claim, node, run_once)
-                except NothingToClaim:
-                    pass
+                    yield node
                 finally:
                     self.queue.release(node)
             left_sec = give_up_at - clock.monotonic()
             if left_sec <= 0 or not await self.queue.changed(claim.wanted, left_sec):
                 await self.lists.fresh()  # without the broker it is unknown whether there is a node
-                return None
+                return
             if await is_disconnected():
-                return None  # a node for this caller would be blocked until its lease ends
+                return  # a node for this caller would be blocked until its lease ends
             node = self.queue.reserve(claim.wanted)
 
-    async def _take_once(self, claim: Claim, node: ClaimableNode, run_once: Callable[[str, Take], Awaitable[R]]) -> R:
-        async def take_node(attempt: IdempotentAttempt) -> Claimed:
-            return await take(self.executions, self.queue, claim, node, attempt)
-
-        return await run_once(name_of(node), take_node)
+    async def take(self, claim: Claim, proposed: ClaimableNode, attempt: IdempotentAttempt) -> Claimed:
+        """Take the proposed node, or another one; `NothingToClaim` when others have taken all of them."""
+        return await take(self.executions, self.queue, claim, proposed, attempt)
 
 
 async def take(

@@ -22,45 +22,20 @@ MAX_TAGS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunMetrics:
-    """Of the runs that a caller may see; `waiting` has the deepest queues only."""
+class Metrics:
+    """One scrape: the runs that a caller may see, what all tenants share, and for operators the process.
+
+    `waiting` has the deepest queues only. `process` has values by metric name; it is None for a caller of one tenant.
+    """
 
     counts: Mapping[str, int]
     waiting: Sequence[Waiting]
     tallies: Tallies
     taken_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetMetrics:
-    """Shared by all tenants."""
-
     workers_alive: int
     dead_letters: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessMetrics:
-    """Of this gateway process."""
-
-    nats_connected: bool
-    append_conflicts: int
-    stale_lists: int
-    index_caught_up: bool
-    index_failures: int
-    index_behind: int
-    watchers: int
-    claims_waiting: int
+    process: Mapping[str, float] | None
     nodes: Mapping[StepKind, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
-    """One scrape; `process` is None for a caller of one tenant."""
-
-    runs: RunMetrics
-    fleet: FleetMetrics
-    process: ProcessMetrics | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +52,23 @@ class MetricsService:
         await self.lists.fresh()
         stores, index, indexer = self.lists.stores, self.lists.index, self.lists.indexer
         dead_letters, behind = await asyncio.gather(stores.dead_letters.count(), indexer.behind())
-        process = ProcessMetrics(
-            nats_connected=stores.broker.connected,
-            append_conflicts=stores.counters.append_conflicts,
-            stale_lists=stores.counters.stale_lists,
-            index_caught_up=indexer.is_caught_up,
-            index_failures=indexer.failures,
-            index_behind=behind,
-            watchers=self.topics.open_count,
-            claims_waiting=self.claims.waiting,
-            nodes=index.steps_count(),
-        )
+        process = {
+            "pyoco_nats_connected": stores.broker.connected,
+            "pyoco_append_conflicts_total": stores.counters.append_conflicts,
+            "pyoco_stale_lists_total": stores.counters.stale_lists,
+            "pyoco_index_caught_up": indexer.is_caught_up,
+            "pyoco_index_failures_total": indexer.failures,
+            "pyoco_index_behind": behind,
+            "pyoco_watchers": self.topics.open_count,
+            "pyoco_claims_waiting": self.claims.waiting,
+        }
         return Metrics(
-            runs=RunMetrics(
-                counts=index.counts(tenant_filter),
-                waiting=index.waiting(tenant_filter, limit=MAX_TAGS),
-                tallies=index.tallies(tenant_filter),
-                taken_at=stores.clock.now(),
-            ),
-            fleet=FleetMetrics(workers_alive=self.fleet.alive(), dead_letters=dead_letters),
+            counts=index.counts(tenant_filter),
+            waiting=index.waiting(tenant_filter, limit=MAX_TAGS),
+            tallies=index.tallies(tenant_filter),
+            taken_at=stores.clock.now(),
+            workers_alive=self.fleet.alive(),
+            dead_letters=dead_letters,
             process=process if tenant_filter is None else None,
+            nodes=index.steps_count(),
         )

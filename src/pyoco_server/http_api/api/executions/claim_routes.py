@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,7 +20,7 @@ from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, gi
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, earlier_answer, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read_optional, services_of
-from pyoco_server.services.claims.claim_node import Claim, Take
+from pyoco_server.services.claims.claim_node import Claim, NothingToClaim, name_of, named
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 
 router = APIRouter(tags=["executions"])
@@ -31,8 +33,8 @@ _CLAIMED[204] = {"description": "Nothing was to be had within the time: ask agai
 async def claim_node(request: Request) -> Response:
     """Take the next READY node of these graphs, of the oldest execution first, with a lease.
 
-    `progress` renews the lease; whoever is silent for longer loses the node to the next one, with `attempt + 1`.
-    Repeated with the same key it is the same node.
+    `progress` renews the lease. After its end the next claim takes the node, with `attempt + 1`. A claim that is
+    repeated with the same key returns the same node.
     """
     claims, caller, body = services_of(request).claims, caller_of(request), await request.body()
     asked = read_optional(schemas.ClaimBody, body)
@@ -44,19 +46,23 @@ async def claim_node(request: Request) -> Response:
     )
     digest = of_json(body)
 
-    async def answer(node: str, take: Take) -> Response:
-        async with IdempotentRequest(request, digest, required=True, new_id=lambda: node) as once:
-            if turn := once.attempt:
-                once.response = json_response(translate.claimed_out(await take(turn), claim.lease_sec, turn.context))
-        return once.answer
-
-    answered = await claims.claim(
-        claim,
-        earlier=lambda: earlier_answer(request, digest),
-        run_once=answer,
-        is_disconnected=request.is_disconnected,
-    )
-    return answered or Response(status_code=204)
+    first = claims.queue.reserve(claim.wanted)
+    if first is None:
+        # With a node at hand this read is not needed: creating the record has the same effect.
+        earlier = await earlier_answer(request, digest)
+        if isinstance(earlier, Response):
+            return earlier
+        # An unfinished attempt may have taken its node: it is continued whether or not there are others.
+        first = None if earlier is None else named(earlier.resource_id, claim)
+    async with aclosing(claims.proposals(claim, first, request.is_disconnected)) as proposals:
+        async for node in proposals:
+            with suppress(NothingToClaim):
+                async with IdempotentRequest(request, digest, required=True, new_id=partial(name_of, node)) as once:
+                    if turn := once.attempt:
+                        claimed = await claims.take(claim, node, turn)
+                        once.response = json_response(translate.claimed_out(claimed, claim.lease_sec, turn.context))
+                return once.answer
+    return Response(status_code=204)
 
 
 router.add_api_route(
@@ -77,7 +83,7 @@ router.add_api_route(
 
 
 class WaitsQuery(BaseModel):
-    """Which waits. A name that is not here is refused: a misspelled filter would give a wrong list."""
+    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -90,7 +96,7 @@ class WaitsQuery(BaseModel):
 @router.get("/waits", responses=shown(schemas.WaitList, 404, 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.RUNS_READ)
 async def list_waits(lists: ListsDep, caller: CallerDep, query: Annotated[WaitsQuery, Query()]) -> Response:
-    """The nodes that wait for somebody, with prompt and key, the longest waiting first.
+    """The nodes that wait to be resumed, with prompt and key, the longest waiting first.
 
     `POST /executions/{executionId}/nodes/{nodeId}/resume` with the key lets one go on; `…/fail` gives it up.
     """

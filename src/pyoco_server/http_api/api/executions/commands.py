@@ -80,16 +80,10 @@ SPECS = (
         "End an open graph with success. A known graph completes by itself.",
     ),
     Spec(
-        "/{executionId}/fail",
-        FailExecution,
-        schemas.FailBody,
-        "Fail an execution whose nodes are claimed one by one.",
+        "/{executionId}/fail", FailExecution, schemas.FailBody, "Fail an execution whose nodes are claimed one by one."
     ),
     Spec(
-        f"{_NODE}/start",
-        StartNode,
-        schemas.StartNodeBody,
-        "Start a node. In an open graph it need not exist before.",
+        f"{_NODE}/start", StartNode, schemas.StartNodeBody, "Start a node. In an open graph it need not exist before."
     ),
     Spec(
         f"{_NODE}/progress",
@@ -116,9 +110,6 @@ SPECS = (
         "Complete a node. In a known graph the following nodes become ready with the same event.",
     ),
     Spec(
-        f"{_NODE}/fail",
-        FailNode,
-        schemas.FailNodeBody,
-        "Fail a node, also a waiting one. A known graph fails with it.",
+        f"{_NODE}/fail", FailNode, schemas.FailNodeBody, "Fail a node, also a waiting one. A known graph fails with it."
     ),
 )

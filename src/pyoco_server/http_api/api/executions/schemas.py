@@ -1,4 +1,4 @@
-"""The shapes of `/executions` as they stand in the OpenAPI document; validation of what comes in, nothing else."""
+"""Request and response models of `/executions`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ MAX_ATTEMPT = 2**31 - 1
 
 GraphId = Annotated[str, Field(min_length=1, max_length=128, examples=["release"])]
 Attempt = Annotated[
-    int | None,
-    Field(ge=1, le=MAX_ATTEMPT, strict=True, description="Which start of the node; absent: the last.", examples=[1]),
+    int | None, Field(ge=1, le=MAX_ATTEMPT, description="The start of the node; absent: the last.", examples=[1])
 ]
 WorkerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$", examples=["worker-1"])]
 LeaseSec = Annotated[
@@ -28,9 +27,7 @@ LeaseSec = Annotated[
     Field(
         ge=1,
         le=MAX_LEASE_SEC,
-        strict=True,
-        allow_inf_nan=False,
-        description="How long the holder may be silent; `progress` renews it. Then the next one may take the node.",
+        description="The node may be claimed again after this silence of its holder; `progress` renews it.",
         examples=[60],
     ),
 ]
@@ -38,18 +35,18 @@ Key = Annotated[str, Field(min_length=1, max_length=256, examples=["approval-123
 
 
 class _Body(BaseModel):
-    # A misspelled field would be left out without a word.
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, frozen=True)
+    # A misspelled field would be ignored silently.
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, frozen=True, strict=True, allow_inf_nan=False)
 
 
 class _Shape(BaseModel):
-    """What is answered. More fields may be added at any time."""
+    """A response. More fields may be added at any time."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel)
 
 
 class CreateBody(_Body):
-    """What to execute: a graph that was put, a flow that workers announce, or any name for an open graph."""
+    """What to execute: a stored graph, a flow that workers announce, or any other name for an open graph."""
 
     graph_id: GraphId
     input: dict[str, Any] = Field(default_factory=dict, examples=[{"version": "1.4.0"}])
@@ -62,30 +59,30 @@ class CreateBody(_Body):
 
 
 class EmptyBody(_Body):
-    """Nothing more is to be said."""
+    """No fields."""
 
 
 class CancelBody(_Body):
-    """Why it is to stop."""
+    """The reason of a cancel."""
 
     reason: str | None = Field(default=None, max_length=1000, examples=["not needed any more"])
 
 
 class FailureBody(_Body):
-    """What went wrong."""
+    """An error."""
 
     code: str = Field(min_length=1, max_length=128, examples=["ERR_TIMEOUT"])
     message: str = Field(max_length=10_000, examples=["timeout"])
 
 
 class FailBody(_Body):
-    """Why an open graph comes to its end without success."""
+    """Why the execution fails."""
 
     error: FailureBody
 
 
 class StartNodeBody(_Body):
-    """Who takes the node. A higher attempt takes it over from a holder whose lease is over, or who has none."""
+    """The holder of the node. A higher attempt takes it over from a holder without a valid lease."""
 
     attempt: Attempt = None
     worker_id: WorkerName | None = None
@@ -93,35 +90,29 @@ class StartNodeBody(_Body):
 
 
 class ProgressBody(_Body):
-    """How far the node is."""
+    """The progress of the node in percent."""
 
-    progress: float | None = Field(default=None, ge=0, le=100, strict=True, allow_inf_nan=False, examples=[42])
+    progress: float | None = Field(default=None, ge=0, le=100, examples=[42])
     message: str | None = Field(default=None, max_length=1000, examples=["processing..."])
     attempt: Attempt = None
     lease_sec: LeaseSec = None
 
 
 class WaitBody(_Body):
-    """What is waited for: whoever knows the key may let the node go on."""
+    """What the node waits for. A caller with the key resumes it."""
 
     wait_key: Key
     prompt: Any = Field(
         default=None, description="What a person is shown; at most 16 KiB.", examples=[{"text": "Ship it?"}]
     )
     timeout_sec: float | None = Field(
-        default=None,
-        gt=0,
-        le=MAX_WAIT_SEC,
-        strict=True,
-        allow_inf_nan=False,
-        description="How long it may wait; then the node fails.",
-        examples=[86400],
+        default=None, gt=0, le=MAX_WAIT_SEC, description="The node fails after this time.", examples=[86400]
     )
     attempt: Attempt = None
 
 
 class ResumeBody(_Body):
-    """The key, and what there is to say to the prompt: of a wait node it becomes the output."""
+    """The key, and the answer to the prompt, which becomes the output of a wait node."""
 
     resume_key: Key
     answer: Any = Field(default=None, description="At most 64 KiB.", examples=[{"approved": True}])
@@ -129,40 +120,31 @@ class ResumeBody(_Body):
 
 
 class SucceedBody(_Body):
-    """What came of the node."""
+    """The output of the node."""
 
     output: Any = Field(default=None, description="At most 64 KiB.", examples=[{"rows": 3}])
     attempt: Attempt = None
 
 
-class FailNodeBody(_Body):
-    """Why the node is given up."""
+class FailNodeBody(FailBody):
+    """Why the node fails."""
 
-    error: FailureBody
     attempt: Attempt = None
 
 
 class ClaimBody(_Body):
-    """Who asks for work, and of which graphs."""
+    """The graphs to claim a node of, and its holder."""
 
     graph_ids: list[GraphId] = Field(min_length=1, max_length=MAX_CLAIMED_GRAPHS, examples=[["release"]])
     worker_id: WorkerName
     wait_sec: float = Field(
-        default=0.0,
-        ge=0,
-        le=MAX_CLAIM_WAIT_SEC,
-        strict=True,
-        allow_inf_nan=False,
-        description="Wait so long for a node.",
-        examples=[30],
+        default=0.0, ge=0, le=MAX_CLAIM_WAIT_SEC, description="Wait this long for a node.", examples=[30]
     )
-    lease_sec: float = Field(
-        default=DEFAULT_LEASE_SEC, ge=1, le=MAX_LEASE_SEC, strict=True, allow_inf_nan=False, examples=[60]
-    )
+    lease_sec: float = Field(default=DEFAULT_LEASE_SEC, ge=1, le=MAX_LEASE_SEC, examples=[60])
 
 
 class Accepted(_Shape):
-    """The command was accepted; what follows from it is in the events."""
+    """The command was accepted; its effects are in the events."""
 
     execution_id: str
     command: str = Field(examples=["StartNode"])
@@ -173,7 +155,7 @@ class Accepted(_Shape):
 
 
 class NodeOut(_Shape):
-    """A node as it is."""
+    """A node in its present state."""
 
     node_id: str
     status: NodeState
@@ -211,7 +193,7 @@ class GraphOut(_Shape):
 
 
 class ExecutionOut(_Shape):
-    """An execution as its events have made it."""
+    """An execution in its present state."""
 
     execution_id: str
     status: ExecutionStatus
@@ -256,14 +238,14 @@ class ExecutionListed(_Shape):
 
 
 class ExecutionList(_Shape):
-    """A page; ask again with `nextCursor` and the same filters until it is null."""
+    """A page; continue with `nextCursor` and the same filters until it is null."""
 
     items: list[ExecutionListed]
     next_cursor: str | None
 
 
 class EventOut(_Shape):
-    """What happened, when, by whose command."""
+    """An event, its time and the command that caused it."""
 
     event_id: str
     type: str = Field(examples=["NODE_STARTED"])
@@ -278,7 +260,7 @@ class EventOut(_Shape):
 
 
 class EventList(_Shape):
-    """A page of events in order; `nextCursor` goes on behind them, null when there were no more."""
+    """A page of events in order; `nextCursor` continues after them, and is null on the last page."""
 
     execution_id: str
     items: list[EventOut]
@@ -286,7 +268,7 @@ class EventList(_Shape):
 
 
 class Claimed(Accepted):
-    """A node in the hands of whoever asked; `lease_until` is how long they may be silent."""
+    """The claimed node. Its lease ends at `leaseUntil` unless `progress` renews it."""
 
     graph_id: str
     node_id: str
@@ -295,11 +277,11 @@ class Claimed(Accepted):
     lease_sec: float
     input: dict[str, Any]
     params: dict[str, Any] | None
-    outputs: dict[str, Any] = Field(description="What the nodes before it have put out.")
+    outputs: dict[str, Any] = Field(description="The outputs of the nodes before it.")
 
 
 class WaitOut(_Shape):
-    """A node that waits for somebody who knows the key."""
+    """A node that waits to be resumed."""
 
     execution_id: str
     graph_id: str

@@ -77,7 +77,7 @@ def claimed_out(claimed: Claimed, lease_sec: float, context: CommandContext) -> 
 
 def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
     request, cancel = execution.request, execution.cancel
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "executionId": execution.execution_id,
         "status": execution.status.value,
         "cancelRequestedAt": moment(execution.cancel_requested_at),
@@ -100,7 +100,7 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
         "nodesTruncated": execution.records_truncated,
     }
     if cancel is not None:
-        told["cancel"] = {
+        shown["cancel"] = {
             "requestedBy": cancel.requested_by,
             "reason": cancel.reason,
             "stoppedAt": moment(cancel.stopped_at),
@@ -108,8 +108,8 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
         }
     if graph and execution.graph is not None:
         edges = [list(edge) for edge in execution.graph.edges]
-        told["graph"] = {"nodes": codec.graph_to_wire(execution.graph)["nodes"], "edges": edges}
-    return orjson.dumps(told)
+        shown["graph"] = {"nodes": codec.graph_to_wire(execution.graph)["nodes"], "edges": edges}
+    return orjson.dumps(shown)
 
 
 def listed_out(summary: bytes) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def wait_out(wait: WaitingNode, prompt: Any) -> dict[str, Any]:
 
 
 def _node_out(node: Node) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "nodeId": node.node_id,
         "status": node.status.value,
         "canceledByExecution": node.canceled_by_execution,
@@ -197,7 +197,7 @@ def _node_out(node: Node) -> dict[str, Any]:
         "output": node.output,
         "error": _failure_out(node.error),
     }
-    return told | {name: value for name, value in optional.items() if value is not None}
+    return shown | {name: value for name, value in optional.items() if value is not None}
 
 
 def _failure_out(error: Failure | None) -> dict[str, Any] | None:

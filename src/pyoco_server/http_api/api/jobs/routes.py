@@ -1,34 +1,39 @@
-"""The routes of `/jobs`: authorise, translate, call, translate."""
+"""The routes of `/jobs` and `/tags`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import to_snapshot
-from pyoco_server.domain.ids import RunId, parse_run_id
-from pyoco_server.errors import RunNotFound
+from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_run_id
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, decode_token
+from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
+from pyoco_server.errors import InvalidListQuery, RunNotFound
 from pyoco_server.http_api.api.jobs import schemas, translate
-from pyoco_server.http_api.api.jobs.list_query import JOBS_GIVEN_ONCE, JobsQueryDep
 from pyoco_server.http_api.dependencies import (
     NO_QUERY,
     CallerDep,
     ExecutionsDep,
     ListsDep,
     RawRoute,
+    given_once,
     refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Label
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.http_api.responses.problems import job_failures, json_request
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(tags=["jobs"])
 
 JobIdPath = Annotated[str, Path(alias="id", description="The job's id, as given at submit.")]
 
@@ -47,6 +52,58 @@ def json_response(plain: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(orjson.dumps(plain), status_code=status, headers=headers, media_type="application/json")
 
 
+class _Query(BaseModel):
+    # A misspelled filter would give a wrong list.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobsQuery(_Query):
+    """Filters, all of which apply. Unknown names are rejected."""
+
+    tag: list[Label] | None = Field(
+        default=None,
+        max_length=8,
+        description="Repeated: a job has all of them.",
+        examples=["urgent"],
+    )
+    status: schemas.JobStatus | None = Field(default=None, examples=["running"])
+    limit: int = Field(default=50, ge=1, le=200)
+    next_token: str | None = Field(
+        default=None,
+        alias="nextToken",
+        max_length=MAX_TOKEN_CHARS,
+        description="The `nextToken` of the page before, with the same filters.",
+    )
+
+    def of(self, tenant_id: str | None) -> JobQuery:
+        """The query of the index, for the jobs of this tenant."""
+        query = JobQuery(
+            limit=self.limit,
+            status=() if self.status is None else translate.RUN_STATUSES[self.status],
+            tenant_id=tenant_id,
+            labels=tuple(self.tag or ()),
+        )
+        return query if self.next_token is None else replace(query, before=decode_token(self.next_token, query))
+
+
+class TagsQuery(_Query):
+    """Filters of tags. Unknown names are rejected."""
+
+    prefix: str = Field(default="", max_length=MAX_LABEL_CHARS, description="Their prefix.", examples=["ur"])
+    limit: int = Field(default=100, ge=1, le=1000)
+    next_token: str | None = Field(
+        default=None,
+        alias="nextToken",
+        max_length=MAX_TOKEN_CHARS,
+        description="The `nextToken` of the page before, with the same prefix.",
+    )
+
+    def of(self, tenant_id: str | None) -> LabelQuery:
+        """The query of the index: one label more than shown, to know whether there is another page."""
+        query = LabelQuery(prefix=self.prefix, tenant_id=tenant_id, limit=self.limit + 1)
+        return query if self.next_token is None else replace(query, after=decode_token(self.next_token, query))
+
+
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
@@ -63,7 +120,7 @@ async def submit_job(request: Request) -> Response:
 
 
 router.add_api_route(
-    "",
+    "/jobs",
     submit_job,
     methods=["POST"],
     status_code=201,
@@ -74,12 +131,12 @@ router.add_api_route(
 
 
 @router.get(
-    "",
+    "/jobs",
     responses={200: {"model": schemas.JobList}, **job_failures(422, 503)},
-    dependencies=[JOBS_GIVEN_ONCE],
+    dependencies=[given_once(InvalidListQuery, repeatable=("tag",))],
 )
 @requires_scope(Scope.RUNS_READ)
-async def list_jobs(lists: ListsDep, caller: CallerDep, asked: JobsQueryDep) -> Response:
+async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQuery, Query()]) -> Response:
     """The newest jobs come first; archived ones stay out. Runs and executions are among them.
 
     A page may be short, even empty, and not be the last: there are more as long as there is a `nextToken`. Whatever
@@ -90,7 +147,7 @@ async def list_jobs(lists: ListsDep, caller: CallerDep, asked: JobsQueryDep) -> 
 
 
 @router.get(
-    "/{id}",
+    "/jobs/{id}",
     responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)},
     dependencies=[NO_QUERY],
 )
@@ -102,7 +159,7 @@ async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDe
 
 
 @router.delete(
-    "/{id}",
+    "/jobs/{id}",
     status_code=204,
     response_class=Response,
     responses=job_failures(409, 422, 503),
@@ -120,3 +177,71 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
                 await executions.discard(parse_run_id(job_id), turn.context)
             once.response = Response(status_code=204)
     return once.answer
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in it may stand as it is.")]
+
+
+@router.get(
+    "/jobs/{id}/tags",
+    responses={200: {"model": list[str]}, **job_failures(404, 422, 503)},
+    dependencies=[NO_QUERY],
+)
+@requires_scope(Scope.RUNS_READ)
+async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
+    """The tags of a job, in the order in which they were given."""
+    snapshot = await executions.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
+    return json_response(translate.job_out(snapshot, parameters=False)["tags"])
+
+
+@router.post(
+    "/jobs/{id}/tags",
+    responses={200: {"model": list[str]}, **job_failures(404, 409, 413, 422, 503)},
+    openapi_extra=json_request(schemas.TagRequest, required=True),
+    dependencies=[NO_QUERY],
+)
+@requires_scope(Scope.RUNS_WRITE)
+async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
+    """Put a tag on a job, finished or not, and see all that it has then. Asking twice is asking once."""
+    parsed, body = parse_run_id(job_id), await request.body()
+    label = translate.tag_request(body)
+
+    async with IdempotentRequest(request, of_json(body)) as once:
+        if turn := once.attempt:
+            handled = await executions.add_label(parsed, label, turn.context)
+            once.response = json_response(handled.accepted().labels)
+    return once.answer
+
+
+@router.delete(
+    "/jobs/{id}/tags/{tag:path}",
+    status_code=204,
+    response_class=Response,
+    responses=job_failures(404, 409, 422, 503),
+    dependencies=[NO_QUERY],
+)
+@requires_scope(Scope.RUNS_WRITE)
+async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executions: ExecutionsDep) -> Response:
+    """Take a tag off a job, finished or not; one that it does not have is off already."""
+    parsed = parse_run_id(job_id)
+
+    async with IdempotentRequest(request, of_json()) as once:
+        if turn := once.attempt:
+            (await executions.remove_label(parsed, tag, turn.context)).accepted()
+            once.response = Response(status_code=204)
+    return once.answer
+
+
+@router.get(
+    "/tags",
+    responses={200: {"model": schemas.TagList}, **job_failures(422, 503)},
+    dependencies=[given_once(InvalidListQuery)],
+)
+@requires_scope(Scope.RUNS_READ)
+async def list_tags(lists: ListsDep, caller: CallerDep, asked: Annotated[TagsQuery, Query()]) -> Response:
+    """The tags that jobs have, by their code points, each with the number of jobs; archived ones do not count."""
+    query = asked.of(caller.tenant_filter)
+    return json_response(translate.tags_out(await lists.labels(query), query, asked.limit))

@@ -1,12 +1,14 @@
-"""The routes of `/runs`: authorise, translate, call, translate."""
+"""The routes of `/runs`, except logs and streams."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
@@ -16,9 +18,19 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.execution.state import Request as Run
 from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.queries.explain import Reason, ServedTag
+from pyoco_server.domain.queries.explain_texts import render_reason
+from pyoco_server.errors import InvalidListQuery
 from pyoco_server.http_api.api.runs import schemas, translate
-from pyoco_server.http_api.api.runs.list_query import GIVEN_ONCE, ListQueryDep
-from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, FleetDep, ListsDep, RawRoute
+from pyoco_server.http_api.dependencies import (
+    CallerDep,
+    ExecutionsDep,
+    ExplanationsDep,
+    FleetDep,
+    ListsDep,
+    RawRoute,
+    given_once,
+)
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import (
@@ -31,8 +43,9 @@ from pyoco_server.http_api.protocol.request_parsing import (
     request_of,
     services_of,
 )
-from pyoco_server.http_api.responses.problems import answers, json_request
+from pyoco_server.http_api.responses.problems import answers, json_request, preferred_language
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.projections.explain import RunHolder, RunQueue
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -94,10 +107,12 @@ router.add_api_route(
 @router.get(
     "",
     responses=answers(list[schemas.RunSummary | schemas.RunSnapshot] | schemas.RunListResponse, 422, 503),
-    dependencies=[GIVEN_ONCE],
+    dependencies=[given_once(InvalidListQuery, repeatable=("tags", "include"))],
 )
 @requires_scope(Scope.RUNS_READ)
-async def list_runs(lists: ListsDep, fleet: FleetDep, caller: CallerDep, asked: ListQueryDep) -> Response:
+async def list_runs(
+    lists: ListsDep, fleet: FleetDep, caller: CallerDep, asked: Annotated[schemas.ListQuery, Query()]
+) -> Response:
     """The runs changed last come first; archived ones stay out.
 
     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
@@ -149,3 +164,48 @@ async def cancel_run(run_id: RunIdPath, request: Request, executions: Executions
             execution = handled.execution if is_finished else handled.accepted()
             once.response = _json(_shown(fleet, to_snapshot(execution), records=False))
     return once.answer
+
+
+# --- explanations -----------------------------------------------------------------------------------------------------
+
+
+class ReasonOut(BaseModel):
+    """One reason: a code for programs, words for people, and the facts they were made of."""
+
+    code: str = Field(examples=["no_worker_for_tag"])
+    message: str = Field(examples=["No worker serves the tag gpu."])
+    hint: str = Field(examples=["Start one: pyoco-worker --tags gpu …"])
+    facts: dict[str, Any]
+
+
+class ExplanationOut(BaseModel):
+    """Why; the most telling reason first. More fields, facts and codes may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: str
+    status: schemas.RunStatus
+    summary: str
+    reasons: list[ReasonOut]
+    queue: RunQueue | None
+    worker: RunHolder | None
+    served_tags: list[ServedTag]
+    dead_letter: dict[str, Any] | None
+
+
+@router.get("/{run_id}/explain", responses=answers(ExplanationOut, 404, 422, 503))
+@requires_scope(Scope.RUNS_READ)
+async def get_explanation(
+    run_id: RunIdPath, request: Request, explanations: ExplanationsDep, caller: CallerDep
+) -> Response:
+    """Why the run is not running, or ended so; in English, or in Japanese by `Accept-Language`."""
+    explanation = await explanations.explain(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
+    reasons = [_reason_out(reason, preferred_language(request)) for reason in explanation.reasons]
+    body = asdict(explanation) | {"summary": reasons[0]["message"], "reasons": reasons}
+    return Response(orjson.dumps(body), media_type="application/json")
+
+
+def _reason_out(reason: Reason, language: str) -> dict[str, Any]:
+    message, hint = render_reason(reason, language)
+    facts = {name: round(value, 3) if isinstance(value, float) else value for name, value in reason.facts.items()}
+    return {"code": reason.code, "message": message, "hint": hint, "facts": facts}

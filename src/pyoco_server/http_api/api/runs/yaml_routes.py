@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
 from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
-from pyoco_server.domain.execution.state import Request as Run
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.idempotency.keys import FormPart
-from pyoco_server.domain.ids import RunId, parse_tag
+from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidRequest, RequestTooLarge, WorkflowTooLarge
 from pyoco_server.http_api.api.runs import schemas
 from pyoco_server.http_api.api.runs.routes import accepted
@@ -29,6 +25,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     largest_params,
     request_of,
     services_of,
+    validate,
 )
 from pyoco_server.http_api.responses.problems import answers
 from pyoco_server.services.executions.submit import Workflow
@@ -37,7 +34,6 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 
 FIELDS = ("workflow", "flow_name", "tag", "timeout_sec")
 CURL = "-F workflow=@flow.yaml -F flow_name=main"
-MAX_FLOW_NAME_CHARS = 256
 
 
 @requires_scope(Scope.RUNS_WRITE)
@@ -56,12 +52,22 @@ async def submit_run_yaml(request: Request) -> Response:
         raise _too_large(limit) from error  # all other parts are small
     # A hostile file takes tenths of a second, which would block all other requests.
     workflow = await asyncio.to_thread(_parse_workflow, data, config)
-    asked, labels = _submit_request(texts, workflow, config, caller_of(request))
+    fields = validate(schemas.RunYamlFields, texts)
+    asked = request_of(
+        caller_of(request),
+        config,
+        flow_name=fields.flow_name,
+        params=bounded_json(workflow.flow.defaults, largest_params(config), "params"),
+        tag=fields.tag,
+        timeout_sec=fields.timeout_sec,
+    )
     contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}
     digest = of_form(FormPart.of(name, content) for name, content in contents.items())
     async with IdempotentRequest(request, digest, new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            execution = await executions.submit(asked, labels, turn.context, workflow, run_id=RunId(turn.resource_id))
+            execution = await executions.submit(
+                asked, (asked.tag,), turn.context, workflow, run_id=RunId(turn.resource_id)
+            )
             once.response = accepted(execution, executions.stores.durability)
     return once.answer
 
@@ -91,37 +97,6 @@ def _parse_workflow(data: bytes, config: NatsBackendConfig) -> Workflow:
     allowed = patterns_of(config.callable_allow)
     flow = read_flow_file(data, max_bytes=config.workflow_yaml_max_bytes, allowed=allowed)
     return Workflow(data.decode(), flow)  # decodable: read_flow_file rejects other bytes
-
-
-def _submit_request(
-    form: Mapping[str, str], workflow: Workflow, config: NatsBackendConfig, caller: Caller
-) -> tuple[Run, tuple[str, ...]]:
-    """The request of a caller and its labels. The params are the flow's own defaults."""
-    if "flow_name" not in form:
-        raise InvalidRequest("the part 'flow_name' is missing: the name under which the run is shown")
-    if not 1 <= len(form["flow_name"]) <= MAX_FLOW_NAME_CHARS:
-        raise InvalidRequest(f"flow_name must have 1 to {MAX_FLOW_NAME_CHARS} characters")
-    request = request_of(
-        caller,
-        config,
-        flow_name=form["flow_name"],
-        params=bounded_json(workflow.flow.defaults, largest_params(config), "params"),
-        tag=parse_tag(form["tag"]) if "tag" in form else None,
-        timeout_sec=_timeout_sec(form.get("timeout_sec")),
-    )
-    return request, (request.tag,)
-
-
-def _timeout_sec(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= MAX_TIMEOUT_SEC:
-        raise InvalidRequest(f"timeout_sec must be a number above 0 and at most {MAX_TIMEOUT_SEC:.0f}")
-    return seconds
 
 
 router.add_api_route(

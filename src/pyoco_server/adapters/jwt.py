@@ -1,12 +1,14 @@
-"""The public keys of a token issuer, from a JWKS or a PEM file: RSA (RS256) and P-256 (ES256), and nothing else.
+"""Verifies bearer tokens (JWT): signature, then claims; valid tokens are cached until they expire.
 
-The algorithm belongs to the key, never to the token that is checked with it. A file is looked at once a second and read
-again when it has changed, so that keys rotate without a restart; an unusable file then changes nothing.
+Keys come from a JWKS or a PEM file: RSA (RS256) and P-256 (ES256) only. The algorithm belongs to the key: a token's own
+choice of algorithm or key source is never followed. A changed file is read again within a second, so that keys rotate
+without a restart; an unusable file changes nothing.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,17 +22,27 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.auth.claims import Admitted, TokenRules, admitted_by
 from pyoco_server.errors import InvalidToken, InvalidUsage
 from pyoco_server.ports import Clock
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY_SEC = 1.0
+CHECK_EVERY_SEC = 1.0
 MAX_FILE_BYTES = 1024 * 1024
 MAX_KEYS = 100
 # NIST SP 800-131A: shorter ones are not acceptable any more.
 SMALLEST_RSA_BITS = 2048
 _PRIVATE_PARTS = ("d", "k")
+MAX_TOKEN_CHARS = 8192
+MAX_REMEMBERED = 4096
+# `at+jwt` is what RFC 9068 calls an access token.
+_TYPES = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")
+# Each of them would take the key, or the rules, from the token itself.
+_NOT_FOLLOWED = ("jwk", "jku", "x5c", "x5u", "crit", "b64", "zip", "enc")
+# The claims are checked by our own rules: PyJWT reads the system clock, and its errors may repeat parts of a token.
+_SIGNATURE_ONLY: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +63,25 @@ class TokenKeys:
         self._path = path
         self._read = read
         self._clock = clock
-        self._looked_at = clock.monotonic()
-        self._stamp = self._look()
+        self._checked_at = clock.monotonic()
+        self._stamp = self._stat()
         self._keys = self._load()
         self.version = 1
 
     @classmethod
     def of(cls, config: NatsBackendConfig, clock: Clock) -> TokenKeys:
-        """The keys that the settings name; a file that cannot be used is refused now, and not at the first token."""
+        """The keys that the settings name; an unusable file is rejected at the start."""
         if config.jwt_jwks_file:
             return cls(Path(config.jwt_jwks_file), read_jwks, clock)
         return cls(Path(config.jwt_pem_file), read_pem, clock)
 
     def refresh(self) -> None:
-        """Read the file again if it has changed; it is not looked at more than once a second."""
+        """Read the file again if it has changed; checks at most once a second."""
         now = self._clock.monotonic()
-        if now - self._looked_at < LOOK_EVERY_SEC:
+        if now - self._checked_at < CHECK_EVERY_SEC:
             return
-        self._looked_at = now
-        stamp = self._look()
+        self._checked_at = now
+        stamp = self._stat()
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -82,7 +94,7 @@ class TokenKeys:
         logger.info("token keys reloaded", extra={"keys": len(self._keys)})
 
     def find(self, key_id: object) -> TokenKey:
-        """The key that a token names; a token that names none means the only one there is."""
+        """The key that a token names; without a name the only key."""
         found = self._keys.get(None) or (self._keys.get(key_id) if isinstance(key_id, str) else None)
         if found is None and key_id is None and len(self._keys) == 1:
             (found,) = self._keys.values()
@@ -90,7 +102,7 @@ class TokenKeys:
             raise InvalidToken("the token is signed with a key that is not known here", reason="unknown kid")
         return found
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _stat(self) -> tuple[int, int, int] | None:
         try:
             stat = self._path.stat()
         except OSError:
@@ -168,3 +180,77 @@ def _usable(key: object) -> TokenKey | None:
     if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
         return TokenKey(key, "ES256")
     return None
+
+
+def rules_of(config: NatsBackendConfig) -> TokenRules:
+    """The rules for tokens from the settings."""
+    return TokenRules(
+        issuer=config.jwt_issuer,
+        audience=config.jwt_audience,
+        leeway_sec=config.jwt_leeway_sec,
+        tenant_claim=config.jwt_tenant_claim,
+        scope_claim=config.jwt_scope_claim,
+    )
+
+
+class TokenVerifier:
+    """Verifies tokens; a cached one costs a dictionary lookup."""
+
+    def __init__(self, keys: TokenKeys, rules: TokenRules, clock: Clock, *, most: int = MAX_REMEMBERED) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._clock = clock
+        self._most = most
+        self._remembered: OrderedDict[str, Admitted] = OrderedDict()
+        self._version = keys.version
+
+    def __len__(self) -> int:
+        """How many tokens are cached."""
+        return len(self._remembered)
+
+    def caller_of(self, token: str) -> Caller:
+        """The caller that the token identifies, or `InvalidToken`."""
+        if len(token) > MAX_TOKEN_CHARS:
+            raise InvalidToken(f"the token has more than {MAX_TOKEN_CHARS} characters", reason="too long")
+        self._forget_others()
+        now = self._clock.now()
+        known = self._remembered.get(token)
+        if known is not None and now < known.until:
+            self._remembered.move_to_end(token)
+            return known.caller
+        admitted = admitted_by(self._claims(token), self._rules, now)
+        self._remembered[token] = admitted
+        if len(self._remembered) > self._most:
+            self._remembered.popitem(last=False)
+        return admitted.caller
+
+    def _forget_others(self) -> None:
+        """Drop cached tokens when the keys have changed."""
+        self._keys.refresh()
+        if self._keys.version != self._version:
+            self._version = self._keys.version
+            self._remembered.clear()
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        try:
+            header = jwt.get_unverified_header(token)
+            found = self._keys.find(_key_id(header))
+            if header.get("alg") != found.algorithm:
+                raise InvalidToken(f"the token must be signed with {found.algorithm}", reason="algorithm")
+            return jwt.decode(token, found.key, algorithms=[found.algorithm], options=_SIGNATURE_ONLY)
+        except jwt.InvalidSignatureError as error:
+            raise InvalidToken("the token's signature is wrong", reason="signature") from error
+        # Other messages of the library may repeat parts of a hostile token.
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+            raise InvalidToken("the token cannot be read", reason="not a token") from error
+
+
+def _key_id(header: dict[str, Any]) -> object:
+    """The key id of the token; rejects headers that choose more than that."""
+    followed = next((name for name in _NOT_FOLLOWED if name in header), None)
+    if followed is not None:
+        raise InvalidToken(f"a token with the header {followed!r} is not accepted", reason="header")
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower() not in _TYPES:
+        raise InvalidToken("the token's typ is not JWT", reason="typ")
+    return header.get("kid")

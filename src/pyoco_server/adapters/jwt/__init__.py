@@ -1,1 +1,0 @@
-"""Verification of JSON Web Tokens: keys and claims."""
