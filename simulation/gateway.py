@@ -203,17 +203,16 @@ class SeededGateway:
         async def is_disconnected() -> bool:
             return False
 
-<<<<<<< HEAD
         first = self.claims.queue.reserve(claim.wanted)
         if first is None:
             earlier = await find_earlier(self.stores, RecordKey(request.key), request.name)
             if isinstance(earlier, Answer):
-                return _told(request, Answered(answer=earlier, replayed=True))
+                return _response(request, Answered(answer=earlier, replayed=True))
             first = None if earlier is None else named(earlier.resource_id, claim)
         async with aclosing(self.claims.proposals(claim, first, is_disconnected)) as proposals:
             async for node in proposals:
                 with suppress(NothingToClaim):
-                    return _told(request, await self._once(request, self._take(claim, node), name_of(node)))
+                    return _response(request, await self._once(request, self._take(claim, node), name_of(node)))
         return None
 
     def _take(self, claim: Claim, node: ClaimableNode) -> Work:
@@ -222,10 +221,6 @@ class SeededGateway:
             return Answer(status=200, body=translate.claimed_out(claimed, claim.lease_sec, turn.context))
 
         return work
-=======
-        answered = await self.claims.claim(claim, earlier=earlier, run_once=run_once, is_disconnected=is_disconnected)
-        return None if answered is None else _response(request, answered)
->>>>>>> kit
 
 
 def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -> Answer:

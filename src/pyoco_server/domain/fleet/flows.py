@@ -78,7 +78,6 @@ def flows_from_plain(plain: object) -> tuple[AnnouncedFlow, ...]:
 @lru_cache(maxsize=64)
 def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
     # Here: runners import this module and never read, and what they have loaded cannot come in a wheel.
-    import msgspec
 
     plain = orjson.loads(stored)
     found: dict[str, AnnouncedFlow] = {}
