@@ -77,8 +77,6 @@ def flows_from_plain(plain: object) -> tuple[AnnouncedFlow, ...]:
 
 @lru_cache(maxsize=64)
 def _read(stored: bytes) -> tuple[AnnouncedFlow, ...]:
-    # Here: runners import this module and never read, and what they have loaded cannot come in a wheel.
-
     plain = orjson.loads(stored)
     found: dict[str, AnnouncedFlow] = {}
     for one in _list(plain):
