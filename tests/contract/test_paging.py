@@ -124,7 +124,7 @@ class Reader:
     limit=st.integers(1, 4),
     rebuild_after=st.integers(0, 6),
 )
-def test_nothing_that_stays_is_missed_or_doubled_and_nothing_that_moves_is_lost(
+def test_unchanged_runs_are_listed_once_and_changed_runs_are_not_lost(
     everybody: dict[str, Any], some: Any, changes_between: list[Any], query: RunQuery, limit: int, rebuild_after: int
 ) -> None:
     with TemporaryDirectory() as folder, closing(SqliteRunIndex.open(Path(folder) / "runs.db")) as sqlite:
@@ -147,7 +147,7 @@ def test_nothing_that_stays_is_missed_or_doubled_and_nothing_that_moves_is_lost(
         assert max(shown_as) >= reader.fitted_when_the_walk_ended[run_id]
 
 
-def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
+def test_a_shortened_page_continues_where_it_ended() -> None:
     bucket = Bucket(index := MemoryRunIndex())
     bucket.take([(run_id, {"updated_at": 1.0}) for run_id in RUNS[:4]])
 
@@ -158,7 +158,7 @@ def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
     assert [run.run_id for run, _ in page(index, RunQuery(limit=4), cut.next).items] == [RUNS[1], RUNS[0]]
 
 
-def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
+def test_a_full_last_page_has_a_next_page_only_after_a_change() -> None:
     bucket = Bucket(index := MemoryRunIndex())
     bucket.take([(RUNS[0], {"updated_at": 1.0}), (RUNS[1], {"updated_at": 2.0})])
     mark = bucket.sequence
@@ -171,7 +171,7 @@ def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
     assert moved.next == Tail(mark=mark, after="", upto=RUNS[2])
 
 
-def test_a_run_that_changed_while_its_page_was_asked_for_stands_on_it_once() -> None:
+def test_a_run_that_changes_during_its_page_is_listed_once() -> None:
     bucket = Bucket(MemoryRunIndex())
     bucket.take([(RUNS[0], {"status": "PENDING", "updated_at": 1.0})])
     before = bucket.sequence

@@ -31,7 +31,7 @@ async def test_a_signal_without_a_listener_is_no_error(ports: Ports) -> None:
     await ports.signals.tell(IDS.instance_id(), new_run_id())
 
 
-async def test_an_instance_answers_as_soon_as_it_listens(ports: Ports) -> None:
+async def test_an_instance_responds_once_it_listens(ports: Ports) -> None:
     instance_id = IDS.instance_id()
     heard: list[RunId] = []
     assert not await ports.signals.answers(instance_id)
@@ -42,7 +42,7 @@ async def test_an_instance_answers_as_soon_as_it_listens(ports: Ports) -> None:
     assert heard == []
 
 
-async def test_an_instance_reports_whether_it_works_on_a_run(ports: Ports) -> None:
+async def test_an_instance_reports_whether_it_executes_a_run(ports: Ports) -> None:
     instance_id, ours, other = IDS.instance_id(), new_run_id(), new_run_id()
     heard: list[RunId] = []
     assert not await ports.signals.holds(instance_id, ours)

@@ -48,9 +48,7 @@ def as_json(folder: Path, *arguments: str) -> Any:
     return orjson.loads("\n".join(out))
 
 
-def test_a_key_is_the_only_thing_on_stdout_and_opens_at_once(
-    folder: Path, system: Program, client: httpx.Client
-) -> None:
+def test_a_new_key_is_the_only_output_and_valid_at_once(folder: Path, system: Program, client: httpx.Client) -> None:
     assert client.get("/runs").status_code == 401
 
     code, out, err = admin(folder, "create", "--tenant", "team-a", "--name", "ci", "--expires-in", "90d")
@@ -65,7 +63,7 @@ def test_a_key_is_the_only_thing_on_stdout_and_opens_at_once(
     assert PEPPER not in system.said()
 
 
-def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
+def test_keys_are_listed_without_secrets_and_revoked_permanently(
     folder: Path, system: Program, client: httpx.Client
 ) -> None:
     made = as_json(folder, "create", "--tenant", "team-b", "--scopes", "runs:read")
@@ -99,7 +97,7 @@ def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
         (["create", "--tenant", "t", "--expires-at", "2001-01-01"], "expired already"),
     ],
 )
-def test_what_cannot_be_done_ends_with_1_and_says_what_to_do(
+def test_a_failed_command_exits_with_1_and_a_hint(
     folder: Path, system: Program, arguments: list[str], printed: str
 ) -> None:
     code, out, err = admin(folder, *arguments)

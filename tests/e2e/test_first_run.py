@@ -61,13 +61,11 @@ def begun(client: httpx.Client, run_id: str) -> None:
     until(lambda: client.get(f"/runs/{run_id}").json()["tasks"], lambda tasks: "RUNNING" in tasks.values())
 
 
-def test_an_accepted_run_is_on_the_disk(client: httpx.Client) -> None:
+def test_an_accepted_run_is_on_disk(client: httpx.Client) -> None:
     assert client.post("/runs", json={"flow_name": "hello"}).json()["durability"] == "fsynced"
 
 
-def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
-    client: httpx.Client, system: Program
-) -> None:
+def test_output_of_a_flow_is_in_the_run_log_and_not_in_the_worker_log(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "hello", name="log")
     seen(client, run_id, "COMPLETED")
 
@@ -93,7 +91,7 @@ async def letters(folder: Path) -> list[DeadLetter]:
         return list(await stores.dead_letters.recent())
 
 
-def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client: httpx.Client, system: Program) -> None:
+def test_a_flow_that_ignores_its_cancel_is_killed_after_the_grace_period(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "deaf")
     begun(client, run_id)
 
@@ -119,7 +117,7 @@ def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(
     assert all(line.keys() >= {"run_id", "flow_name", "tag", "worker_id", "reason"} for line in failed)
 
 
-def test_what_people_read_is_on_stderr_with_the_next_command_to_try(system: Program) -> None:
+def test_messages_for_people_are_on_stderr_with_the_next_command(system: Program) -> None:
     words = system.err.all()
 
     assert any("Ctrl-C" in line for line in words)
@@ -127,7 +125,7 @@ def test_what_people_read_is_on_stderr_with_the_next_command_to_try(system: Prog
     assert not any(line.startswith("{") for line in words)
 
 
-def test_the_data_folder_is_for_its_owner_only(folder: Path, system: Program) -> None:
+def test_only_the_owner_can_read_the_data_folder(folder: Path, system: Program) -> None:
     address_of(system)
 
     assert os.stat(folder / "data").st_mode & 0o077 == 0

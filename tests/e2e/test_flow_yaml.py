@@ -72,7 +72,7 @@ def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file")
     return run_id
 
 
-def test_two_tasks_of_a_file_run_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
+def test_a_flow_file_runs_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
     run = seen(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
@@ -90,14 +90,14 @@ def test_the_example_runs(client: httpx.Client) -> None:
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_what_is_said_to_try_works_without_a_flow_by_name(system: Program) -> None:
+def test_the_printed_next_command_works_without_named_flows(system: Program) -> None:
     words = [line for line in system.err.all() if line.startswith("try: ")]
 
     assert len(words) == 1
     assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
 
 
-def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_path: Path) -> None:
+def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "tasks_of_ours.py").write_text(TASKS)
     signpost = tmp_path / "go-on"
     arguments = ("--data-dir", "data", "--concurrency", "1")

@@ -50,7 +50,7 @@ def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
     return run_id
 
 
-def test_the_small_reads_and_changes_have_answers(twin: Twin) -> None:
+def test_small_reads_and_changes_return_their_responses(twin: Twin) -> None:
     twin.ask("wait", submitted(twin, "hello"), timeout_sec=PATIENCE_SEC)  # the worker is registered now
     run_id = submitted(twin, "hello", tag="nobody-serves-this")
     hidden = twin.ask("patch_worker", "beside", hidden=True)
@@ -64,7 +64,7 @@ def test_the_small_reads_and_changes_have_answers(twin: Twin) -> None:
     assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
 
 
-def test_a_missing_run_is_an_error_in_the_language_that_was_asked_for(system: Program) -> None:
+def test_a_missing_run_is_an_error_in_the_requested_language(system: Program) -> None:
     with pytest.raises(RunNotFound) as caught:
         Twin(address_of(system), "sync", language="ja").ask("get_run", UNKNOWN)
 
@@ -85,7 +85,7 @@ def test_a_run_is_submitted_waited_for_and_read(twin: Twin) -> None:
     assert read["task_records"]["total"]["output"] == tasks["task_records"]["total"]["output"]
 
 
-def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin: Twin) -> None:
+def test_a_wait_may_time_out_and_a_cancel_waits_for_the_end(twin: Twin) -> None:
     run_id = submitted(twin, "listens")
 
     with pytest.raises(WaitTimeout) as caught:
@@ -125,7 +125,7 @@ def test_a_workflow_file_is_run(twin: Twin) -> None:
         twin.ask("submit_run_yaml", b"flows: {}", tag="default")
 
 
-def test_pages_are_walked_to_their_end(twin: Twin) -> None:
+def test_all_pages_are_iterated(twin: Twin) -> None:
     label = str(uuid4())
     run_ids = {submitted(twin, "hello", tags=[label, "paged"]) for _ in range(5)}
 
@@ -177,7 +177,7 @@ def first_wait(twin: Twin, graph_id: str) -> Any:
     raise AssertionError(f"nothing of {graph_id} waits")
 
 
-def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
+def test_a_release_passes_claims_and_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
     execution_id = started(twin, graph_id, input={"version": "1.4.0"})
 
     build = take(twin, graph_id)
@@ -204,7 +204,7 @@ def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Tw
     assert twin.ask("wait", execution_id, timeout_sec=PATIENCE_SEC)["status"] == "COMPLETED"
 
 
-def test_events_are_read_by_the_page_and_followed_alike(twin: Twin, graph_id: str) -> None:
+def test_paged_and_followed_events_are_equal(twin: Twin, graph_id: str) -> None:
     execution_id = started(twin, graph_id)
     first = twin.ask("list_events", execution_id, limit=1)
     twin.ask("cancel_execution", execution_id, "not today")
@@ -221,7 +221,7 @@ def test_events_are_read_by_the_page_and_followed_alike(twin: Twin, graph_id: st
     assert twin.ask("get_execution", execution_id)["status"] == "CANCELED"
 
 
-def test_an_open_graph_has_the_nodes_that_are_started_and_ends_when_told(twin: Twin) -> None:
+def test_an_open_graph_has_its_started_nodes_and_ends_on_request(twin: Twin) -> None:
     name = f"open-{uuid4()}"
     execution_id = started(twin, name)
     for node_id in ODD_NAMES:

@@ -92,7 +92,7 @@ def outcome(client: httpx.Client, run_id: str) -> Any:
     return run["task_records"]["only"]["output"], [wheel["name"] for wheel in run.get("wheels", [])]
 
 
-def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: httpx.Client, tmp_path: Path) -> None:
+def test_runs_use_and_record_the_wheel_of_their_start(client: httpx.Client, tmp_path: Path) -> None:
     go = tmp_path / "go"
     first = upload(client, tools("1.0"))
     synced(client, first["name"])
@@ -109,7 +109,7 @@ def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: 
     assert (reported["enabled"], reported["last_result"]) == (True, "ok")
 
 
-def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(
+def test_a_worker_killed_during_an_installation_does_not_block_the_next(
     client: httpx.Client, system: Program, tmp_path: Path
 ) -> None:
     data = ("--data-dir", str(data_folder(system)), "--tags", "gpu", "--concurrency", "1")

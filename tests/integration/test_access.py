@@ -60,7 +60,7 @@ def good_token(**changed: Any) -> str:
     return token_of(claims_at(time.time(), **changed))
 
 
-async def test_without_a_key_nothing_but_health_is_answered(settings: Any) -> None:
+async def test_without_a_key_only_health_is_available(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
         for path in ("/runs", "/runs/x", "/runs/x/tasks", "/docs", "/openapi.json"):
             answer = await client.get(path)
@@ -72,7 +72,7 @@ async def test_without_a_key_nothing_but_health_is_answered(settings: Any) -> No
         assert (await client.get("/health")).status_code == 200
 
 
-async def test_a_key_opens_and_what_it_submits_bears_its_tenant_and_its_id(settings: Any) -> None:
+async def test_a_run_submitted_with_a_key_has_its_tenant_and_key_id(settings: Any) -> None:
     config = settings("api_key")
     key = await hand_out(config)
     async with serving(config) as client, open_stores(config, name="test") as stores:
@@ -87,7 +87,7 @@ async def test_a_key_opens_and_what_it_submits_bears_its_tenant_and_its_id(setti
         assert (await client.get("/openapi.json")).status_code == 200
 
 
-async def test_a_key_that_is_not_accepted_is_a_403_where_the_contract_says_so_and_a_401_elsewhere(
+async def test_an_invalid_key_is_a_403_where_the_contract_requires_it_else_a_401(
     settings: Any,
 ) -> None:
     async with serving(settings("api_key")) as client:
@@ -109,7 +109,7 @@ async def test_a_key_that_is_not_accepted_is_a_403_where_the_contract_says_so_an
     ],
     ids=lambda value: ",".join(sorted(str(one) for one in value)),
 )
-async def test_each_route_asks_for_its_scope_and_names_the_one_that_is_missing(
+async def test_each_route_requires_its_scope_and_names_a_missing_one(
     settings: Any, scopes: set[Scope], refused: dict[str, str]
 ) -> None:
     config = settings("api_key")
@@ -133,7 +133,7 @@ async def test_each_route_asks_for_its_scope_and_names_the_one_that_is_missing(
                 assert answer.status_code == 200
 
 
-async def test_a_token_opens_and_what_it_submits_bears_its_tenant_and_its_subject(settings: Any) -> None:
+async def test_a_run_submitted_with_a_token_has_its_tenant_and_subject(settings: Any) -> None:
     config = settings("jwt")
     async with serving(config) as client, open_stores(config, name="test") as stores:
         client.headers.update(bearing(good_token()))
@@ -146,7 +146,7 @@ async def test_a_token_opens_and_what_it_submits_bears_its_tenant_and_its_subjec
         assert told(await client.post(f"/runs/{run_id}/cancel")) == (403, "ERR-PYOCO-0036")
 
 
-async def test_a_token_that_is_not_accepted_is_a_401_everywhere(settings: Any) -> None:
+async def test_an_invalid_token_is_always_a_401(settings: Any) -> None:
     async with serving(settings("jwt")) as client:
         for token in (
             "nonsense",
@@ -165,7 +165,7 @@ async def test_a_token_that_is_not_accepted_is_a_401_everywhere(settings: Any) -
             assert told(await client.get("/runs", headers=other)) == (401, "ERR-PYOCO-0014")
 
 
-async def test_with_both_ways_on_either_opens_and_both_at_once_do_not(settings: Any) -> None:
+async def test_with_both_modes_either_credential_is_valid_and_both_together_are_not(settings: Any) -> None:
     config = settings("api_key,jwt")
     key = await hand_out(config)
     async with serving(config) as client:
@@ -175,7 +175,7 @@ async def test_with_both_ways_on_either_opens_and_both_at_once_do_not(settings: 
         assert told(await client.get("/runs")) == (401, "ERR-PYOCO-0014")
 
 
-async def test_keys_for_tokens_rotate_without_a_restart(settings: Any, tmp_path: Path) -> None:
+async def test_token_keys_rotate_without_a_restart(settings: Any, tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks_of(old=RSA_KEY))
     config = settings("jwt", jwt_pem_file="", jwt_jwks_file=str(file))
@@ -193,7 +193,7 @@ async def test_keys_for_tokens_rotate_without_a_restart(settings: Any, tmp_path:
         assert (await client.get("/runs", headers=bearing(old))).status_code == 401
 
 
-async def test_a_key_file_that_is_not_there_stops_the_start(settings: Any, tmp_path: Path) -> None:
+async def test_a_missing_key_file_prevents_the_start(settings: Any, tmp_path: Path) -> None:
     app = create_app(settings("jwt", jwt_pem_file=str(tmp_path / "missing.pem")))
 
     with pytest.raises(InvalidUsage, match=r"missing\.pem"):
@@ -201,7 +201,7 @@ async def test_a_key_file_that_is_not_there_stops_the_start(settings: Any, tmp_p
             raise AssertionError("it started")
 
 
-async def test_somebody_who_is_not_let_in_is_answered_before_a_byte_of_the_body_is_read(settings: Any) -> None:
+async def test_an_unauthenticated_request_is_rejected_before_its_body_is_read(settings: Any) -> None:
     app = create_app(settings("api_key"))
     sent: list[Any] = []
 
@@ -218,7 +218,7 @@ async def test_somebody_who_is_not_let_in_is_answered_before_a_byte_of_the_body_
     assert sent[0]["status"] == 401
 
 
-async def test_what_is_answered_before_the_guard_tells_nothing_of_value(settings: Any) -> None:
+async def test_responses_without_authentication_contain_no_data(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
         for method, path, status in (
             ("OPTIONS", "/runs", 405),
@@ -232,7 +232,7 @@ async def test_what_is_answered_before_the_guard_tells_nothing_of_value(settings
             assert "run_id" not in answer.text
 
 
-async def test_a_key_made_with_another_pepper_is_refused_and_the_log_says_why(
+async def test_a_key_of_another_pepper_is_rejected_with_the_reason_in_the_log(
     settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = await hand_out(settings("api_key", auth_pepper="another pepper"))

@@ -95,7 +95,7 @@ def answers() -> dict[str, Any]:
     }
 
 
-def test_the_commands_of_the_contract_are_there() -> None:
+def test_all_commands_of_the_contract_exist() -> None:
     assert set(NAMES) >= OF_THE_CONTRACT
 
 
@@ -188,7 +188,7 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_command_asks_once_and_prints_the_answer_as_json(
+def test_a_command_sends_one_request_and_prints_the_response_as_json(
     end: RunClient, server: StandIn, arguments: list[str], asked: tuple[str, str]
 ) -> None:
     assert end(*arguments) == 0
@@ -248,7 +248,7 @@ def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: 
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_server_may_be_named_before_or_after_the_command(
+def test_the_server_option_may_precede_or_follow_the_command(
     end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool
 ) -> None:
     monkeypatch.setenv("PYOCO_SERVER", "http://127.0.0.1:1")
@@ -260,7 +260,7 @@ def test_the_server_may_be_named_before_or_after_the_command(
     assert server.headers[0]["Authorization"] == "Bearer t-1"
 
 
-def test_a_key_goes_into_the_header_that_the_server_asks_for(
+def test_a_key_is_sent_in_the_header_of_the_server(
     end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
 ) -> None:
     monkeypatch.setenv("PYOCO_HTTP_API_KEY_HEADER", "X-Team-Key")
@@ -270,7 +270,7 @@ def test_a_key_goes_into_the_header_that_the_server_asks_for(
     assert server.headers[0]["X-Team-Key"] == "k-1"
 
 
-def test_init_writes_a_flow_and_says_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
+def test_init_writes_a_flow_and_prints_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
     folder = tmp_path / "my first"
 
     assert end("init", str(folder)) == 0
@@ -293,7 +293,7 @@ def test_init_overwrites_files_only_with_force(end: RunClient, tmp_path: Path) -
     assert (tmp_path / "tasks.py").read_text() != "mine"
 
 
-def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Path) -> None:
+def test_init_reports_a_folder_that_is_not_writable(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     assert end("init", str(tmp_path / "file" / "below")) == 1
@@ -301,7 +301,7 @@ def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Pat
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(end: RunClient, shell: str) -> None:
+def test_completion_is_printed_for_each_shell(end: RunClient, shell: str) -> None:
     assert end("completion", shell) == 0
     assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in end.printed().out
 

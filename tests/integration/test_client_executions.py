@@ -136,7 +136,7 @@ def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, serve
         (event("EXECUTION_CANCELED", 2.0, how="cooperative"), "CANCELED in 2.0s (2 CANCELED)"),
     ],
 )
-def test_an_execution_that_does_not_complete_fails_the_command_that_watched(
+def test_watch_fails_when_the_execution_does_not_complete(
     end: RunClient, server: StandIn, last: dict[str, Any], printed: str
 ) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
@@ -145,7 +145,7 @@ def test_an_execution_that_does_not_complete_fails_the_command_that_watched(
     assert f"execution {ID} {printed}" in end.printed().out
 
 
-def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: StandIn) -> None:
+def test_watch_prints_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
     server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("execute", "release", "--watch", "-o", "json") == 0
@@ -166,7 +166,7 @@ def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: Sta
     ],
     ids=["execution", "waits", "graphs"],
 )
-def test_a_command_asks_once_and_prints_the_answer_as_json(
+def test_a_command_sends_one_request_and_prints_the_response_as_json(
     end: RunClient, server: StandIn, arguments: list[str], asked: str
 ) -> None:
     assert end(*arguments) == 0
@@ -209,7 +209,7 @@ def test_an_execution_is_shown_with_its_nodes(end: RunClient, server: StandIn) -
     ]
 
 
-def test_events_say_who_did_what_and_when(end: RunClient, server: StandIn) -> None:
+def test_events_show_actor_action_and_time(end: RunClient, server: StandIn) -> None:
     assert end("events", ID) == 0
 
     head, *rows = end.printed().out.splitlines()
@@ -232,7 +232,7 @@ def test_events_are_followed_to_the_end(end: RunClient, server: StandIn, form: s
     assert len(end.printed().out.splitlines()) == len(HISTORY)
 
 
-def test_the_only_node_that_waits_is_approved_without_being_named(end: RunClient, server: StandIn) -> None:
+def test_the_only_waiting_node_is_approved_without_its_name(end: RunClient, server: StandIn) -> None:
     assert end("approve", ID, "--answer", '{"ship": true}') == 0
 
     assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
@@ -240,7 +240,7 @@ def test_the_only_node_that_waits_is_approved_without_being_named(end: RunClient
 
 
 @pytest.mark.parametrize(("options", "message"), [([], "rejected"), (["--reason", "not today"], "not today")])
-def test_what_is_rejected_fails_with_the_reason(
+def test_a_rejected_node_fails_with_the_reason(
     end: RunClient, server: StandIn, options: list[str], message: str
 ) -> None:
     assert end("approve", ID, "--node", "approve", "--reject", *options) == 0
@@ -249,7 +249,7 @@ def test_what_is_rejected_fails_with_the_reason(
     assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
 
 
-def test_where_several_wait_they_are_listed_and_one_is_to_be_named(end: RunClient, server: StandIn) -> None:
+def test_several_waiting_nodes_are_listed_and_one_must_be_named(end: RunClient, server: StandIn) -> None:
     several = [node("approve", "WAITING", waitKey="go", prompt="Ship?"), node("sign off", "WAITING", waitKey="sign")]
     server.answers[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
 
@@ -280,7 +280,7 @@ def test_approve_without_a_waiting_node_prints_the_status(end: RunClient, server
         ("release.json", '{"nodes":["build"]}', "application/json"),
     ],
 )
-def test_a_graph_is_put_under_the_name_of_its_file(
+def test_a_graph_has_the_name_of_its_file(
     end: RunClient, tmp_path: Path, server: StandIn, file: str, content: str, kind: str
 ) -> None:
     (tmp_path / file).write_text(content)
@@ -292,7 +292,7 @@ def test_a_graph_is_put_under_the_name_of_its_file(
 
 
 @pytest.mark.parametrize("content", ["[1]", "{"])
-def test_a_file_that_is_no_json_object_is_not_sent(
+def test_a_file_that_is_not_a_json_object_is_not_sent(
     end: RunClient, tmp_path: Path, server: StandIn, content: str
 ) -> None:
     (tmp_path / "release.json").write_text(content)

@@ -76,7 +76,7 @@ def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
     return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
 
 
-def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server: StandIn) -> None:
+def test_submit_sends_its_options_and_prints_the_job(end: RunClient, server: StandIn) -> None:
     words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
 
     code = end("job", "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
@@ -93,12 +93,12 @@ def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server:
     assert json.loads(end.printed().out) == JOB
 
 
-def test_a_submit_as_status_is_one_line(end: RunClient, server: StandIn) -> None:
+def test_submit_with_status_output_prints_one_line(end: RunClient, server: StandIn) -> None:
     assert end("job", "submit", "-o", "status") == 0
     assert end.printed().out == f"{ID} pending\n"
 
 
-def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(end: RunClient, server: StandIn) -> None:
+def test_follow_prints_each_line_and_the_duration(end: RunClient, server: StandIn) -> None:
     code = end("job", "submit", "--follow")
 
     said = end.printed()
@@ -108,16 +108,14 @@ def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(end: Run
 
 
 @pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
-def test_a_job_that_failed_fails_the_command_that_followed_it(
-    end: RunClient, server: StandIn, command: list[str]
-) -> None:
+def test_follow_fails_when_the_job_fails(end: RunClient, server: StandIn, command: list[str]) -> None:
     server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
     assert end("job", *command) == 1
     assert end.printed().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
 
 
-def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(end: RunClient, server: StandIn) -> None:
+def test_follow_as_json_prints_only_json_lines(end: RunClient, server: StandIn) -> None:
     code = end("job", "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
 
     said = end.printed()
@@ -164,7 +162,7 @@ def test_ctrl_c_without_output_suggests_explain(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.splitlines()[-1] == f"There was no output; to see why: pyoco-client explain {ID}"
 
 
-def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) -> None:
+def test_follow_continues_at_the_printed_position(end: RunClient, server: StandIn) -> None:
     assert end("job", "follow", ID, "--after", "3") == 0
     assert server.headers[0]["Last-Event-ID"] == "3"
     assert end("job", "follow", ID, "--after", "３") == 1
@@ -185,7 +183,7 @@ def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None
     assert server.asked == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
 
 
-def test_a_list_as_json_is_the_answer_of_the_server(end: RunClient, server: StandIn) -> None:
+def test_a_list_as_json_is_the_response_of_the_server(end: RunClient, server: StandIn) -> None:
     server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
 
     assert end("job", "ls", "--limit", "2", "-o", "json") == 0
@@ -206,7 +204,7 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
     assert "\x1b]0;" not in drawn
 
 
-def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn) -> None:
+def test_a_job_is_shown_with_its_known_fields(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
 
     assert end("job", "get", ID) == 0
@@ -220,7 +218,7 @@ def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn
     }.items()
 
 
-def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(end: RunClient, server: StandIn) -> None:
+def test_a_log_is_printed_in_pages_and_the_last_has_the_next_token(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     code = end("job", "logs", ID, "--since", "t-1", "--level", "ERROR")
@@ -236,7 +234,7 @@ def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(end
     ]
 
 
-def test_a_tail_is_asked_for_once(end: RunClient, server: StandIn) -> None:
+def test_a_tail_is_requested_once(end: RunClient, server: StandIn) -> None:
     server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     assert end("job", "logs", ID, "--tail", "3", "-o", "json") == 0
@@ -244,7 +242,7 @@ def test_a_tail_is_asked_for_once(end: RunClient, server: StandIn) -> None:
     assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
 
 
-def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
+def test_a_log_as_text_is_written_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
     path = tmp_path / "job.log"
 
@@ -260,9 +258,7 @@ def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path:
     }
 
 
-def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_terminal(
-    server: StandIn, tmp_path: Path
-) -> None:
+def test_a_log_as_text_is_unchanged_for_programs_and_escaped_on_a_terminal(server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/jobs/{ID}/logs"] = f"begun\n{HOSTILE}\n"
 
     with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=where(server)) as program:
@@ -283,7 +279,7 @@ def test_a_log_file_that_cannot_be_written_is_reported_with_an_example(
     assert f"example: pyoco-client job logs {ID} --text {ID}.log" in printed
 
 
-def test_labels_are_put_on_taken_off_and_listed(end: RunClient, server: StandIn) -> None:
+def test_labels_are_added_removed_and_listed(end: RunClient, server: StandIn) -> None:
     assert end("job", "tag", ID, "ls") == 0
     assert end.printed().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
     assert end("job", "tag", ID, "add", "urgent", "b", "-o", "json") == 0

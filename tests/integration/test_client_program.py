@@ -79,7 +79,7 @@ def test_foreign_names_do_not_control_the_terminal(server: StandIn, tmp_path: Pa
         assert "\x07" not in drawn
 
 
-def test_no_color_is_obeyed(server: StandIn, tmp_path: Path) -> None:
+def test_no_color_disables_colours(server: StandIn, tmp_path: Path) -> None:
     with on_terminal(server, tmp_path, "watch", RUN_ID, NO_COLOR="1") as terminal:
         _, drawn = terminal.end()
 
@@ -188,7 +188,7 @@ def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
         ([], "FAILED", 0),
     ],
 )
-def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
+def test_with_until_terminal_the_exit_code_is_that_of_the_run(
     server: StandIn, tmp_path: Path, options: list[str], status: str, code: int
 ) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run(status))
@@ -197,7 +197,7 @@ def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
         assert program.exit_code() == code
 
 
-def test_a_watch_that_times_out_says_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
+def test_a_watch_that_times_out_reports_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
     server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
 
     command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
@@ -243,7 +243,7 @@ def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
     assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.said()
 
 
-def test_arguments_that_are_not_utf_8_are_refused(server: StandIn, tmp_path: Path) -> None:
+def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Path) -> None:
     finished = subprocess.run(
         [sys.executable.encode(), b"-m", b"pyoco_server.cli.client", b"submit", b"--flow-name", b"\xff"],
         cwd=tmp_path,
@@ -272,7 +272,7 @@ def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("key", "err_id"), [(None, "ERR-PYOCO-0014"), ("pyoco_wrong-key", "ERR-PYOCO-0015")], ids=["none", "wrong"]
 )
-def test_doctor_names_the_error_of_the_credentials_once_and_never_prints_a_key(
+def test_doctor_reports_a_credentials_error_once_without_the_key(
     server: StandIn, tmp_path: Path, key: str | None, err_id: str
 ) -> None:
     server.answers["/runs"] = Refusal(401, err_id, "refused")

@@ -97,7 +97,7 @@ async def test_a_crashing_flow_fails_with_a_reason_and_last_lines_and_the_next_r
 
 
 @needs_linux
-async def test_a_flow_that_hits_the_limit_of_its_memory_is_failed(world: World, written: list[str]) -> None:
+async def test_a_flow_that_exceeds_its_memory_limit_fails(world: World, written: list[str]) -> None:
     shown = await play(world, "is_limited", "FAILED")
 
     assert shown["error"] == "MemoryError: out of memory"
@@ -114,7 +114,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("flow_name", GOOD)
-async def test_a_flow_that_only_looks_like_a_disaster_completes_and_the_next_run_is_fine(
+async def test_a_harmless_error_in_a_flow_affects_neither_its_run_nor_the_next(
     world: World, written: list[str], flow_name: str
 ) -> None:
     shown = await play(world, flow_name)
@@ -148,7 +148,7 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
 # --- limits and cancels -----------------------------------------------------------------------------------------------
 
 
-async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world: World, written: list[str]) -> None:
+async def test_a_task_that_ignores_its_timeout_is_killed(world: World, written: list[str]) -> None:
     shown = await play(world, "stuck", "FAILED", timeout_sec=0.3)
 
     assert (shown["error_code"], shown["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
@@ -157,7 +157,7 @@ async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world:
     await is_well(world)
 
 
-async def test_an_async_task_is_cancelled_and_its_progress_is_visible_before(world: World, written: list[str]) -> None:
+async def test_progress_of_an_async_task_is_visible_until_its_cancel(world: World, written: list[str]) -> None:
     run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
     await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})
 

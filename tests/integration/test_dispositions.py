@@ -108,7 +108,7 @@ async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(
     assert run["error"] is None
 
 
-async def test_a_job_from_the_future_is_submitted_now(config: NatsBackendConfig) -> None:
+async def test_the_submit_time_of_a_job_is_at_most_now(config: NatsBackendConfig) -> None:
     run_id = new_run_id()
     job = {"run_id": run_id, "flow_name": "theirs", "tag": "default", "submitted_at": 9_000_000_000}
     async with system(config) as (client, _, worker):
@@ -137,7 +137,7 @@ async def test_a_dead_letter_that_cannot_be_written_is_only_logged(
     assert (line["run_id"], line["reason"]) == (run_id, "execution_error")
 
 
-async def test_a_job_that_the_broker_gave_up_ends_its_run_and_leaves_the_queue(config: NatsBackendConfig) -> None:
+async def test_a_job_without_deliveries_left_fails_its_run_and_leaves_the_queue(config: NatsBackendConfig) -> None:
     few = replace(config, consumer_max_deliver=2, run_heartbeat_interval_sec=0.1)
     async with serving(few) as client, open_stores(few, name="worker") as stores:
         run_id = await submit(client)
@@ -157,7 +157,7 @@ async def test_a_job_that_the_broker_gave_up_ends_its_run_and_leaves_the_queue(c
     assert (letter["run_id"], letter["num_delivered"], letter["error"]) == (run_id, 2, run["error"])
 
 
-async def test_a_run_cancelled_before_anybody_served_its_tag_leaves_no_job_behind(
+async def test_a_run_cancelled_before_its_tag_has_workers_leaves_no_job(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_jobs, "SWEEP_EVERY_SEC", 0.2)

@@ -56,7 +56,7 @@ async def write(stores: Stores, *letters: DeadLetter) -> None:
         await stores.dead_letters.publish(letter)
 
 
-async def test_a_failed_run_leaves_a_letter_with_everything_in_it(
+async def test_a_failed_run_has_a_dead_letter_with_all_fields(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     async with worked_off(config) as worker:
@@ -81,7 +81,9 @@ async def test_a_failed_run_leaves_a_letter_with_everything_in_it(
     }
 
 
-async def test_a_replay_is_a_new_run_of_the_same(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_a_replay_is_a_new_run_with_equal_flow_and_params(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
     async with worked_off(config) as worker:
         first = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly", "big"])
         await worker.run_once(timeout=10.0)
@@ -101,7 +103,7 @@ async def test_a_replay_is_a_new_run_of_the_same(client: httpx.AsyncClient, conf
     assert (await seen(client, first, "FAILED")).get("replay_of") is None
 
 
-async def test_a_run_of_a_flow_yaml_is_replayed_with_its_text_and_tasks(
+async def test_a_flow_yaml_run_is_replayed_with_its_text_and_tasks(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     files = {"workflow": ("flow.yaml", TWO_TASKS, "application/yaml")}
@@ -120,7 +122,7 @@ async def test_a_run_of_a_flow_yaml_is_replayed_with_its_text_and_tasks(
     assert TWO_TASKS.splitlines()[0] in jobs[-1].payload.decode()
 
 
-async def test_letters_are_filtered_and_paged_newest_first(
+async def test_dead_letters_are_filtered_and_paged_newest_first(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     async with open_stores(config, name="test") as stores:
@@ -150,7 +152,7 @@ async def test_letters_are_filtered_and_paged_newest_first(
     assert await letters(client, tag="nobody") == []
 
 
-async def test_a_rare_letter_is_found_behind_many_others(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="test") as stores:
         await write(stores, DeadLetter(timestamp=1.0, reason="flow_not_found", tag="a"))
         await write(stores, *(DeadLetter(timestamp=2.0, reason="execution_error", tag="a") for _ in range(1200)))
@@ -163,13 +165,13 @@ async def test_a_rare_letter_is_found_behind_many_others(client: httpx.AsyncClie
     [{"limit": "0"}, {"limit": "201"}, {"cursor": "abc"}, {"cursor": "-1"}, {"tag": "a b"}, {"flavour": "x"}],
     ids=str,
 )
-async def test_what_cannot_be_asked_is_refused(client: httpx.AsyncClient, query: dict[str, str]) -> None:
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, str]) -> None:
     answer = await client.get("/dlq", params=query)
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
-async def test_what_cannot_be_replayed_is_refused_with_what_to_do_instead(
+async def test_a_replay_that_is_impossible_is_rejected_with_a_hint(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     async with open_stores(config, name="test") as stores:
@@ -188,7 +190,7 @@ async def test_what_cannot_be_replayed_is_refused_with_what_to_do_instead(
     assert {(answer.status_code, answer.json()["err_id"]) for answer in missing} == {(404, "ERR-PYOCO-0040")}
 
 
-async def test_letters_of_another_tenants_runs_do_not_exist(tmp_path: Path) -> None:
+async def test_dead_letters_of_another_tenant_do_not_exist(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
         everything = EVERY_SCOPE - {Scope.ADMIN}

@@ -91,7 +91,7 @@ def ask(caller: Caller, method: str, path: str, body: Any, execution_id: str = M
     return caller.http.request(method, filled, json=body, headers=headers)
 
 
-def test_nothing_was_left_out_here() -> None:
+def test_every_route_is_in_the_table() -> None:
     routes = {
         (method, route.path)
         for route in create_app(NatsBackendConfig()).router.routes
@@ -103,7 +103,7 @@ def test_nothing_was_left_out_here() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
-def test_every_request_takes_a_key_with_its_scope(
+def test_every_request_requires_a_key_with_its_scope(
     house: House, method: str, path: str, body: Any, scope: Scope
 ) -> None:
     with httpx.Client(base_url=house.address) as http:
@@ -122,7 +122,7 @@ def test_every_request_takes_a_key_with_its_scope(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=lambda value: str(value)[:60])
-def test_the_execution_of_another_tenant_is_one_that_does_not_exist(
+def test_an_execution_of_another_tenant_does_not_exist(
     owner: Caller, stranger: Caller, method: str, path: str, body: Any
 ) -> None:
     execution_id = owner.create("pair", "start", "node start")
@@ -136,7 +136,7 @@ def test_the_execution_of_another_tenant_is_one_that_does_not_exist(
     assert owner.events(execution_id) == events
 
 
-def test_a_key_that_another_tenant_has_used_says_nothing(owner: Caller, stranger: Caller) -> None:
+def test_an_idempotency_key_is_scoped_to_its_tenant(owner: Caller, stranger: Caller) -> None:
     ours = owner.post("/executions", CREATION, key="same")
     theirs = stranger.post("/executions", CREATION, key="same")
     started = owner.ask(ours.json()["executionId"], "start", key="start")
@@ -147,9 +147,7 @@ def test_a_key_that_another_tenant_has_used_says_nothing(owner: Caller, stranger
     assert code_of(spied) == (404, "EXECUTION_NOT_FOUND")
 
 
-def test_nobody_else_claims_a_tenants_nodes_or_sees_its_waits_and_lists(
-    house: House, owner: Caller, stranger: Caller
-) -> None:
+def test_nodes_waits_and_lists_are_limited_to_their_tenant(house: House, owner: Caller, stranger: Caller) -> None:
     owner.put("ours", PAIR)
     ready = owner.create("ours", "start")
     waiting = owner.create("ours", "start", "node start", "node wait")
@@ -169,7 +167,7 @@ def test_nobody_else_claims_a_tenants_nodes_or_sees_its_waits_and_lists(
     assert owner.claim("ours", waitSec=30.0).json()["executionId"] == ready
 
 
-def test_a_graph_of_another_tenant_is_not_what_is_executed(owner: Caller, stranger: Caller) -> None:
+def test_a_graph_of_another_tenant_is_not_executed(owner: Caller, stranger: Caller) -> None:
     owner.put("secret", PAIR)
 
     mine = owner.shown(owner.create("secret"))
@@ -179,7 +177,7 @@ def test_a_graph_of_another_tenant_is_not_what_is_executed(owner: Caller, strang
     assert (theirs["nodes"], theirs["graphVersion"]) == ([], None)
 
 
-def test_the_events_name_the_key_by_which_a_command_came(house: House) -> None:
+def test_events_contain_the_key_id_of_their_command(house: House) -> None:
     headers = house.key("team-d", *everything_but())
     caller = house.caller(headers)
     with caller.http:

@@ -40,7 +40,7 @@ def to_its_end(caller: Caller, execution_id: str) -> dict[str, Any]:
     return caller.shown(execution_id)
 
 
-def test_a_flow_that_a_worker_announces_runs_when_it_is_started(caller: Caller, program: Program) -> None:
+def test_an_announced_flow_runs_after_its_start(caller: Caller, program: Program) -> None:
     created = caller.create("hello", input={"name": "seed 004"})
     before = caller.shown(created)
 
@@ -56,7 +56,7 @@ def test_a_flow_that_a_worker_announces_runs_when_it_is_started(caller: Caller, 
     assert [event["actor"]["kind"] for event in caller.events(created)][:2] == ["user", "user"]
 
 
-def test_the_correlation_id_of_a_start_goes_with_the_job(caller: Caller, program: Program) -> None:
+def test_the_job_has_the_correlation_id_of_its_start(caller: Caller, program: Program) -> None:
     answer = caller.post("/executions", {"graphId": "hello"}, headers={"X-Correlation-Id": "order-99"})
     execution_id = answer.json()["executionId"]
     caller.done(execution_id, "start")
@@ -67,7 +67,7 @@ def test_the_correlation_id_of_a_start_goes_with_the_job(caller: Caller, program
     assert started["correlationId"] == "order-99"
 
 
-def test_what_a_worker_runs_takes_no_commands_to_its_nodes_but_a_cancel(caller: Caller, program: Program) -> None:
+def test_a_flow_execution_accepts_a_cancel_and_no_node_commands(caller: Caller, program: Program) -> None:
     execution_id = caller.create("listens", "start")
     with caller.following(execution_id) as events:
         next(event for event in events if event["type"] == "NODE_STARTED")
@@ -86,7 +86,7 @@ def test_what_a_worker_runs_takes_no_commands_to_its_nodes_but_a_cancel(caller: 
     assert {node["status"] for node in shown["nodes"]} <= {"CANCELED", "SUCCEEDED"}
 
 
-def test_a_start_that_is_sent_again_runs_the_flow_once(caller: Caller, program: Program) -> None:
+def test_a_repeated_start_runs_the_flow_once(caller: Caller, program: Program) -> None:
     execution_id = caller.create("sum")
 
     answers = [caller.ask(execution_id, "start", key="start once") for _ in range(3)]
@@ -99,14 +99,14 @@ def test_a_start_that_is_sent_again_runs_the_flow_once(caller: Caller, program: 
     assert (types.count("EXECUTION_QUEUED"), types.count("EXECUTION_STARTED")) == (1, 1)
 
 
-def test_a_flow_that_fails_is_an_execution_that_failed(caller: Caller, program: Program) -> None:
+def test_an_execution_of_a_failing_flow_fails(caller: Caller, program: Program) -> None:
     shown = to_its_end(caller, caller.create("fails", "start"))
 
     assert shown["status"] == "FAILED"
     assert "division by zero" in shown["error"]["message"]
 
 
-def test_a_flow_is_never_handed_out_node_by_node(caller: Caller, program: Program) -> None:
+def test_nodes_of_a_flow_are_not_claimable(caller: Caller, program: Program) -> None:
     caller.create("hello")
 
     assert caller.claim("hello").status_code == 204
@@ -115,7 +115,7 @@ def test_a_flow_is_never_handed_out_node_by_node(caller: Caller, program: Progra
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_graph_that_was_put_under_the_name_of_a_flow_is_what_is_executed(caller: Caller, program: Program) -> None:
+def test_a_stored_graph_takes_precedence_over_a_flow_of_its_name(caller: Caller, program: Program) -> None:
     caller.put("counts", {"nodes": [NODE]})
 
     execution_id = caller.create("counts", "start")
@@ -124,7 +124,7 @@ def test_a_graph_that_was_put_under_the_name_of_a_flow_is_what_is_executed(calle
     assert caller.claim("counts", waitSec=PATIENCE_SEC).json()["executionId"] == execution_id
 
 
-def test_a_graph_is_not_for_the_workers_of_a_tag(caller: Caller) -> None:
+def test_a_graph_execution_is_not_queued_for_workers(caller: Caller) -> None:
     caller.put("tagged", {"nodes": [NODE]})
 
     answer = caller.post("/executions", {"graphId": "tagged", "tag": "default"})
@@ -147,7 +147,7 @@ def test_an_execution_keeps_the_version_of_its_graph(caller: Caller) -> None:
     assert [[node["id"] for node in one["graph"]["nodes"]] for one in shown] == [[NODE], [NODE, "more"]]
 
 
-def test_a_node_that_is_not_in_the_graph_is_not_begun(caller: Caller) -> None:
+def test_a_node_outside_the_graph_is_not_started(caller: Caller) -> None:
     caller.put("known", {"nodes": [NODE]})
     execution_id = caller.create("known", "start")
 

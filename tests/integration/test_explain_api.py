@@ -33,7 +33,7 @@ async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **heade
             await asyncio.sleep(0.01)
 
 
-async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
+async def test_the_queue_length_is_omitted_while_the_index_is_built(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Indexer, "_catch_up", lambda self: None)
@@ -45,7 +45,7 @@ async def test_how_many_wait_is_not_told_from_an_index_that_is_being_filled(
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0063")
 
 
-async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_an_unserved_tag_is_explained_with_the_served_tags(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client, at_work(stores, config, tags=("gpu-large",)):
         run_id = await submit(client, tag="gpu_large")
         told = await explained(client, run_id, "no_worker_for_tag", "similar_tag")
@@ -59,7 +59,7 @@ async def test_a_run_of_a_misspelled_tag_says_which_tags_are_served(config: Nats
     assert told["reasons"][1]["facts"]["similar"] == "gpu-large"
 
 
-async def test_it_is_told_in_japanese_to_whoever_prefers_it(config: NatsBackendConfig) -> None:
+async def test_the_explanation_is_available_in_japanese(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
         told = await explained(client, run_id, "no_worker_for_tag", **{"accept-language": "ja,en;q=0.5"})
@@ -68,7 +68,9 @@ async def test_it_is_told_in_japanese_to_whoever_prefers_it(config: NatsBackendC
     assert "pyoco-worker --tags default" in told["reasons"][0]["hint"]
 
 
-async def test_a_run_behind_others_says_how_many_are_ahead(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_queued_run_is_explained_with_the_number_of_runs_ahead(
+    config: NatsBackendConfig, stores: Stores
+) -> None:
     async with serving(config) as client, at_work(stores, config) as at:
         first = await submit(client)
         runner = await at.executor.begun()
@@ -87,7 +89,7 @@ async def test_a_run_behind_others_says_how_many_are_ahead(config: NatsBackendCo
     assert at_it["queue"]["waiting_sec"] is None
 
 
-async def test_a_cancel_that_waits_for_a_deaf_flow_says_until_when(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_pending_cancel_is_explained_with_its_deadline(config: NatsBackendConfig, stores: Stores) -> None:
     patient = replace(config, cancel_grace_period_sec=5.0)
     async with serving(patient) as client, at_work(stores, patient) as at:
         run_id = await submit(client)
@@ -106,7 +108,9 @@ async def test_a_cancel_that_waits_for_a_deaf_flow_says_until_when(config: NatsB
     assert (ended["queue"], ended["served_tags"]) == (None, [])
 
 
-async def test_a_failed_run_says_which_task_and_has_its_dead_letter(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_failed_run_is_explained_with_its_task_and_dead_letter(
+    config: NatsBackendConfig, stores: Stores
+) -> None:
     async with serving(config) as client, at_work(stores, config) as at:
         run_id = await submit(client)
         (await at.executor.begun()).end("flow_not_found")
@@ -132,7 +136,7 @@ async def test_a_completed_run_has_nothing_to_explain(config: NatsBackendConfig,
     assert told["reasons"][0]["hint"] == "Nothing to do."
 
 
-async def test_workers_that_are_gone_are_named(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_lost_workers_are_named(config: NatsBackendConfig, stores: Stores) -> None:
     stopped = replace(worker("w-old", last_seen_at=stores.clock.now()), stopped_at=1.0, stop_reason="SIGTERM")
     await stores.registry.put(stopped)
     async with serving(config) as client:

@@ -55,7 +55,7 @@ def one(name: str) -> dict[str, Any]:
     return {"nodes": [name]}
 
 
-async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: httpx.AsyncClient) -> None:
+async def test_a_graph_is_stored_and_returned_with_its_defaults(client: httpx.AsyncClient) -> None:
     answer = await put(client)
     shown = await client.get("/graphs/release")
 
@@ -77,7 +77,7 @@ async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: htt
 
 
 @pytest.mark.parametrize("kind", ["application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "TEXT/X-YAML"])
-async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncClient, kind: str) -> None:
+async def test_yaml_is_accepted_with_its_content_type(client: httpx.AsyncClient, kind: str) -> None:
     text = EXAMPLE.read_bytes()
 
     answer = await client.put("/graphs/release", content=text, headers={"Content-Type": kind})
@@ -98,7 +98,7 @@ async def test_a_known_version_is_not_sent_again(client: httpx.AsyncClient) -> N
         assert bool(answer.content) == (status == 200)
 
 
-async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient) -> None:
+async def test_a_put_may_require_the_current_version(client: httpx.AsyncClient) -> None:
     first = await put(client, graph=one("a"), params={"expectedVersion": 0})
     second = await put(client, graph=one("b"), headers={"If-Match": '"1"'})
     refused = [
@@ -121,7 +121,7 @@ async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient
     assert (await client.get("/graphs/release")).json()["version"] == 2
 
 
-async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client: httpx.AsyncClient) -> None:
+async def test_a_put_with_a_key_has_one_effect_for_json_and_yaml(client: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "put-1"}
     text = "nodes: [a]\n"
 
@@ -142,7 +142,7 @@ async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client:
     assert (await client.get("/graphs/release")).json()["version"] == 2
 
 
-async def test_the_largest_graph_is_put_once_under_a_key_too(client: httpx.AsyncClient) -> None:
+async def test_a_put_of_the_largest_graph_with_a_key_has_one_effect(client: httpx.AsyncClient) -> None:
     graph = {"nodes": [{"id": f"n{number}", "params": {"text": "x" * 80}} for number in range(2000)]}
 
     answers = [await put(client, graph=graph, headers={"Idempotency-Key": "put-5"}) for _ in range(2)]
@@ -159,13 +159,13 @@ async def test_a_missing_graph_is_a_404_under_any_name(client: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("name", ["%2e", "%2e%2e", "x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
-async def test_a_name_that_cannot_be_part_of_a_path_is_refused(client: httpx.AsyncClient, name: str) -> None:
+async def test_a_name_that_is_no_path_segment_is_rejected(client: httpx.AsyncClient, name: str) -> None:
     answer = await put(client, name)
 
     assert code_of(answer) == (422, "INVALID_GRAPH")
 
 
-async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: httpx.AsyncClient) -> None:
+async def test_graphs_are_paged_by_id_with_their_size(client: httpx.AsyncClient) -> None:
     for name in ("rotate", "release", "backup", "日 報", "a.b"):
         assert (await put(client, name)).status_code == 201
 
@@ -193,7 +193,7 @@ async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: http
         assert (await client.get("/graphs", params=query)).status_code == 422
 
 
-async def test_concurrent_puts_through_two_gateways_get_versions_of_their_own(
+async def test_concurrent_puts_at_two_gateways_get_different_versions(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(config) as ours, serving(gateway_settings(broker.url, tmp_path / "theirs")) as theirs:

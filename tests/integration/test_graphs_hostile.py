@@ -73,7 +73,7 @@ async def test_invalid_yaml_gets_a_short_response(client: httpx.AsyncClient, tex
 
 @pytest.mark.parametrize("headers", [{}, YAML])
 @pytest.mark.parametrize("body", [b"[" * (MIB + 1), b'{"nodes": ["' + b"x" * MIB + b'"]}'])
-async def test_a_body_that_is_too_large_is_not_read(
+async def test_a_body_above_the_limit_is_not_read(
     client: httpx.AsyncClient, body: bytes, headers: dict[str, str]
 ) -> None:
     answer = await client.put("/graphs/release", content=body, headers=headers)

@@ -58,7 +58,7 @@ async def test_without_a_broker_opening_gives_up_after_the_given_time() -> None:
     assert "do-not-show" not in refused.value.detail
 
 
-async def test_a_broker_that_starts_late_is_waited_for(tmp_path: Path) -> None:
+async def test_opening_waits_for_a_broker_that_starts_late(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         pass  # now it has a port, on which nothing listens
     opening = asyncio.create_task(Connection.open(settings(broker.url)))
@@ -77,7 +77,7 @@ async def test_only_the_right_token_connects(tmp_path: Path) -> None:
             await Connection.open(settings(server.url, nats_token="wrong"), timeout_sec=1.0)
 
 
-async def test_a_subject_without_listeners_is_answered_at_once(connection: Connection) -> None:
+async def test_a_request_without_listeners_fails_at_once(connection: Connection) -> None:
     message = await connection.request("nobody.listens")
 
     assert message.status == NO_RESPONDERS
@@ -101,7 +101,7 @@ async def test_a_large_message_arrives_in_one_piece(connection: Connection) -> N
         assert (await heard.get()).data == body
 
 
-async def test_a_request_that_is_not_answered_ends_in_time(broker: Broker, connection: Connection) -> None:
+async def test_a_request_without_a_response_times_out(broker: Broker, connection: Connection) -> None:
     def silence(message: Message) -> None:
         assert message.reply
 
@@ -152,7 +152,7 @@ async def test_a_request_during_a_short_outage_waits_for_the_reconnect(broker: B
     assert (await asking).status == NO_RESPONDERS
 
 
-async def test_what_failed_while_away_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
+async def test_a_failed_publish_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
     heard: list[bytes] = []
     marked = asyncio.Event()
 
@@ -178,9 +178,7 @@ async def test_what_failed_while_away_is_not_sent_after_the_reconnect(broker: Br
     assert heard == [b"after"]
 
 
-async def test_a_broker_that_lives_but_does_nothing_is_noticed_in_seconds(
-    broker: Broker, connection: Connection
-) -> None:
+async def test_a_hanging_broker_is_detected_within_seconds(broker: Broker, connection: Connection) -> None:
     back = next_reconnect(connection)
     loop = asyncio.get_running_loop()
     broker.pause()
@@ -224,14 +222,14 @@ async def test_connects_and_disconnects_are_logged_without_secrets(
     assert all(server.token not in str(vars(record)) for record in caplog.records)
 
 
-async def test_a_closed_connection_refuses(connection: Connection) -> None:
+async def test_a_closed_connection_rejects_requests(connection: Connection) -> None:
     await connection.close()
 
     with pytest.raises(BrokerUnavailable):
         await connection.request("any.subject")
 
 
-async def test_a_connection_closes_although_its_reconnect_swallows_a_cancel(
+async def test_closing_works_although_the_reconnect_swallows_a_cancel(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connecting, swallowed = asyncio.Event(), 0

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
         yield settings(broker.url)
 
 
-async def test_a_fleet_is_followed_into_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_the_fleet_follows_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     await registry.put(worker("old"))
 

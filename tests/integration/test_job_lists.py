@@ -60,7 +60,7 @@ async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
         following = {"nextToken": answer["nextToken"]}
 
 
-async def test_the_newest_come_first_as_they_are_shown_one_by_one_but_without_parameters(
+async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(
     client: httpx.AsyncClient,
 ) -> None:
     job_ids = [await submit_job(client, "a", timeout_sec=90) for _ in range(3)]
@@ -71,13 +71,13 @@ async def test_the_newest_come_first_as_they_are_shown_one_by_one_but_without_pa
     assert told == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
 
 
-async def test_a_list_is_of_runs_and_executions_too(client: httpx.AsyncClient) -> None:
+async def test_a_list_contains_runs_and_executions(client: httpx.AsyncClient) -> None:
     ids = [await submit_job(client), await submit(client), await by_hand(client, "start")]
 
     assert await found(client) == ids[::-1]
 
 
-async def test_a_job_in_a_list_of_tags_has_all_of_them(client: httpx.AsyncClient) -> None:
+async def test_several_tags_match_jobs_that_have_all_of_them(client: httpx.AsyncClient) -> None:
     both, one, other = [await submit_job(client, *labels) for labels in (("a/b", "🚀"), ("a/b",), ("🚀",))]
 
     assert await found(client, tag="a/b") == [one, both]
@@ -107,7 +107,7 @@ async def test_every_status_is_listed_by_its_name(client: httpx.AsyncClient, con
     assert await found(client, tag="x") == list(ids.values())[::-1]
 
 
-async def test_an_archived_job_is_in_no_list_and_its_tags_do_not_count(client: httpx.AsyncClient) -> None:
+async def test_an_archived_job_is_in_no_list_and_its_tags_are_not_counted(client: httpx.AsyncClient) -> None:
     gone, stays = await submit_job(client, "x", "only here"), await submit_job(client, "x")
     for _ in range(2):
         await client.delete(f"/jobs/{gone}")
@@ -117,7 +117,7 @@ async def test_an_archived_job_is_in_no_list_and_its_tags_do_not_count(client: h
     assert await tags(client) == {"x": 1}
 
 
-async def test_pages_show_every_job_once_whatever_happens_meanwhile(client: httpx.AsyncClient) -> None:
+async def test_pages_contain_every_job_once_during_changes(client: httpx.AsyncClient) -> None:
     job_ids = [await submit_job(client, "x") for _ in range(25)]
     shown: list[str] = []
 
@@ -132,9 +132,7 @@ async def test_pages_show_every_job_once_whatever_happens_meanwhile(client: http
     assert shown == job_ids[::-1]
 
 
-async def test_pages_begun_at_one_gateway_go_on_at_the_other(
-    client: httpx.AsyncClient, broker: Broker, tmp_path: Path
-) -> None:
+async def test_pages_continue_at_another_gateway(client: httpx.AsyncClient, broker: Broker, tmp_path: Path) -> None:
     job_ids = [await submit_job(client, "x") for _ in range(5)]
     first = await page(client, tag="x", limit=3)
 
@@ -145,7 +143,7 @@ async def test_pages_begun_at_one_gateway_go_on_at_the_other(
     assert "nextToken" not in rest
 
 
-async def test_tags_are_counted_in_the_order_of_their_code_points(client: httpx.AsyncClient) -> None:
+async def test_tags_are_counted_and_sorted_by_code_point(client: httpx.AsyncClient) -> None:
     for labels in (("urgent", "a/b"), ("urgent", "夜間"), ("Urgent", "🚀"), ("urgently",)):
         await submit_job(client, *labels)
 
@@ -159,7 +157,7 @@ async def test_tags_are_counted_in_the_order_of_their_code_points(client: httpx.
     assert await tags(client, prefix="%") == {}
 
 
-async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(client: httpx.AsyncClient) -> None:
+async def test_a_page_token_is_valid_only_for_its_list(client: httpx.AsyncClient) -> None:
     for _ in range(3):
         await submit_job(client, "x", "y")
     job_token = (await page(client, tag="x", limit=1))["nextToken"]
@@ -203,9 +201,7 @@ async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(
     ],
     ids=lambda value: value[:40],
 )
-async def test_a_query_that_cannot_be_answered_is_refused_by_its_name(
-    client: httpx.AsyncClient, path: str, named: str
-) -> None:
+async def test_an_invalid_query_is_rejected_with_its_name(client: httpx.AsyncClient, path: str, named: str) -> None:
     answer = await client.get(path)
 
     assert refused(answer) == INVALID
@@ -215,7 +211,7 @@ async def test_a_query_that_cannot_be_answered_is_refused_by_its_name(
 @pytest.mark.parametrize(
     "path", ["/jobs?tag=%00", "/jobs?tag=%FF", "/tags?prefix=%00", "/tags?prefix=%FF", "/jobs?tag=.."]
 )
-async def test_what_can_be_no_tag_is_on_no_job(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_invalid_tag_matches_no_job(client: httpx.AsyncClient, path: str) -> None:
     await submit_job(client, "x")
 
     answer = await client.get(path)

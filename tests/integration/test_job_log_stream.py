@@ -59,7 +59,7 @@ async def finish(gateway: Gateway, run_id: str) -> None:
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
 
-async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
+async def test_a_stream_sends_each_line_and_then_the_end(
     gateway: Gateway, config: NatsBackendConfig, stores: Stores
 ) -> None:
     run_id = await submit(gateway.client)
@@ -89,7 +89,7 @@ async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
     assert gateway.topics.open_count == 0
 
 
-async def test_a_finished_log_is_told_whole_to_whoever_comes_late(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_of_a_finished_log_sends_all_lines(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write("one", "two")
     await finish(gateway, run_id)
@@ -102,7 +102,7 @@ async def test_a_finished_log_is_told_whole_to_whoever_comes_late(gateway: Gatew
     assert answer.text.endswith('event: end\ndata: {"status":"canceled"}\n\n')
 
 
-async def test_a_token_of_the_log_of_the_run_goes_on_behind_it(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_continues_after_a_token_of_the_run_log(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 5))
     page = (await gateway.client.get(f"/runs/{run_id}/logs", params={"limit": 2})).json()
@@ -112,7 +112,7 @@ async def test_a_token_of_the_log_of_the_run_goes_on_behind_it(gateway: Gateway,
         assert messages(await all_of(events)) == numbered(3, 5)
 
 
-async def test_of_a_log_only_the_tail_or_what_fits_is_told(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_may_start_at_the_tail_or_is_truncated(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write("a", task="load", level="ERROR")
@@ -129,9 +129,7 @@ async def test_of_a_log_only_the_tail_or_what_fits_is_told(gateway: Gateway, sto
     assert await told(task="fit", level="ERROR") == []
 
 
-async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_none(
-    gateway: Gateway, stores: Stores
-) -> None:
+async def test_a_tail_stream_cut_before_its_first_line_misses_none(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write(*numbered(1, 3))
@@ -148,13 +146,13 @@ async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_non
     "query",
     ["tail=0", "tail=x", "level=LOUD", "task=", "sinceToken=x", "tail=1&tail=2", "limit=1", "tail=1&sinceToken=x"],
 )
-async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
+async def test_an_invalid_query_is_rejected(gateway: Gateway, query: str) -> None:
     answer = await gateway.client.get(f"/jobs/{new_run_id()}/logs/stream?{query}")
 
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
-async def test_comments_show_life_while_nothing_is_written(config: NatsBackendConfig, tmp_path: Path) -> None:
+async def test_a_silent_stream_sends_comments(config: NatsBackendConfig, tmp_path: Path) -> None:
     async with listening(gateway_settings(config.nats_url, tmp_path, http_watch_heartbeat_sec=0.05)) as gateway:
         run_id = await submit(gateway.client)
         async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream") as answer:
@@ -163,9 +161,7 @@ async def test_comments_show_life_while_nothing_is_written(config: NatsBackendCo
                 assert [await anext(shown) for _ in range(3)] == [": alive"] * 3
 
 
-async def test_a_broker_that_is_killed_and_comes_back_costs_a_reader_nothing(
-    broker: Broker, gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_stream_survives_a_broker_restart(broker: Broker, gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id = await submit(gateway.client)
     async with open_stores(config, name="writer") as stores:
         await Writer(stores.run_logs, RunId(run_id)).write("before")

@@ -41,7 +41,7 @@ def messages(*pages: dict[str, Any]) -> list[str]:
     return [entry["message"] for one in pages for entry in one["entries"]]
 
 
-async def test_an_entry_has_all_that_is_known_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_an_entry_has_all_fields_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two")
 
     answer = await client.get(f"/jobs/{job_id}/logs")
@@ -61,7 +61,7 @@ async def test_an_entry_has_all_that_is_known_of_a_line(client: httpx.AsyncClien
     assert "accept-ranges" not in answer.headers
 
 
-async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
+async def test_ranges_are_the_exact_bytes_of_the_log(
     client: httpx.AsyncClient, worker: Working, stores: Stores
 ) -> None:
     job_id = await finished(client, worker, *LINES)
@@ -88,7 +88,7 @@ async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
         assert part.headers["etag"] == whole.headers["etag"]
 
 
-async def test_a_range_behind_the_end_is_told_how_long_the_log_is(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_range_after_the_end_gets_the_length_of_the_log(client: httpx.AsyncClient, worker: Working) -> None:
     job_id, empty_id = await finished(client, worker, "größer"), await submit(client)
 
     for job, asked, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
@@ -101,9 +101,7 @@ async def test_a_range_behind_the_end_is_told_how_long_the_log_is(client: httpx.
     assert (nothing.status_code, nothing.content, nothing.headers["content-length"]) == (200, b"", "0")
 
 
-async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_else(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_range_is_served_only_if_if_range_matches(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     runner.write("one")
@@ -129,7 +127,7 @@ async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_
     assert (await text(client, job_id, Range="bytes=4-")).content == b"two\n"
 
 
-async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_an_unchanged_log_is_a_304(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two", "three")
     path = f"/jobs/{job_id}/logs"
     asked: list[tuple[str, dict[str, str]]] = [
@@ -160,7 +158,7 @@ async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worke
     assert (await client.get(path, headers=twice)).status_code == 304
 
 
-async def test_a_tag_changes_with_every_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_the_etag_changes_with_every_line_and_the_end(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     path = f"/jobs/{job_id}/logs"
     tags: list[tuple[str, str]] = []
@@ -184,7 +182,7 @@ async def test_a_tag_changes_with_every_line_and_with_the_end(client: httpx.Asyn
     assert tags[-1][1] == tags[-2][1]  # the end adds no byte
 
 
-async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_grows(
+async def test_tokens_etags_and_ranges_are_valid_at_every_gateway_for_a_growing_log(
     config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
 ) -> None:
     job_id = await submit(client)
@@ -209,7 +207,7 @@ async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_gr
             assert known.status_code == 304
 
 
-async def test_lines_are_chosen_by_task_and_level(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_lines_are_filtered_by_task_and_level(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     for level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
@@ -236,7 +234,7 @@ async def test_lines_are_chosen_by_task_and_level(client: httpx.AsyncClient, wor
     assert "accept-ranges" not in as_text.headers
 
 
-async def test_whoever_waits_for_a_level_is_not_woken_by_others(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_wait_for_a_level_ignores_other_levels(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     async with asyncio.timeout(ANSWERED_SEC):
@@ -253,9 +251,7 @@ async def test_whoever_waits_for_a_level_is_not_woken_by_others(client: httpx.As
     assert (messages(ended), ended["complete"]) == ([], True)
 
 
-async def test_a_reader_that_waits_with_a_tag_is_told_when_there_is_news(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_wait_with_an_etag_ends_with_a_new_line(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     path = f"/jobs/{job_id}/logs"
@@ -274,7 +270,7 @@ async def test_a_reader_that_waits_with_a_tag_is_told_when_there_is_news(
     assert again.status_code == 304
 
 
-async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_tail_continues_with_its_token(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     runner.write(*LINES[:500])
@@ -307,7 +303,7 @@ async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker:
         "%F0%9F%98%80=%00",
     ],
 )
-async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: str) -> None:
     job_id = await submit(client)
 
     for headers in ({}, TEXT):
@@ -317,9 +313,7 @@ async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncCli
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_range_beside_a_query_is_refused_because_it_counts_the_whole(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_range_together_with_a_query_is_rejected(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two")
     path = f"/jobs/{job_id}/logs?tail=1"
 
@@ -333,7 +327,7 @@ async def test_a_range_beside_a_query_is_refused_because_it_counts_the_whole(
     assert (of_json.status_code, messages(of_json.json())) == (200, ["two"])
 
 
-async def test_a_token_of_another_job_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+async def test_a_token_of_another_job_or_with_a_tail_is_rejected(client: httpx.AsyncClient) -> None:
     job_id, other_id = await submit(client), await submit(client)
     token = (await page(client, job_id))["nextToken"]
 
@@ -342,14 +336,14 @@ async def test_a_token_of_another_job_and_a_tail_behind_a_token_are_refused(clie
 
 
 @pytest.mark.parametrize("job_id", ["0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11", "nonsense"])
-async def test_a_job_that_is_not_there_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_a_missing_job_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
     for headers in ({}, TEXT, TEXT | {"Range": "bytes=0-"}, {"If-None-Match": "*"}):
         answer = await client.get(f"/jobs/{job_id}/logs", headers=headers)
 
         assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
 
 
-async def test_head_says_what_get_would_and_knows_no_ranges(
+async def test_head_has_the_headers_of_get_and_ignores_ranges(
     config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
 ) -> None:
     job_id = await finished(client, worker, *LINES)

@@ -55,7 +55,7 @@ async def tags(client: httpx.AsyncClient, job_id: str) -> list[str]:
     return told
 
 
-async def test_tags_are_added_and_read_as_the_contract_shows_it(client: httpx.AsyncClient) -> None:
+async def test_tags_are_added_and_read_as_in_the_contract(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client, "urgent", "data")
 
     answer = await add(client, job_id, "analysis")
@@ -64,7 +64,7 @@ async def test_tags_are_added_and_read_as_the_contract_shows_it(client: httpx.As
     assert await tags(client, job_id) == (await job(client, job_id))["tags"] == ["urgent", "data", "analysis"]
 
 
-async def test_adding_and_taking_off_twice_is_doing_it_once(client: httpx.AsyncClient) -> None:
+async def test_adding_and_removing_tags_is_idempotent(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client, "urgent")
 
     added = [(await add(client, job_id, "x")).json() for _ in range(2)]
@@ -80,7 +80,7 @@ async def test_adding_and_taking_off_twice_is_doing_it_once(client: httpx.AsyncC
     ]
 
 
-async def test_a_tag_is_an_event_with_who_did_it_and_by_which_key(client: httpx.AsyncClient) -> None:
+async def test_a_tag_event_has_its_actor_and_key_id(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
     first, again = [await add(client, job_id, "x", **{"Idempotency-Key": "k-1"}) for _ in range(2)]
@@ -92,9 +92,7 @@ async def test_a_tag_is_an_event_with_who_did_it_and_by_which_key(client: httpx.
     assert (again.json(), again.headers["idempotency-replayed"]) == (["x"], "true")
 
 
-async def test_a_finished_and_an_archived_job_can_be_tagged_too(
-    client: httpx.AsyncClient, config: NatsBackendConfig
-) -> None:
+async def test_finished_and_archived_jobs_can_be_tagged(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     job_id = await submit_job(client, "raw")
     async with open_stores(config, name="worker") as stores:
         await Hand(stores).start(job_id)
@@ -108,7 +106,7 @@ async def test_a_finished_and_an_archived_job_can_be_tagged_too(
 
 
 @pytest.mark.parametrize("label", LABELS, ids=ascii)
-async def test_whatever_can_be_put_on_can_be_taken_off(client: httpx.AsyncClient, label: str) -> None:
+async def test_every_tag_that_can_be_added_can_be_removed(client: httpx.AsyncClient, label: str) -> None:
     job_id = await submit_job(client, "first")
 
     assert (await add(client, job_id, label)).json() == ["first", label]
@@ -117,7 +115,7 @@ async def test_whatever_can_be_put_on_can_be_taken_off(client: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("label", ["", "x" * 129, "a\0b", "\u202e", "tab\t", ".", ".."], ids=ascii)
-async def test_what_is_no_tag_is_not_put_on_and_is_off_already(client: httpx.AsyncClient, label: str) -> None:
+async def test_adding_an_invalid_tag_fails_and_removing_it_succeeds(client: httpx.AsyncClient, label: str) -> None:
     job_id = await submit_job(client)
 
     answer = await add(client, job_id, label)
@@ -131,7 +129,7 @@ async def test_what_is_no_tag_is_not_put_on_and_is_off_already(client: httpx.Asy
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b'"x"', b"{}", b'{"tag": 1}', b'{"tag": "x", "tags": []}', b'{"tag": null}']
 )
-async def test_what_is_not_the_body_of_a_tag_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
+async def test_an_invalid_body_is_rejected(client: httpx.AsyncClient, body: bytes) -> None:
     job_id = await submit_job(client)
 
     assert refused(await client.post(f"/jobs/{job_id}/tags", content=body)) == (422, "ERR-PYOCO-0002")
@@ -149,7 +147,7 @@ async def test_a_job_has_at_most_64_tags(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234"])
-async def test_what_is_not_there_has_no_tags(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_a_missing_job_has_no_tags(client: httpx.AsyncClient, job_id: str) -> None:
     for answer in (
         await client.get(f"/jobs/{job_id}/tags"),
         await add(client, job_id, "x"),
@@ -158,7 +156,7 @@ async def test_what_is_not_there_has_no_tags(client: httpx.AsyncClient, job_id: 
         assert refused(answer) == (404, "ERR-PYOCO-0005")
 
 
-async def test_two_gateways_that_add_tags_at_once_lose_none(
+async def test_concurrent_additions_at_two_gateways_lose_no_tag(
     client: httpx.AsyncClient, shared_broker: Broker, tmp_path: Path
 ) -> None:
     job_id = await submit_job(client)
@@ -176,7 +174,7 @@ async def test_two_gateways_that_add_tags_at_once_lose_none(
     assert max((answer.json() for answer in answers), key=len) == seen[0]
 
 
-async def test_neither_tags_nor_what_is_said_of_nodes_meanwhile_is_lost(client: httpx.AsyncClient) -> None:
+async def test_concurrent_tags_and_node_reports_are_all_stored(client: httpx.AsyncClient) -> None:
     execution_id = await by_hand(client, "start")
     await do(client, execution_id, "nodes/build/start")
     labels = [f"tag {number}" for number in range(8)]

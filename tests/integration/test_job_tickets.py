@@ -52,7 +52,7 @@ async def code(gateway: Gateway, run_id: str, **query: Any) -> int:
         return (await to_the_close(socket))[1]
 
 
-async def test_a_ticket_lets_a_browser_in_once(gateway: Gateway) -> None:
+async def test_a_ticket_is_valid_once(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     answer = await gateway.client.post(f"/jobs/{run_id}/ws-ticket")
     told = answer.json()
@@ -70,7 +70,7 @@ async def test_a_ticket_lets_a_browser_in_once(gateway: Gateway) -> None:
     assert shown["cancel"]["requested_by"] == shown["api_key_id"]
 
 
-async def test_a_ticket_is_good_however_its_job_is_spelled(gateway: Gateway) -> None:
+async def test_a_ticket_is_valid_for_any_spelling_of_the_job_id(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     ticket = await ticket_for(gateway, run_id)
 
@@ -79,9 +79,7 @@ async def test_a_ticket_is_good_however_its_job_is_spelled(gateway: Gateway) -> 
         assert (await heard(socket, "status"))["job"]["id"] == run_id
 
 
-async def test_a_ticket_of_one_gateway_is_good_at_another_but_not_at_both(
-    gateway: Gateway, broker: Broker, tmp_path: Path
-) -> None:
+async def test_a_ticket_is_valid_at_any_one_gateway(gateway: Gateway, broker: Broker, tmp_path: Path) -> None:
     run_id = await submit(gateway.client)
     ticket = await ticket_for(gateway, run_id)
     (tmp_path / "other").mkdir()
@@ -97,7 +95,9 @@ async def test_a_ticket_of_one_gateway_is_good_at_another_but_not_at_both(
         assert sorted(await asyncio.gather(*(came(one) for one in (gateway, other)))) == ["4401", "end"]
 
 
-async def test_a_ticket_is_for_its_job_and_its_moment(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ticket_is_valid_for_its_job_and_a_short_time(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id, another = await submit(gateway.client), await submit(gateway.client)
 
     assert await code(gateway, another, ticket=await ticket_for(gateway, run_id)) == 4401
@@ -105,7 +105,7 @@ async def test_a_ticket_is_for_its_job_and_its_moment(gateway: Gateway, monkeypa
     assert await code(gateway, run_id, ticket=await ticket_for(gateway, run_id)) == 4401
 
 
-async def test_a_ticket_and_a_header_are_one_too_many(gateway: Gateway, key: str) -> None:
+async def test_a_ticket_together_with_a_header_is_rejected(gateway: Gateway, key: str) -> None:
     run_id = await submit(gateway.client)
     ticket = await ticket_for(gateway, run_id)
 
@@ -113,7 +113,7 @@ async def test_a_ticket_and_a_header_are_one_too_many(gateway: Gateway, key: str
     assert await code(gateway, run_id, ticket=[ticket, ticket]) == 4401
 
 
-async def test_a_ticket_has_the_scopes_of_whoever_asked_for_it(gateway: Gateway, config: NatsBackendConfig) -> None:
+async def test_a_ticket_has_the_scopes_of_its_requester(gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id = await submit(gateway.client)
     reader = await hand_out(config, "team-a", Scope.RUNS_READ)
 
@@ -122,7 +122,7 @@ async def test_a_ticket_has_the_scopes_of_whoever_asked_for_it(gateway: Gateway,
         assert (await heard(socket, "error"))["code"] == "FORBIDDEN"
 
 
-async def test_only_who_sees_a_job_gets_a_ticket_for_it(gateway: Gateway, config: NatsBackendConfig) -> None:
+async def test_a_ticket_requires_access_to_the_job(gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id, others = await submit(gateway.client), await hand_out(config, "team-b")
     writer = await hand_out(config, "team-a", Scope.RUNS_WRITE)
 
@@ -136,7 +136,7 @@ async def test_only_who_sees_a_job_gets_a_ticket_for_it(gateway: Gateway, config
     assert (await gateway.client.post(f"/jobs/{run_id}/ws-ticket?for=ever")).status_code == 422
 
 
-async def test_who_came_with_a_ticket_is_put_out_when_the_key_behind_it_is_revoked(
+async def test_a_socket_with_a_ticket_is_closed_when_the_key_is_revoked(
     gateway: Gateway, config: NatsBackendConfig, key: str
 ) -> None:
     run_id, kept = await submit(gateway.client), await hand_out(config)
@@ -154,9 +154,7 @@ async def test_who_came_with_a_ticket_is_put_out_when_the_key_behind_it_is_revok
         await heard(other, "pong")
 
 
-async def test_a_ticket_of_a_key_that_was_revoked_meanwhile_is_of_no_use(
-    gateway: Gateway, config: NatsBackendConfig, key: str
-) -> None:
+async def test_a_ticket_of_a_revoked_key_is_invalid(gateway: Gateway, config: NatsBackendConfig, key: str) -> None:
     run_id = await submit(gateway.client)
     ticket, revoked = await ticket_for(gateway, run_id), key_id_in(key)
     assert revoked is not None
@@ -179,7 +177,7 @@ async def test_no_ticket_is_in_a_log_line(gateway: Gateway, caplog: pytest.LogCa
     assert not [record for record in ours if ticket in str(vars(record))]
 
 
-async def test_where_everybody_may_come_a_ticket_is_given_and_not_needed(broker: Broker, tmp_path: Path) -> None:
+async def test_without_access_control_a_ticket_is_available_and_optional(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as gateway:
         run_id = RunId(await submit(gateway.client))
         ticket = await ticket_for(gateway, run_id)

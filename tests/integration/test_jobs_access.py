@@ -99,7 +99,7 @@ def events(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_nothing_was_left_out_here() -> None:
+def test_every_route_is_in_the_table() -> None:
     routes = {
         (method, route.path)
         for route in create_app(NatsBackendConfig()).router.routes
@@ -112,7 +112,7 @@ def test_nothing_was_left_out_here() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
-def test_every_request_takes_a_key_with_its_scope(
+def test_every_request_requires_a_key_with_its_scope(
     house: House, method: str, path: str, body: Any, scope: Scope
 ) -> None:
     with house.client("") as nobody:
@@ -130,7 +130,7 @@ def test_every_request_takes_a_key_with_its_scope(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=lambda value: str(value)[:60])
-def test_the_job_of_another_tenant_is_one_that_does_not_exist(
+def test_a_job_of_another_tenant_does_not_exist(
     owner: httpx.Client, stranger: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     job_id = submitted(owner)
@@ -144,7 +144,7 @@ def test_the_job_of_another_tenant_is_one_that_does_not_exist(
     assert events(owner, job_id) == before
 
 
-def test_a_key_that_another_tenant_has_used_says_nothing(owner: httpx.Client, stranger: httpx.Client) -> None:
+def test_an_idempotency_key_is_scoped_to_its_tenant(owner: httpx.Client, stranger: httpx.Client) -> None:
     key = {"Idempotency-Key": new_key()}
 
     ours = owner.post("/jobs", json=ANALYSIS, headers=key)
@@ -154,7 +154,9 @@ def test_a_key_that_another_tenant_has_used_says_nothing(owner: httpx.Client, st
     assert ours.json()["id"] != theirs.json()["id"]
 
 
-def test_lists_and_tags_are_of_the_callers_own_jobs(house: House, owner: httpx.Client, stranger: httpx.Client) -> None:
+def test_lists_and_tags_are_limited_to_the_tenant_of_the_caller(
+    house: House, owner: httpx.Client, stranger: httpx.Client
+) -> None:
     job_id = submitted(owner, tags=["ours alone"])
 
     lists = [client.get("/jobs", params={"tag": "ours alone"}).json()["jobs"] for client in (owner, stranger)]
@@ -166,7 +168,7 @@ def test_lists_and_tags_are_of_the_callers_own_jobs(house: House, owner: httpx.C
         assert [found["id"] for found in admin.get("/jobs", params={"tag": "ours alone"}).json()["jobs"]] == [job_id]
 
 
-def test_the_events_name_the_key_by_which_a_tag_came(house: House) -> None:
+def test_events_contain_the_key_id_of_their_tag(house: House) -> None:
     with house.client("team-d", *everything_but()) as client:
         job_id = submitted(client)
         client.post(f"/jobs/{job_id}/tags", json={"tag": "x"}).raise_for_status()

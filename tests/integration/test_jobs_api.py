@@ -45,7 +45,7 @@ async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
 # --- submit and read --------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_is_created_as_the_contract_shows_it(client: httpx.AsyncClient) -> None:
+async def test_a_job_is_created_as_in_the_contract(client: httpx.AsyncClient) -> None:
     answer = await client.post("/jobs", json=ANALYSIS)
 
     told = answer.json()
@@ -58,7 +58,7 @@ async def test_a_job_is_created_as_the_contract_shows_it(client: httpx.AsyncClie
     assert (await client.get(answer.headers["location"])).json() == told
 
 
-async def test_whoever_names_nothing_gets_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
+async def test_a_submit_without_options_has_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
     told = await job(client, await submit_job(client))
 
     assert told == {
@@ -75,7 +75,7 @@ async def test_whoever_names_nothing_gets_the_default_flow_and_tag_and_no_labels
     }
 
 
-async def test_flow_tag_and_limit_can_be_chosen(client: httpx.AsyncClient) -> None:
+async def test_flow_tag_and_timeout_are_options(client: httpx.AsyncClient) -> None:
     told = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
 
     assert (told["flow"], told["tag"], told["timeoutSec"]) == ("etl", "gpu", 90.0)
@@ -88,7 +88,7 @@ async def test_the_default_flow_is_a_setting(shared_broker: Broker, tmp_path: Pa
     assert told["flow"] == "analyse"
 
 
-async def test_a_job_goes_from_pending_over_running_to_its_end(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_a_job_is_pending_running_and_completed(client: httpx.AsyncClient, hand: Hand) -> None:
     completed, failed = await submit_job(client), await submit_job(client)
     await hand.start(completed)
     await hand.start(failed)
@@ -106,7 +106,7 @@ async def test_a_job_goes_from_pending_over_running_to_its_end(client: httpx.Asy
     assert "error" not in ends[0]
 
 
-async def test_a_job_a_run_and_an_execution_are_the_same_by_other_names(client: httpx.AsyncClient) -> None:
+async def test_a_job_is_also_a_run_and_an_execution(client: httpx.AsyncClient) -> None:
     job_id, run_id = await submit_job(client, "urgent"), await submit(client, tags=["nightly"])
     execution_id = await by_hand(client, "start")
 
@@ -122,7 +122,7 @@ async def test_a_job_a_run_and_an_execution_are_the_same_by_other_names(client: 
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234", "%F0%9F%92%A5", "x" * 500])
-async def test_what_is_no_job_is_not_there(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_an_unknown_job_id_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
     for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/tags"):
         assert refused(await client.get(path)) == NOT_THERE
 
@@ -130,7 +130,7 @@ async def test_what_is_no_job_is_not_there(client: httpx.AsyncClient, job_id: st
 # --- once per key -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_submit_with_a_key_is_one_job_however_often_it_is_sent(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_submit_with_a_key_is_one_job(client: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "one job"}
 
     first, again = [await client.post("/jobs", json=ANALYSIS, headers=key) for _ in range(2)]
@@ -142,7 +142,7 @@ async def test_a_submit_with_a_key_is_one_job_however_often_it_is_sent(client: h
     assert refused(other) == (409, "ERR-PYOCO-0047")
 
 
-async def test_a_delete_with_a_key_does_the_next_thing_only_with_another_key(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_delete_needs_a_new_key_for_the_next_effect(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
     answers = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
@@ -158,7 +158,7 @@ async def test_a_delete_with_a_key_does_the_next_thing_only_with_another_key(cli
 # --- delete -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_waits_is_canceled_by_its_deletion(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_waiting_job_cancels_it(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
     answer = await client.delete(f"/jobs/{job_id}")
@@ -169,9 +169,7 @@ async def test_a_job_that_waits_is_canceled_by_its_deletion(client: httpx.AsyncC
     assert told["createdAt"] <= told["cancelRequestedAt"] <= told["completedAt"]
 
 
-async def test_a_job_that_runs_goes_on_as_running_until_its_worker_has_stopped(
-    client: httpx.AsyncClient, hand: Hand
-) -> None:
+async def test_a_deleted_job_is_running_until_its_worker_has_stopped(client: httpx.AsyncClient, hand: Hand) -> None:
     job_id = await submit_job(client)
     await hand.start(job_id)
 
@@ -185,7 +183,9 @@ async def test_a_job_that_runs_goes_on_as_running_until_its_worker_has_stopped(
     assert (await job(client, job_id))["status"] == "canceled"
 
 
-async def test_a_finished_job_is_archived_once_and_can_still_be_read(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_deleting_a_finished_job_archives_it_once_and_keeps_it_readable(
+    client: httpx.AsyncClient, hand: Hand
+) -> None:
     job_id = await submit_job(client)
     await hand.start(job_id)
     await hand.complete(job_id)
@@ -197,7 +197,7 @@ async def test_a_finished_job_is_archived_once_and_can_still_be_read(client: htt
     assert (await job(client, job_id))["status"] == "completed"
 
 
-async def test_an_execution_whose_nodes_are_taken_by_hand_is_canceled_then_archived(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_graph_execution_cancels_and_then_archives_it(client: httpx.AsyncClient) -> None:
     held = await by_hand(client, "start")
     await do(client, held, "nodes/build/start", {"workerId": "ann", "leaseSec": 60})
     done = await by_hand(client, "start")
@@ -216,12 +216,12 @@ async def test_an_execution_whose_nodes_are_taken_by_hand_is_canceled_then_archi
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234", "%00", "x" * 500])
-async def test_what_is_not_there_is_deleted_already(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_deleting_a_missing_job_succeeds(client: httpx.AsyncClient, job_id: str) -> None:
     for headers in ({}, KEY, KEY):
         assert (await client.delete(f"/jobs/{job_id}", headers=headers)).status_code == 204
 
 
-async def test_a_job_that_ends_while_many_delete_it_is_gone_from_the_lists_or_canceled(
+async def test_a_job_that_ends_during_concurrent_deletes_is_archived_or_canceled(
     client: httpx.AsyncClient, hand: Hand
 ) -> None:
     job_id = await submit_job(client)
@@ -239,7 +239,7 @@ async def test_a_job_that_ends_while_many_delete_it_is_gone_from_the_lists_or_ca
         assert (told["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
 
 
-async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path) -> None:
+async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         async with serving(gateway_settings(broker.url, tmp_path)) as client:
             job_id = await submit_job(client)
@@ -283,13 +283,11 @@ async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path)
     ],
     ids=lambda value: value[:40].decode() if isinstance(value, bytes) else "",
 )
-async def test_what_cannot_be_a_job_is_refused(
-    client: httpx.AsyncClient, content: bytes, told: tuple[int, str]
-) -> None:
+async def test_an_invalid_job_is_rejected(client: httpx.AsyncClient, content: bytes, told: tuple[int, str]) -> None:
     assert refused(await client.post("/jobs", content=content)) == told
 
 
-async def test_a_query_that_nobody_reads_is_refused_by_its_name(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_query_parameter_is_rejected_with_its_name(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
     for method, path, body in (
         ("POST", "/jobs", {"parameters": {}}),

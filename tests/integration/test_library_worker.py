@@ -93,7 +93,7 @@ async def at_work(one: PyocoNatsWorker) -> AsyncIterator[asyncio.Task[str | None
         yield group.create_task(one.run_once(timeout=PATIENCE_SEC))
 
 
-async def test_what_tasks_print_is_stored_and_still_goes_where_the_program_prints(
+async def test_output_of_tasks_is_stored_and_still_printed(
     config: NatsBackendConfig, flows: Flows, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sys.stdout, sys.stderr
@@ -112,7 +112,7 @@ async def test_what_tasks_print_is_stored_and_still_goes_where_the_program_print
     assert (sys.stdout, sys.stderr) == before
 
 
-async def test_a_run_is_worked_on_and_its_id_returned(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_a_run_is_executed_and_its_id_returned(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows) as one:
         run_id = await submit(client, params={"name": "library"})
 
@@ -137,12 +137,12 @@ async def test_every_event_of_a_run_carries_the_id_of_the_request_that_submitted
     assert {commit.correlation_id for commit in commits} == {"order-66"}
 
 
-async def test_nothing_to_do_is_none_after_the_time_that_was_given(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_without_a_job_the_result_is_none_after_the_timeout(config: NatsBackendConfig, flows: Flows) -> None:
     async with worker(config, flows) as one:
         assert await one.run_once(timeout=0.05) is None
 
 
-async def test_a_job_that_comes_between_two_calls_is_not_lost(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_a_job_submitted_between_two_calls_is_not_lost(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows) as one:
         assert await one.run_once(timeout=0.05) is None
         run_id = await submit(client)
@@ -151,7 +151,7 @@ async def test_a_job_that_comes_between_two_calls_is_not_lost(config: NatsBacken
         assert await one.run_once(timeout=PATIENCE_SEC) == run_id
 
 
-async def test_a_flow_that_listens_stops_when_its_run_is_cancelled(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_a_cooperative_flow_stops_when_its_run_is_cancelled(config: NatsBackendConfig, flows: Flows) -> None:
     async with serving(config) as client, worker(config, flows) as one, at_work(one):
         run_id = await submit(client, "listens")
         await flows.has_begun()
@@ -163,7 +163,7 @@ async def test_a_flow_that_listens_stops_when_its_run_is_cancelled(config: NatsB
     assert run["cancel"]["requested_at"] <= run["cancel"]["delivered_at"] <= run["cancel"]["stopped_at"]
 
 
-async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
+async def test_a_flow_that_ignores_its_cancel_is_abandoned_after_the_grace_period(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one:
@@ -180,7 +180,7 @@ async def test_a_flow_that_does_not_listen_is_abandoned_after_the_grace(
     assert run["cancel"]["how"] == "abandoned"
 
 
-async def test_a_flow_that_outlasts_its_limit_is_cancelled_and_abandoned_after_the_grace(
+async def test_a_flow_that_exceeds_its_timeout_is_cancelled_then_abandoned(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one:
@@ -211,7 +211,7 @@ async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(config: Nats
     assert (run["attempt"], run["worker_id"]) == (2, "second")
 
 
-async def test_what_was_taken_and_not_begun_is_given_back_when_the_worker_closes(
+async def test_received_jobs_that_have_not_started_are_returned_on_close(
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows, "second") as other:
@@ -223,7 +223,7 @@ async def test_what_was_taken_and_not_begun_is_given_back_when_the_worker_closes
         assert await other.run_once(timeout=PATIENCE_SEC) == run_id
 
 
-async def test_a_worker_of_several_tags_takes_the_runs_of_each(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_a_worker_of_several_tags_executes_runs_of_each(config: NatsBackendConfig, flows: Flows) -> None:
     async with (
         serving(config) as client,
         await PyocoNatsWorker.connect(config, flows.resolve, tags=["cpu", "gpu"]) as one,
@@ -240,7 +240,7 @@ async def test_a_name_that_cannot_be_a_subject_or_a_key_is_a_value_error(tags: l
         await PyocoNatsWorker.connect(NatsBackendConfig(), lambda name: Flow(name), worker_id, tags)
 
 
-async def test_a_worker_without_a_resolver_runs_what_comes_as_a_file_and_knows_no_other_flow(
+async def test_a_worker_without_a_resolver_executes_only_flow_files(
     config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "library_tasks.py").write_text("def load(day):\n    return day\n\ndef save(load):\n    return load * 2")
@@ -260,7 +260,7 @@ async def test_a_worker_without_a_resolver_runs_what_comes_as_a_file_and_knows_n
     assert (unknown["status"], "no flow named 'file'" in unknown["error"]) == ("FAILED", True)
 
 
-async def test_a_run_outlasts_the_ack_wait_without_being_begun_twice(config: NatsBackendConfig, flows: Flows) -> None:
+async def test_a_run_longer_than_the_ack_wait_is_executed_once(config: NatsBackendConfig, flows: Flows) -> None:
     quick = replace(config, consumer_ack_wait_sec=0.4, ack_progress_interval_sec=0.1)
     async with (
         serving(quick) as client,

@@ -61,7 +61,7 @@ async def scraped(client: httpx.AsyncClient, name: str, expected: float, **label
             await asyncio.sleep(0.01)
 
 
-async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendConfig) -> None:
+async def test_every_metric_exists_from_the_first_scrape(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         first, second = await scrape(client), await scrape(client)
 
@@ -74,7 +74,7 @@ async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendCo
     assert second.value("pyoco_index_behind") == 0.0
 
 
-async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) -> None:
+async def test_metrics_reflect_the_status_changes_of_runs(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="worker") as stores:
         waiting = await submit(client, tag="gpu")
         gone = await submit(client, tag="gpu")
@@ -109,7 +109,7 @@ async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) 
     assert found.value(http, route="(none)", method="GET", status="4xx") == 1.0
 
 
-async def test_figures_of_runs_go_on_where_they_were_when_a_gateway_comes_back(config: NatsBackendConfig) -> None:
+async def test_run_counters_continue_after_a_gateway_restart(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await submit(client)
         await scraped(client, "pyoco_runs_submitted_total", 1.0)
@@ -120,7 +120,7 @@ async def test_figures_of_runs_go_on_where_they_were_when_a_gateway_comes_back(c
         await scraped(client, "pyoco_runs_submitted_total", 2.0)
 
 
-async def test_a_gateway_that_is_new_shows_what_is_stored_and_counts_from_zero(
+async def test_a_new_gateway_shows_stored_runs_and_counts_from_zero(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(config) as client:
@@ -155,7 +155,7 @@ async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_proce
     assert not any(name.startswith("process_") for name in theirs.families)
 
 
-async def test_who_may_not_read_metrics_gets_none(config: NatsBackendConfig) -> None:
+async def test_metrics_require_their_scope(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
     key = await hand_out(guarded, "acme", Scope.RUNS_READ)
     async with serving(guarded) as client:
@@ -165,7 +165,7 @@ async def test_who_may_not_read_metrics_gets_none(config: NatsBackendConfig) -> 
     assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
 
 
-async def test_without_a_broker_there_are_no_figures(broker: Broker, config: NatsBackendConfig) -> None:
+async def test_without_a_broker_metrics_are_unavailable(broker: Broker, config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await submit(client)
         broker.kill()

@@ -168,7 +168,7 @@ def document(address: str) -> schemathesis.BaseSchema:
 
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
-def test_every_answer_is_one_that_the_document_promises(
+def test_every_response_conforms_to_the_document(
     document: schemathesis.BaseSchema, runs: list[str], executions: list[str], name: str, mode: GenerationMode
 ) -> None:
     method, path = name.split(" ")
@@ -223,7 +223,7 @@ def _without_waiting(case: schemathesis.Case[Any]) -> None:
         "/runs",
     ],
 )
-def test_answers_about_runs_that_exist_are_as_the_document_says(
+def test_responses_about_existing_runs_conform_to_the_document(
     document: schemathesis.BaseSchema, runs: list[str], path: str
 ) -> None:
     plain = path.partition("?")[0].replace("{}", "{run_id}")
@@ -238,7 +238,7 @@ def test_answers_about_runs_that_exist_are_as_the_document_says(
 
 
 @pytest.mark.parametrize("query", [{}, {"include": "graph"}, {"include": "records"}, {"at": 2**53}])
-def test_answers_about_executions_that_exist_are_as_the_document_says(
+def test_responses_about_existing_executions_conform_to_the_document(
     document: schemathesis.BaseSchema, executions: list[str], query: dict[str, Any]
 ) -> None:
     operation = document["/executions/{executionId}"]["GET"]
@@ -249,7 +249,7 @@ def test_answers_about_executions_that_exist_are_as_the_document_says(
 
 
 @pytest.mark.parametrize("path", ["/executions", "/executions/{executionId}/events", "/waits", "/graphs"])
-def test_lists_about_executions_are_as_the_document_says(
+def test_lists_of_executions_conform_to_the_document(
     document: schemathesis.BaseSchema, executions: list[str], path: str
 ) -> None:
     for execution_id in executions if "{" in path else [""]:
@@ -261,7 +261,7 @@ def test_lists_about_executions_are_as_the_document_says(
         assert answer.json()["items"]
 
 
-def test_accepted_commands_and_a_claim_are_answered_as_the_document_says(
+def test_responses_to_commands_and_claims_conform_to_the_document(
     document: schemathesis.BaseSchema, address: str, executions: list[str]
 ) -> None:
     with httpx.Client(base_url=address) as http:
@@ -286,7 +286,7 @@ def test_accepted_commands_and_a_claim_are_answered_as_the_document_says(
             assert case.call_and_validate(checks=CHECKS).status_code == status
 
 
-def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str) -> None:
+def test_the_document_has_every_path_and_every_error(address: str) -> None:
     told = httpx.get(f"{address}/openapi.json").json()
 
     methods = [f"{method.upper()} {path}" for path, operations in told["paths"].items() for method in operations]
@@ -303,7 +303,7 @@ def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str)
             assert all(answer["content"][media_type]["schema"] == problem for answer in failures.values())
 
 
-def test_the_first_line_of_every_operation_is_whole_sentences_for_it_is_all_that_the_page_shows_closed(
+def test_every_summary_of_an_operation_consists_of_whole_sentences(
     address: str,
 ) -> None:
     paths = httpx.get(f"{address}/openapi.json").json()["paths"]

@@ -70,7 +70,9 @@ async def version(pool: RunnerPool) -> object:
     return await outcome_of(pool, "version", package="tools")
 
 
-async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: RunnerPool, furnish: Furnish) -> None:
+async def test_idle_runners_are_replaced_at_once_and_the_old_environment_released(
+    pool: RunnerPool, furnish: Furnish
+) -> None:
     left = Left()
     await pool.start(EnvironmentLease(environment=furnish("one", "VERSION = '1'"), release=left))
     old = [*pool.pids(), pool.fork_server_pid]
@@ -84,7 +86,7 @@ async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: Run
     await until(lambda: len(pool.pids()) == 2)
 
 
-async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
+async def test_a_busy_runner_holds_its_environment_until_the_end_of_its_run(
     pool: RunnerPool, furnish: Furnish, tmp_path: Path
 ) -> None:
     left, go = Left(), tmp_path / "go"
@@ -105,7 +107,7 @@ async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
     await until(lambda: left.times == 1)
 
 
-async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing_changes(
+async def test_an_environment_without_a_loadable_flow_is_released_without_a_switch(
     furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -127,7 +129,7 @@ async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing
     await pool.close()
 
 
-async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: RunnerPool, furnish: Furnish) -> None:
+async def test_a_lost_fork_server_is_replaced_in_the_current_environment(pool: RunnerPool, furnish: Furnish) -> None:
     await pool.start()
     await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
     lost = pool.fork_server_pid
@@ -139,7 +141,7 @@ async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: 
     assert await version(pool) == "2"
 
 
-async def test_a_pool_that_could_not_start_can_be_started_elsewhere(
+async def test_a_pool_that_failed_to_start_can_start_in_another_environment(
     furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

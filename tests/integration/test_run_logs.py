@@ -108,7 +108,7 @@ async def run_of(broker: Broker, stores: Stores, flow_name: str, **params: Any) 
 # --- every way to write -----------------------------------------------------------------------------------------------
 
 
-async def test_whatever_a_task_writes_comes_once_in_order_with_task_stream_and_level(
+async def test_output_of_a_task_is_stored_once_in_order_with_task_stream_and_level(
     broker: Broker, stores: Stores
 ) -> None:
     shown, run_id = await run_of(broker, stores, "every_way")
@@ -144,7 +144,7 @@ async def test_logging_configured_by_user_code_is_captured_once_in_its_format(br
     ]
 
 
-async def test_tasks_that_write_side_by_side_are_kept_apart(broker: Broker, stores: Stores) -> None:
+async def test_output_of_parallel_tasks_is_kept_apart(broker: Broker, stores: Stores) -> None:
     _, run_id = await run_of(broker, stores, "parallel")
 
     found = [line for _, line in await lines_of(stores, run_id)]
@@ -207,7 +207,7 @@ async def test_a_hundred_thousand_lines_are_stored_in_order(broker: Broker, stor
 # --- trouble ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_restarts_costs_no_line(broker: Broker, stores: Stores) -> None:
+async def test_a_broker_restart_loses_no_line(broker: Broker, stores: Stores) -> None:
     async with at_work(broker):
         run_id = await begin(stores, "counts_slowly", lines=400)
         await written(stores, run_id, 20)
@@ -225,7 +225,7 @@ async def _ended_after_a_restart(broker: Broker, run_id: RunId) -> dict[str, Any
         return await ended(reading, run_id)
 
 
-async def test_what_a_killed_worker_had_stored_stays_and_the_next_attempt_writes_behind_it(
+async def test_lines_of_a_killed_worker_stay_and_the_next_attempt_appends(
     broker: Broker, stores: Stores, tmp_path: Path
 ) -> None:
     environment = {

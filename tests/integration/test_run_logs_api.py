@@ -26,9 +26,7 @@ def messages(*pages: dict[str, Any]) -> list[str]:
     return [item["message"] for one in pages for item in one["items"]]
 
 
-async def test_a_finished_run_is_told_whole_with_all_that_is_known_of_a_line(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_finished_log_has_all_lines_with_all_fields(client: httpx.AsyncClient, worker: Working) -> None:
     run_id = await finished(client, worker, "one", "two")
 
     told = await page(client, run_id)
@@ -46,7 +44,7 @@ async def test_a_finished_run_is_told_whole_with_all_that_is_known_of_a_line(
     }
 
 
-async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_pages_have_no_gap_and_no_overlap(client: httpx.AsyncClient, worker: Working) -> None:
     written = [f"line {number:05} " + "x" * 200 for number in range(2500)]  # over several chunks
     run_id = await finished(client, worker, *written)
 
@@ -61,9 +59,7 @@ async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.Asyn
     assert (again["items"], again["complete"]) == ([], True)
 
 
-async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_end(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_wait_ends_with_the_first_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
     run_id = await submit(client)
     runner = await worker.executor.begun()
     async with asyncio.timeout(ANSWERED_SEC):
@@ -78,7 +74,9 @@ async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_e
     assert (messages(second), second["complete"]) == ([], True)
 
 
-async def test_whoever_waits_in_vain_is_told_so_and_may_go_on(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_wait_that_times_out_returns_an_empty_page_with_a_token(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
     run_id = await submit(client)
     runner = await worker.executor.begun()
 
@@ -97,7 +95,7 @@ async def test_a_run_that_waits_in_the_queue_has_an_empty_log(client: httpx.Asyn
     assert (told["items"], told["complete"]) == ([], False)
 
 
-async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
+async def test_plain_text_contains_the_lines_and_a_header_the_next_token(
     client: httpx.AsyncClient, worker: Working
 ) -> None:
     run_id = await finished(client, worker, "größer", "", "<script>")
@@ -126,7 +124,7 @@ async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
     ],
     ids=str,
 )
-async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
     run_id = await submit(client)
 
     answer = await client.get(f"/runs/{run_id}/logs", params=query)
@@ -134,7 +132,7 @@ async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncCli
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0043")
 
 
-async def test_a_token_of_another_run_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+async def test_a_token_of_another_run_or_with_a_tail_is_rejected(client: httpx.AsyncClient) -> None:
     run_id, other_id = await submit(client), await submit(client)
     token = (await page(client, run_id))["next_token"]
 
@@ -142,7 +140,7 @@ async def test_a_token_of_another_run_and_a_tail_behind_a_token_are_refused(clie
         assert (await client.get(f"/runs/{other_id}/logs", params=query)).status_code == 422
 
 
-async def test_a_run_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> None:
+async def test_a_missing_run_is_a_404(client: httpx.AsyncClient) -> None:
     answer = await client.get("/runs/0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11/logs")
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")

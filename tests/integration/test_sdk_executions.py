@@ -71,7 +71,7 @@ def test_a_claim_may_take_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatc
 
 
 @BOTH
-def test_a_claim_whose_answer_was_lost_is_the_same_claim_again(kind: Kind) -> None:
+def test_a_claim_whose_response_was_lost_is_repeated_with_its_key(kind: Kind) -> None:
     with Peer(Cut(), CLAIMED) as peer:
         claim = twin(peer, kind=kind).ask("claim_node", ["release"], "w")
 

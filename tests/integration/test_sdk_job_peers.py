@@ -192,7 +192,7 @@ def test_a_download_of_a_new_file_asks_for_no_range_and_says_what_is_known(tmp_p
     assert "range" not in peer.asked[0].headers
 
 
-def test_a_server_that_ignores_ranges_replaces_the_file(tmp_path: Path) -> None:
+def test_a_full_response_to_a_range_replaces_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"another log\n")
     with Peer(text(b"one\ntwo\n")) as peer:
@@ -233,7 +233,7 @@ def test_a_part_that_begins_elsewhere_is_not_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\n"
 
 
-def test_a_log_of_no_job_makes_no_file(tmp_path: Path) -> None:
+def test_a_missing_job_creates_no_file(tmp_path: Path) -> None:
     with Peer(NOT_FOUND) as peer, pytest.raises(RunNotFound):
         twin(peer).ask("download_job_log", "j", tmp_path / "log.txt")
 

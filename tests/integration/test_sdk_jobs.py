@@ -161,7 +161,7 @@ async def test_a_download_is_resumed_until_the_log_is_complete(
     assert last == {"bytes_written": 0, "size_bytes": 21, "complete": True}
 
 
-async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
+async def test_a_file_that_is_not_a_prefix_of_the_log_is_not_changed(
     sdk: AsyncPyocoHttpClient, stores: Stores, tmp_path: Path
 ) -> None:
     job_id, _ = await begun(sdk, stores, "1")
@@ -205,7 +205,7 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.job["error"] == "no more paper"
 
 
-async def test_following_continues_at_its_place(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
+async def test_following_resumes_at_its_position(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
     job_id, writer = await begun(sdk, stores, *numbered(1, 5))
     async with sdk.follow_job_logs(job_id) as lines:
         first = [await anext(lines), await anext(lines)]
@@ -218,7 +218,7 @@ async def test_following_continues_at_its_place(sdk: AsyncPyocoHttpClient, store
     assert (lines.status, more.status) == (None, "completed")
 
 
-async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
+async def test_no_line_is_lost_or_duplicated_over_disconnects_and_a_restart(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path, stores: Stores
 ) -> None:
     (tmp_path / "second").mkdir()

@@ -45,7 +45,7 @@ def test_a_read_is_repeated_over_lost_connections_and_proxies(kind: Kind) -> Non
     assert pauses.slept == [0.2, 0.4, 0.8]
 
 
-def test_a_submit_is_repeated_when_the_gateway_kept_nothing() -> None:
+def test_a_submit_is_repeated_when_the_gateway_stored_nothing() -> None:
     with Peer(NOTHING_KEPT, ACCEPTED) as peer:
         accepted = twin(peer.url, Pauses()).ask("submit_run", "hello")
 
@@ -98,13 +98,13 @@ def test_a_gateway_that_stays_unavailable_is_reported_with_its_own_detail() -> N
     assert caught.value.retry_after == 2.0
 
 
-def test_an_answer_that_does_not_come_ends_with_the_timeout() -> None:
+def test_a_missing_response_times_out() -> None:
     with Peer(Silence()) as peer, pytest.raises(GatewayUnreachable, match="cannot be reached"):
         Twin(peer.url, retries=0, timeout=0.05).ask("health")
 
 
 @BOTH
-def test_the_timeout_applies_to_the_whole_answer(kind: Kind) -> None:
+def test_the_timeout_applies_to_the_whole_response(kind: Kind) -> None:
     ticks = count(0.0, 6.0)  # each look at the clock is six seconds after the last
     slow = Timing(monotonic=lambda: next(ticks))
     drops = Stream([b"{"] * 100, content_type="application/json")
@@ -113,14 +113,14 @@ def test_the_timeout_applies_to_the_whole_answer(kind: Kind) -> None:
         Twin(peer.url, retries=0, timeout=10.0, timing=slow, kind=kind).ask("health")
 
 
-def test_a_compressed_answer_is_decompressed() -> None:
+def test_a_compressed_response_is_decompressed() -> None:
     packed = Reply(body=gzip.compress(b'{"status": "ok"}'), headers={"Content-Encoding": "gzip"})
 
     with Peer(packed) as peer:
         assert twin(peer.url, Pauses()).ask("health") == {"status": "ok"}
 
 
-def test_a_success_of_another_server_is_an_error() -> None:
+def test_a_successful_response_of_another_server_is_an_error() -> None:
     with Peer(Reply(body=b"<html>Log in</html>")) as peer, pytest.raises(UnexpectedAnswer, match="what stands between"):
         twin(peer.url, Pauses()).ask("list_runs")
 

@@ -110,7 +110,7 @@ def test_without_retries_the_first_loss_ends_the_watch() -> None:
         (Reply.json({"detail": "since: not a number"}, 422), InvalidRequest),
     ],
 )
-def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
+def test_a_rejection_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
     with Peer(Stream([event("RUNNING", 1)]), reply) as peer, pytest.raises(error):
         twin(peer).take("watch", "r")
 
@@ -127,7 +127,7 @@ def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) ->
     ],
     ids=["page", "not-json", "no-object", "deep"],
 )
-def test_an_answer_that_is_no_event_stream_is_an_error(answer: Reply | Stream) -> None:
+def test_a_response_that_is_no_event_stream_is_an_error(answer: Reply | Stream) -> None:
     with Peer(answer) as peer, pytest.raises(UnexpectedAnswer):
         twin(peer).take("watch", "r")
 
@@ -142,7 +142,7 @@ def test_a_watch_with_a_time_limit_ends_quietly() -> None:
     assert sum(pauses.slept) == pytest.approx(5.0)
 
 
-def test_a_watch_of_a_finished_run_without_news_is_empty() -> None:
+def test_a_watch_of_a_finished_run_without_new_events_is_empty() -> None:
     with Peer(NOTHING_NEW) as peer:
         assert twin(peer).take("watch", "r", since=9e9) == []
 
@@ -163,7 +163,7 @@ def test_an_id_that_no_header_can_carry_is_not_sent_back() -> None:
     assert "last-event-id" not in peer.asked[1].headers
 
 
-def test_wait_gives_the_terminal_snapshot() -> None:
+def test_wait_returns_the_terminal_snapshot() -> None:
     with Peer(shown("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
         assert twin(peer).ask("wait", "r") == snapshot("CANCELLED")
 
@@ -179,12 +179,12 @@ def test_wait_returns_when_reads_show_the_end_too(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("then", [shown("RUNNING"), AWAY, NOT_FOUND, Cut()])
-def test_wait_believes_the_stream_when_reads_do_not_follow(then: Reply | Cut) -> None:
+def test_wait_trusts_the_stream_when_reads_lag(then: Reply | Cut) -> None:
     with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), then) as peer:
         assert twin(peer).ask("wait", "r") == snapshot("COMPLETED")
 
 
-def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there() -> None:
+def test_wait_needs_no_stream_for_a_finished_or_missing_run() -> None:
     with Peer(shown("FAILED"), NOT_FOUND) as peer:
         assert twin(peer).ask("wait", "r")["status"] == "FAILED"
         with pytest.raises(RunNotFound):
@@ -194,7 +194,7 @@ def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there() -> None:
 
 
 @pytest.mark.parametrize("obstacle", [NO_SUCH_PATH, Reply(body=b"<html>"), Stream([b"data: x\n\n"])])
-def test_wait_polls_if_streams_do_not_get_through(obstacle: Reply | Stream) -> None:
+def test_wait_polls_when_streams_are_blocked(obstacle: Reply | Stream) -> None:
     pauses = Pauses()
     with Peer(shown("PENDING"), obstacle, shown("RUNNING"), shown("RUNNING"), shown("COMPLETED")) as peer:
         assert twin(peer, pauses).ask("wait", "r")["status"] == "COMPLETED"

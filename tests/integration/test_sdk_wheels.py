@@ -70,7 +70,7 @@ def test_a_wheel_is_uploaded_and_downloaded(twin: Twin, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["bytes", "path", "text", "file"])
-def test_a_wheel_may_be_bytes_a_path_or_a_file(twin: Twin, tmp_path: Path, form: str) -> None:
+def test_a_wheel_is_given_as_bytes_path_or_file(twin: Twin, tmp_path: Path, form: str) -> None:
     path = tmp_path / NAME
     path.write_bytes(DATA)
     with path.open("rb") as file:
@@ -99,7 +99,7 @@ def test_progress_is_reported_while_a_large_file_is_transferred(twin: Twin, tmp_
         assert len(calls) > 10
 
 
-def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
+def test_rejected_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
     twin.ask("upload_wheel", NAME, DATA)
 
     with pytest.raises(WheelVersionConflict, match="is registered"):
@@ -120,7 +120,7 @@ def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None
 
 
 @BOTH
-def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None:
+def test_an_upload_whose_response_was_lost_is_found_registered(kind: Kind) -> None:
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
         assert impatient(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
 
@@ -128,7 +128,7 @@ def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None
     assert all(DATA in asked.body for asked in peer.asked[:2])
 
 
-def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat() -> None:
+def test_a_repeated_upload_with_other_bytes_is_a_conflict() -> None:
     theirs = OURS | {"sha256_hex": "00" * 32}
     with Peer(AWAY, CONFLICT, Reply.json([theirs])) as peer, pytest.raises(WheelVersionConflict):
         impatient(peer.url).ask("upload_wheel", NAME, DATA)
@@ -142,7 +142,7 @@ def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
 
 
 @BOTH
-def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
+def test_a_deletion_whose_response_was_lost_is_a_success(kind: Kind) -> None:
     with Peer(Cut(), NOT_THERE) as peer:
         assert impatient(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
 
@@ -155,9 +155,7 @@ def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
         Stream([b"some", b"bytes"], cut=True, content_type="application/octet-stream"),
     ],
 )
-def test_a_download_that_is_not_what_was_stored_leaves_what_was_there(
-    kind: Kind, tmp_path: Path, broken: Reply | Stream
-) -> None:
+def test_a_corrupt_download_keeps_the_existing_file(kind: Kind, tmp_path: Path, broken: Reply | Stream) -> None:
     target = tmp_path / "kept.whl"
     target.write_bytes(b"before")
 

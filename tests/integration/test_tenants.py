@@ -70,16 +70,14 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
             )
 
 
-def test_there_are_routes_to_be_asked() -> None:
+def test_the_route_table_is_not_empty() -> None:
     assert {("GET", "/runs/{run_id}"), ("GET", "/runs/{run_id}/tasks"), ("POST", "/runs/{run_id}/cancel")} <= set(
         RUN_ROUTES
     )
 
 
 @pytest.mark.parametrize(("method", "path"), RUN_ROUTES)
-async def test_the_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
-    house: House, method: str, path: str
-) -> None:
+async def test_a_run_of_another_tenant_does_not_exist(house: House, method: str, path: str) -> None:
     missing = await house.client.request(method, path.format(run_id=SystemIds().run_id()), headers=house.stranger)
     assert (missing.status_code, missing.json()["err_id"]) == (404, "ERR-PYOCO-0005")
 
@@ -90,7 +88,7 @@ async def test_the_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-async def test_the_log_of_another_tenants_job_is_not_there_by_tag_or_range_either(house: House, accept: str) -> None:
+async def test_the_log_of_another_tenant_does_not_exist_for_etags_and_ranges(house: House, accept: str) -> None:
     path = f"/jobs/{house.run_id}/logs"
     tag = (await house.client.get(path, headers=house.owner | {"Accept": accept})).headers["etag"]
 
@@ -101,7 +99,7 @@ async def test_the_log_of_another_tenants_job_is_not_there_by_tag_or_range_eithe
         assert "etag" not in answer.headers
 
 
-async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
+async def test_requests_of_another_tenant_leave_no_event(house: House) -> None:
     async with open_stores(house.config, name="test") as stores:
         before = await stores.events.read(RunId(house.run_id))
         for method, path in RUN_ROUTES:
@@ -110,7 +108,7 @@ async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
         assert await stores.events.read(RunId(house.run_id)) == before
 
 
-async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:
+async def test_lists_contain_only_runs_of_the_tenant(house: House) -> None:
     for query in ({}, {"include": "full"}, {"status": "PENDING"}, {"flow": "hello"}, {"tag": "default"}):
         for who, expected in (
             (house.owner, [house.run_id]),
@@ -121,7 +119,7 @@ async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:
             await listed(house.client, expected, **query)
 
 
-async def test_pages_show_the_runs_of_the_own_tenant_only_whoever_made_the_cursor(house: House) -> None:
+async def test_pages_contain_only_runs_of_the_tenant_for_any_cursor(house: House) -> None:
     async def page(who: dict[str, str], **query: Any) -> httpx.Response:
         return await house.client.get("/runs", params={"limit": 1, **query}, headers=who)
 
@@ -142,7 +140,7 @@ async def test_pages_show_the_runs_of_the_own_tenant_only_whoever_made_the_curso
     ]
 
 
-async def test_a_worker_is_shown_without_the_runs_of_other_tenants_but_as_busy_as_it_is(house: House) -> None:
+async def test_a_worker_is_shown_as_busy_without_the_runs_of_other_tenants(house: House) -> None:
     run_id = RunId(house.run_id)
     house.client.headers.update(house.owner)
     await listed(house.client, [house.run_id])
@@ -164,7 +162,7 @@ async def test_a_worker_is_shown_without_the_runs_of_other_tenants_but_as_busy_a
     assert await told(house.stranger) == (None, [], None, None, 1)
 
 
-async def test_a_flow_file_is_submitted_for_the_own_tenant(house: House) -> None:
+async def test_a_flow_file_run_has_the_tenant_of_the_caller(house: House) -> None:
     answer = await house.client.post(
         "/runs/yaml", files={"workflow": TWO_TASKS.encode()}, data={"flow_name": "nightly"}, headers=house.owner
     )
@@ -175,7 +173,7 @@ async def test_a_flow_file_is_submitted_for_the_own_tenant(house: House) -> None
     assert (await house.client.get(f"/runs/{run_id}", headers=house.stranger)).status_code == 404
 
 
-async def test_an_administrator_sees_every_run_and_submits_for_a_tenant_of_its_own(house: House) -> None:
+async def test_an_administrator_reads_every_run_and_submits_for_its_own_tenant(house: House) -> None:
     house.client.headers.update(house.admin)
     own = await submit(house.client)
 

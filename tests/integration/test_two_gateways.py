@@ -27,7 +27,7 @@ def theirs(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
     return gateway_settings(broker.url, tmp_path / "theirs", **QUICK)
 
 
-async def test_a_run_submitted_at_one_gateway_is_listed_watched_explained_and_cancelled_at_the_other(
+async def test_a_run_is_listed_watched_explained_and_cancelled_at_another_gateway(
     ours: NatsBackendConfig, theirs: NatsBackendConfig
 ) -> None:
     async with listening(theirs) as other:
@@ -50,9 +50,7 @@ async def test_a_run_submitted_at_one_gateway_is_listed_watched_explained_and_ca
     assert end.data["snapshot"]["cancel"]["reason"] == "wrong input"
 
 
-async def test_pages_begun_at_one_gateway_go_on_at_the_other(
-    ours: NatsBackendConfig, theirs: NatsBackendConfig
-) -> None:
+async def test_pages_continue_at_another_gateway(ours: NatsBackendConfig, theirs: NatsBackendConfig) -> None:
     async with serving(theirs) as other:
         async with serving(ours) as client:
             run_ids = [await submit(client) for _ in range(5)]
@@ -66,7 +64,7 @@ async def test_pages_begun_at_one_gateway_go_on_at_the_other(
     assert sorted(item["run_id"] for item in shown) == sorted(run_ids)
 
 
-async def test_two_who_cancel_at_two_gateways_at_once_get_one_cancel(
+async def test_concurrent_cancels_at_two_gateways_are_one_cancel(
     ours: NatsBackendConfig, theirs: NatsBackendConfig
 ) -> None:
     async with serving(ours) as client, serving(theirs) as other:

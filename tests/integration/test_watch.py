@@ -101,7 +101,7 @@ async def test_an_unknown_event_id_counts_as_none(gateway: Gateway, path: str, d
 
 
 @ALL_STREAMS
-async def test_a_reader_that_disconnects_leaves_nothing_behind(gateway: Gateway, path: str) -> None:
+async def test_a_disconnected_client_leaves_no_stream(gateway: Gateway, path: str) -> None:
     run_id = await submit(gateway.client)
     async with reading(gateway, path, run_id):
         assert f"pyoco.stored.{run_id}" in listened_to(gateway)
@@ -122,7 +122,7 @@ async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Brok
 
 
 @ALL_STREAMS
-async def test_streams_end_when_the_gateway_stops_and_none_begins(gateway: Gateway, path: str) -> None:
+async def test_a_stopping_gateway_ends_streams_and_starts_none(gateway: Gateway, path: str) -> None:
     run_id = await submit(gateway.client)
     async with reading(gateway, path, run_id) as received:
         gateway.let_go()
@@ -132,7 +132,7 @@ async def test_streams_end_when_the_gateway_stops_and_none_begins(gateway: Gatew
 
 
 @ALL_STREAMS
-async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path: Path, path: str) -> None:
+async def test_revoking_a_key_ends_its_streams(broker: Broker, tmp_path: Path, path: str) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, kept, others = await hand_out(config), await hand_out(config), await hand_out(config, "team-b")
     async with listening(config) as gateway, open_api_keys(config) as keys:
@@ -153,9 +153,7 @@ async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path
 # --- changes of runs --------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_is_told_from_its_first_state_to_its_last_and_then_the_stream_ends(
-    gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_stream_sends_every_state_and_ends_with_the_run(gateway: Gateway, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="worker") as stores:
         run_id = await submit(gateway.client)
         async with watching(gateway.client, run_id, include="records") as events, at_work(stores, config) as worker:
@@ -175,7 +173,7 @@ async def test_a_run_is_told_from_its_first_state_to_its_last_and_then_the_strea
     assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in told)
 
 
-async def test_what_is_done_at_one_gateway_is_told_by_another(
+async def test_changes_at_one_gateway_are_streamed_by_another(
     gateway: Gateway, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -189,7 +187,7 @@ async def test_what_is_done_at_one_gateway_is_told_by_another(
             assert (await to_the_end(events))[-1].status == "CANCELLED"
 
 
-async def test_a_finished_run_is_told_once_without_records_unless_they_are_asked_for(gateway: Gateway) -> None:
+async def test_a_finished_run_is_sent_once_with_records_only_on_request(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
@@ -205,7 +203,7 @@ async def test_a_finished_run_is_told_once_without_records_unless_they_are_asked
     assert orjson.loads(answer.text.partition("data: ")[2])["snapshot"] == shown
 
 
-async def test_a_reader_goes_on_behind_the_last_event_it_has(gateway: Gateway, config: NatsBackendConfig) -> None:
+async def test_a_stream_resumes_after_the_last_event_id(gateway: Gateway, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="writer") as stores:
         run_id = await submit(gateway.client)
         async with watching(gateway.client, run_id) as events:
@@ -223,13 +221,13 @@ async def test_a_reader_goes_on_behind_the_last_event_it_has(gateway: Gateway, c
 
 
 @pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
-async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
+async def test_an_invalid_query_is_rejected(gateway: Gateway, query: str) -> None:
     answer = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
-async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -> None:
+async def test_a_stream_ends_after_its_timeout(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
 
     async with watching(gateway.client, run_id, timeout_sec=1) as events:
@@ -241,9 +239,7 @@ async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -
     assert gateway.topics.open_count == 0
 
 
-async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
-    broker: Broker, gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_watch_survives_a_broker_restart(broker: Broker, gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id = await submit(gateway.client)
     async with watching(gateway.client, run_id) as events:
         assert (await anext(events)).name == "snapshot"
@@ -266,7 +262,7 @@ async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
     assert not [event for event in told if event.name == "snapshot" and event.comments]
 
 
-async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, tmp_path: Path) -> None:
+async def test_all_watchers_of_a_run_receive_its_end(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as gateway:
         run_id = await submit(gateway.client)
 
@@ -287,7 +283,7 @@ async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, 
         await until_all_have_left(gateway)
 
 
-async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was(
+async def test_a_slow_client_receives_the_newest_state_and_not_all_states(
     config: NatsBackendConfig,
 ) -> None:
     changes = 30
@@ -331,7 +327,7 @@ async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gatew
     assert shown["status"] == "CANCELLED"
 
 
-async def test_a_snapshot_that_makes_no_sense_breaks_neither_the_gateway_nor_the_other_streams(
+async def test_an_invalid_snapshot_affects_neither_gateway_nor_other_streams(
     gateway: Gateway, config: NatsBackendConfig
 ) -> None:
     odd, other = await submit(gateway.client), await submit(gateway.client)

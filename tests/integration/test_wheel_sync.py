@@ -85,7 +85,7 @@ def manifest(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "sync" / ".installed.json").read_text())
 
 
-async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_ends_with_what_it_has(
+async def test_a_new_version_applies_only_to_runs_that_start_after_it(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     first = await put(store, installable("tools", "1.0", scripts={"which": "tools:which"}))
@@ -124,7 +124,7 @@ async def test_the_log_names_the_wheels_at_the_start_and_when_they_change(
     assert named == [["tools-1.0-py3-none-any.whl"], ["tools-2.0-py3-none-any.whl"]]
 
 
-async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, join: Join) -> None:
+async def test_programs_of_a_task_have_the_wheels(store: MemoryWheelStore, join: Join) -> None:
     module = "VERSION = '1.0'\ndef main():\n    print('at work')\n"
     await put(store, installable("tools", files={"tools.py": module}, scripts={"tool-at-work": "tools:main"}))
     worker = await join()
@@ -134,7 +134,7 @@ async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, 
     assert await outcome_of(worker.pool, "output", program="tool-at-work") == "at work"
 
 
-async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
+async def test_only_wheels_of_the_tags_are_installed_and_deleted_ones_removed(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     for_all = await put(store, installable("tools"))
@@ -152,7 +152,7 @@ async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
     assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
 
 
-async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
+async def test_a_broken_wheel_affects_no_other_and_keeps_its_last_good_version(
     store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -172,7 +172,7 @@ async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
     assert {getattr(record, "wheel_name", None) for record in told} == set(reasons)
 
 
-async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the_time(
+async def test_a_failed_wheel_is_retried_only_after_a_change(
     store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(store, broken("tools", "2.0"))
@@ -187,7 +187,7 @@ async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the
     assert await worker.version("tools") == "2.1"
 
 
-async def test_wheels_that_cannot_be_here_are_skipped_with_the_reason(store: MemoryWheelStore, join: Join) -> None:
+async def test_incompatible_wheels_are_skipped_with_a_reason(store: MemoryWheelStore, join: Join) -> None:
     await put(store, installable("mac", tag="cp311-cp311-macosx_11_0_arm64"))
     await put(store, installable("pyoco_server", "99.0"))
     worker = await join()
@@ -199,7 +199,7 @@ async def test_wheels_that_cannot_be_here_are_skipped_with_the_reason(store: Mem
     assert (worker.told["last_result"], worker.told["environment"]) == ("ok", None)
 
 
-async def test_no_wheel_takes_the_place_of_the_program_that_runs_flows(store: MemoryWheelStore, join: Join) -> None:
+async def test_no_wheel_replaces_the_runner_itself(store: MemoryWheelStore, join: Join) -> None:
     evil = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
     await put(store, installable("innocent", files={**evil, "innocent.py": "VERSION = '1.0'"}))
     worker = await join()
@@ -207,9 +207,7 @@ async def test_no_wheel_takes_the_place_of_the_program_that_runs_flows(store: Me
     assert await worker.version("innocent") == "1.0"
 
 
-async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
-    store: MemoryWheelStore, join: Join, tmp_path: Path
-) -> None:
+async def test_wheels_that_break_flow_loading_are_not_used(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     flows = tmp_path / "flows_of_ours.py"
     flows.write_text(
         f"import tools\n{Path(__file__).with_name('wheel_flows.py').read_text()}".replace(
@@ -228,7 +226,7 @@ async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
-async def test_a_worker_whose_latest_wheels_let_no_flow_load_starts_with_the_last_good_ones(
+async def test_a_worker_starts_with_the_last_wheels_that_load_flows(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     flows = tmp_path / "flows_of_ours.py"
@@ -247,7 +245,7 @@ async def test_a_worker_whose_latest_wheels_let_no_flow_load_starts_with_the_las
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
-async def test_a_worker_starts_with_the_last_wheels_when_the_registry_is_away(
+async def test_a_worker_starts_with_the_last_wheels_without_the_registry(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))
@@ -264,7 +262,7 @@ async def test_a_worker_starts_with_the_last_wheels_when_the_registry_is_away(
     assert (worker.told["last_result"], worker.told["err_id"]) == ("failed", "ERR-PYOCO-0024")
 
 
-async def test_bytes_that_are_not_those_of_the_registry_are_not_installed(
+async def test_bytes_that_differ_from_the_registry_are_not_installed(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))
@@ -282,9 +280,7 @@ async def test_bytes_that_are_not_those_of_the_registry_are_not_installed(
     assert "sha256" in failed["reason"]
 
 
-async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
-    store: MemoryWheelStore, join: Join, tmp_path: Path
-) -> None:
+async def test_a_file_changed_on_disk_is_fetched_again(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     wheel = await put(store, installable("tools"))
     worker = await join()
     assert wheel.sha256_hex is not None
@@ -297,7 +293,7 @@ async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
     assert (await worker.version("tools"), await worker.version("more")) == ("1.0", "1.0")
 
 
-async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
+async def test_a_damaged_manifest_is_rewritten(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     await put(store, installable("tools"))
     worker = await join()
     before = manifest(tmp_path)
@@ -309,7 +305,7 @@ async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join:
         assert manifest(tmp_path) == before
 
 
-async def test_workers_that_share_a_folder_share_environments_and_keep_each_others(
+async def test_workers_of_one_folder_share_and_keep_environments(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -345,7 +341,7 @@ async def test_a_python_without_pip_is_reported_and_the_worker_runs(
     assert "ensurepip" in worker.told["failed"][0]["reason"]
 
 
-async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_environment(
+async def test_a_cancelled_sync_leaves_no_process_and_no_partial_environment(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools"))
@@ -363,7 +359,7 @@ async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_env
     assert list(folder.iterdir()) == []
 
 
-async def test_old_environments_and_files_are_removed_when_their_last_runner_is_gone(
+async def test_old_environments_and_files_are_removed_with_their_last_runner(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -386,7 +382,7 @@ async def test_old_environments_and_files_are_removed_when_their_last_runner_is_
         os.kill(fork_server, 0)
 
 
-async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_without_another_change(
+async def test_an_environment_is_removed_after_its_last_run_without_another_change(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -413,7 +409,7 @@ def files_named(folder: Path, name: str) -> list[Path]:
     return list(folder.glob(f"**/files/*/{name}"))
 
 
-async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_change(
+async def test_partial_downloads_of_a_killed_worker_are_removed_by_the_next_change(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -429,6 +425,6 @@ async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_ch
     assert not half.exists()
 
 
-async def test_a_worker_inside_another_program_refuses_to_sync() -> None:
+async def test_an_embedded_worker_rejects_wheel_sync() -> None:
     with pytest.raises(InvalidUsage, match="pyoco-worker"):
         await PyocoNatsWorker.connect(NatsBackendConfig(wheel_sync_enabled=True))

@@ -33,7 +33,7 @@ async def uploads_stored(broker: Broker, tmp_path: Path) -> int:
         return len(await Pieces(connection, "pyoco_wheels").upload_ids())
 
 
-async def test_a_wheel_is_registered_listed_and_downloaded_byte_for_byte(client: httpx.AsyncClient) -> None:
+async def test_a_wheel_is_registered_listed_and_downloaded_unchanged(client: httpx.AsyncClient) -> None:
     data = wheel(files={"demo/data.bin": bytes(range(256)) * 4000})
 
     answer = await upload(client, data=data, tags="gpu, batch,gpu")
@@ -55,12 +55,14 @@ async def test_a_wheel_is_registered_listed_and_downloaded_byte_for_byte(client:
     assert got.headers["content-disposition"] == f'attachment; filename="{NAME}"'
 
 
-async def test_without_tags_a_wheel_is_for_everybody(client: httpx.AsyncClient) -> None:
+async def test_a_wheel_without_tags_is_for_all_workers(client: httpx.AsyncClient) -> None:
     assert (await upload(client)).json()["tags"] == []
 
 
 @pytest.mark.parametrize("replace", ["true", "false", "1", "0", "True"])
-async def test_the_same_file_again_is_a_conflict_whatever_replace_says(client: httpx.AsyncClient, replace: str) -> None:
+async def test_a_second_upload_of_a_file_is_a_conflict_even_with_replace(
+    client: httpx.AsyncClient, replace: str
+) -> None:
     await upload(client)
 
     again = await upload(client, replace=replace)
@@ -69,7 +71,7 @@ async def test_the_same_file_again_is_a_conflict_whatever_replace_says(client: h
     assert NAME in again.json()["detail"]
 
 
-async def test_of_a_package_only_newer_versions_are_taken(client: httpx.AsyncClient) -> None:
+async def test_only_newer_versions_of_a_package_are_accepted(client: httpx.AsyncClient) -> None:
     assert (await upload(client, wheel_name(version="1.10"), wheel(version="1.10"))).status_code == 200
 
     older = await upload(client, wheel_name(version="1.9"), wheel(version="1.9"))
@@ -84,7 +86,7 @@ async def test_of_a_package_only_newer_versions_are_taken(client: httpx.AsyncCli
     assert names == [wheel_name(version="1.10"), wheel_name(version="1.11"), wheel_name("other")]
 
 
-async def test_a_deleted_wheel_is_gone_and_its_version_is_free_again(client: httpx.AsyncClient) -> None:
+async def test_a_deleted_version_can_be_uploaded_again(client: httpx.AsyncClient) -> None:
     await upload(client)
 
     deleted = await client.delete(f"/wheels/{NAME}")
@@ -97,7 +99,7 @@ async def test_a_deleted_wheel_is_gone_and_its_version_is_free_again(client: htt
 
 
 @pytest.mark.parametrize("name", ["nothing.whl", "..%2F..%2Fetc", "%00", "x" * 5000])
-async def test_a_wheel_that_nobody_registered_is_not_found(client: httpx.AsyncClient, name: str) -> None:
+async def test_an_unknown_wheel_is_not_found(client: httpx.AsyncClient, name: str) -> None:
     for method in ("GET", "DELETE"):
         assert (await client.request(method, f"/wheels/{name}")).status_code == 404
 
@@ -119,7 +121,7 @@ BAD: list[tuple[str, bytes]] = [
 ]
 
 
-async def test_what_is_not_the_wheel_its_name_says_is_refused_and_leaves_nothing(
+async def test_a_file_that_does_not_match_its_name_is_rejected_and_leaves_nothing(
     client: httpx.AsyncClient, broker: Broker, tmp_path: Path
 ) -> None:
     for name, data in BAD:
@@ -131,13 +133,11 @@ async def test_what_is_not_the_wheel_its_name_says_is_refused_and_leaves_nothing
 
 
 @pytest.mark.parametrize("form", [{"tags": "a b"}, {"tags": "a,,b"}, {"replace": "maybe"}, {"unknown": "x"}])
-async def test_a_form_with_something_wrong_beside_the_wheel_is_refused(
-    client: httpx.AsyncClient, form: dict[str, str]
-) -> None:
+async def test_a_form_with_an_invalid_field_is_rejected(client: httpx.AsyncClient, form: dict[str, str]) -> None:
     assert told(await upload(client, NAME, wheel(), **form)) == (422, "ERR-PYOCO-0002")
 
 
-async def test_what_is_no_form_with_a_wheel_is_refused_with_an_example(client: httpx.AsyncClient) -> None:
+async def test_a_request_without_a_wheel_form_is_rejected_with_an_example(client: httpx.AsyncClient) -> None:
     for answer in (
         await client.post("/wheels", content=wheel()),
         await client.post("/wheels", files={"tags": (None, b"gpu")}),
@@ -147,7 +147,7 @@ async def test_what_is_no_form_with_a_wheel_is_refused_with_an_example(client: h
         assert "demo-1.0-py3-none-any.whl" in answer.json()["detail"]
 
 
-async def test_a_wheel_that_is_too_large_is_refused_and_every_other_body_keeps_its_own_limit(
+async def test_a_wheel_above_its_limit_is_rejected_and_other_bodies_keep_their_limit(
     broker: Broker, tmp_path: Path
 ) -> None:
     data = wheel(files={"demo/data.bin": bytes(range(256)) * 20_000})
@@ -164,7 +164,7 @@ async def test_a_wheel_that_is_too_large_is_refused_and_every_other_body_keeps_i
     assert [told(answer) for answer in (too_large, much_too_large, elsewhere)] == [(413, "ERR-PYOCO-0002")] * 3
 
 
-async def test_every_change_is_remembered_with_its_source_and_its_actor(client: httpx.AsyncClient) -> None:
+async def test_every_change_is_in_the_history_with_source_and_actor(client: httpx.AsyncClient) -> None:
     other = wheel_name("other")
     client.headers.update({"User-Agent": "a test", "X-Request-Id": "r1"})
     await upload(client, tags="gpu")
@@ -194,11 +194,11 @@ async def test_every_change_is_remembered_with_its_source_and_its_actor(client: 
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "action=replace", "wheel_name=demo", "who=me"])
-async def test_a_question_for_the_history_that_makes_no_sense_is_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_history_query_is_rejected(client: httpx.AsyncClient, query: str) -> None:
     assert told(await client.get(f"/wheels/history?{query}")) == (422, "ERR-PYOCO-0002")
 
 
-async def test_of_the_same_wheel_at_two_gateways_at_once_one_is_taken(broker: Broker, tmp_path: Path) -> None:
+async def test_one_of_two_concurrent_uploads_at_two_gateways_is_accepted(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     data = wheel(files={"demo/data.bin": bytes(range(256)) * 8_000})
     async with (
@@ -214,7 +214,7 @@ async def test_of_the_same_wheel_at_two_gateways_at_once_one_is_taken(broker: Br
     assert await uploads_stored(broker, tmp_path) == 1
 
 
-async def test_the_registry_is_open_only_to_those_with_its_scopes(broker: Broker, tmp_path: Path) -> None:
+async def test_the_registry_requires_its_scopes(broker: Broker, tmp_path: Path) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key", auth_pepper="p")
     reader = await hand_out(config, "team-a", Scope.WHEELS_READ)
     writer = await hand_out(config, "team-a", Scope.WHEELS_WRITE, Scope.WHEELS_READ)

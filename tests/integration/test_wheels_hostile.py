@@ -83,7 +83,7 @@ async def until_begun(broker: Broker, folder: Path) -> None:
                 return
 
 
-async def test_a_body_that_is_cut_off_leaves_nothing(address: str, broker: Broker, tmp_path: Path) -> None:
+async def test_a_truncated_body_leaves_nothing(address: str, broker: Broker, tmp_path: Path) -> None:
     body = form(wheel(files={"demo/data.bin": os.urandom(3_000_000)}))
     for sent in (10, 1000, len(body) // 2, len(body) - 5):
         with connected_to(address) as connection:
@@ -97,7 +97,7 @@ async def test_a_body_that_is_cut_off_leaves_nothing(address: str, broker: Broke
 # Starlette leaves the file of a part without an end to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("claimed", "answer"), [(-40, b" 422 "), (10**9, b" 413 ")])
-async def test_a_length_that_lies_is_refused(
+async def test_a_wrong_content_length_is_rejected(
     address: str, broker: Broker, tmp_path: Path, claimed: int, answer: bytes
 ) -> None:
     body = form(wheel())
@@ -109,7 +109,7 @@ async def test_a_length_that_lies_is_refused(
     assert await stored(broker, tmp_path) == (0, frozenset())
 
 
-async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_next_upload_tidies_up(
+async def test_a_gateway_killed_during_an_upload_leaves_no_wheel_and_the_next_upload_cleans_up(
     broker: Broker, tmp_path: Path
 ) -> None:
     path = large_wheel(tmp_path / NAME, 60_000_000)
@@ -135,7 +135,7 @@ async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
-async def test_a_large_wheel_costs_a_gateway_little_memory(broker: Broker, tmp_path: Path) -> None:
+async def test_a_large_wheel_needs_little_memory(broker: Broker, tmp_path: Path) -> None:
     path = large_wheel(tmp_path / NAME, 100_000_000)
     with gateway(broker, tmp_path) as program:
         there = address_of(program)

@@ -75,12 +75,12 @@ async def until(
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-async def test_there_is_nobody_at_first(config: NatsBackendConfig) -> None:
+async def test_a_new_system_has_no_workers(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         assert (await client.get("/workers")).json() == []
 
 
-async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_contract(
+async def test_a_busy_worker_has_its_runs_and_every_field_of_the_contract(
     config: NatsBackendConfig, stores: Stores
 ) -> None:
     async with serving(config) as client, at_work(stores, config, slots=2, tags=("default", "gpu")) as at:
@@ -114,7 +114,7 @@ async def test_two_gateways_show_the_same_fleet(config: NatsBackendConfig, store
         assert await until(two, lambda shown: not shown) == {}
 
 
-async def test_goodbye_and_silence_are_told_apart(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_graceful_stop_differs_from_silence(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client:
         await stores.registry.put(worker("silent", last_seen_at=stores.clock.now()))
         async with at_work(stores, config, name="polite"):
@@ -129,9 +129,7 @@ async def test_goodbye_and_silence_are_told_apart(config: NatsBackendConfig, sto
         assert list(await fleet(client, state="STOPPED_GRACEFUL", scope="active")) == ["polite"]
 
 
-async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_a_new_gateway_does_not_show_dead_workers_as_alive(config: NatsBackendConfig, stores: Stores) -> None:
     await stores.registry.put(worker("dead", last_seen_at=stores.clock.now()))
     async with serving(config) as client:
         await until(client, lambda shown: not shown)
@@ -141,7 +139,7 @@ async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
         assert (await fleet(restarted, scope="all"))["dead"]["state"] == "DISCONNECTED"
 
 
-async def test_a_limit_says_how_many_there_are_in_all(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_limited_list_has_the_total_count(config: NatsBackendConfig, stores: Stores) -> None:
     for name in ("b", "c", "a"):
         await stores.registry.put(worker(name, last_seen_at=stores.clock.now()))
     async with serving(config) as client:
@@ -163,7 +161,7 @@ async def test_a_limit_says_how_many_there_are_in_all(config: NatsBackendConfig,
         ("scope", ["active", "all"]),
     ],
 )
-async def test_a_query_that_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_query_is_rejected_with_its_name(
     config: NatsBackendConfig, parameter: str, value: str | list[str]
 ) -> None:
     async with serving(config) as client:
@@ -173,7 +171,7 @@ async def test_a_query_that_makes_no_sense_is_refused_by_name(
     assert parameter in answer.json()["detail"]
 
 
-async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_living_are_alive(
+async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
     config: NatsBackendConfig, stores: Stores, broker: Broker
 ) -> None:
     async with serving(config) as client, at_work(stores, config):
@@ -196,9 +194,7 @@ async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_livi
 # --- hiding -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_hiding_and_unhiding_a_worker_takes_effect_at_once(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         for _ in range(5):
@@ -211,7 +207,7 @@ async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
             assert "w-1" in await fleet(client)
 
 
-async def test_heartbeats_go_on_under_a_hidden_worker(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_hidden_worker_keeps_its_heartbeats(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         await client.patch("/workers/w-1", json={"hidden": True})
@@ -233,7 +229,7 @@ async def test_a_worker_that_does_not_exist_cannot_be_hidden(config: NatsBackend
 @pytest.mark.parametrize(
     "body", [b"", b"no", b"[]", b"{}", b'{"hidden": "yes"}', b'{"hidden": 1}', b'{"hidden": null}']
 )
-async def test_a_wish_that_cannot_be_understood_is_refused(config: NatsBackendConfig, body: bytes) -> None:
+async def test_an_invalid_patch_is_rejected(config: NatsBackendConfig, body: bytes) -> None:
     async with serving(config) as client:
         answer = await client.patch("/workers/w-1", content=body)
 
@@ -243,7 +239,7 @@ async def test_a_wish_that_cannot_be_understood_is_refused(config: NatsBackendCo
 # --- tenants ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy_is(
+async def test_a_worker_is_busy_without_showing_runs_of_other_tenants(
     config: NatsBackendConfig, stores: Stores
 ) -> None:
     guarded = replace(config, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
@@ -279,9 +275,7 @@ async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_whose_worker_falls_silent_says_so_and_is_not_failed(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_a_run_of_a_silent_worker_is_marked_and_not_failed(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
         await started(stores, run_id)
@@ -303,7 +297,7 @@ async def started(stores: Stores, run_id: str) -> None:
     (await handle(stores, RunId(run_id), command, USER)).accepted()
 
 
-async def test_a_run_that_waits_has_no_worker(config: NatsBackendConfig) -> None:
+async def test_a_waiting_run_has_no_worker(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run = (await client.get(f"/runs/{await submit(client)}")).json()
 

@@ -29,7 +29,7 @@ async def written(client: httpx.AsyncClient, config: NatsBackendConfig, lines: i
     return run_id
 
 
-async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
+async def test_concurrent_reads_fetch_few_chunks_at_a_time(
     client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = await written(client, config, 2000)
@@ -58,7 +58,7 @@ async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
 
 
 @pytest.mark.parametrize(("limit", "aside"), [(log_routes.QUICK_LINES, False), (log_routes.QUICK_LINES + 1, True)])
-async def test_a_large_page_is_made_into_bytes_aside(
+async def test_a_large_page_is_encoded_in_a_thread(
     client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, limit: int, aside: bool
 ) -> None:
     run_id = await written(client, config, 2000)

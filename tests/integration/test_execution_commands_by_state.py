@@ -156,13 +156,13 @@ def in_state(caller: Caller, kind: str, history: tuple[str, ...], graph_id: str)
     return execution_id
 
 
-def test_the_table_has_every_command_in_every_state() -> None:
+def test_the_table_covers_every_command_in_every_state() -> None:
     assert set(COLUMNS + NODE_COLUMNS) == set(BODIES)
     assert all(list(states) == list(table) == list(nodes) for _, states, table, nodes in KINDS)
 
 
 @pytest.mark.parametrize(("kind", "history", "command", "expected"), CASES)
-def test_every_command_in_every_state(
+def test_every_command_in_every_state_has_its_result(
     caller: Caller, graph_id: str, kind: str, history: tuple[str, ...], command: str, expected: str
 ) -> None:
     execution_id = in_state(caller, kind, history, graph_id)
@@ -215,7 +215,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("kind", "state"), STATUSES)
-def test_every_state_is_shown_as_the_contract_names_it(caller: Caller, graph_id: str, kind: str, state: str) -> None:
+def test_every_state_has_its_name_in_the_contract(caller: Caller, graph_id: str, kind: str, state: str) -> None:
     history = {"graph": GRAPH, "open": OPEN, "flow": FLOW}[kind][state]
 
     shown = caller.shown(in_state(caller, kind, history, graph_id))
@@ -229,7 +229,7 @@ def test_every_state_is_shown_as_the_contract_names_it(caller: Caller, graph_id:
     assert (shown["archivedAt"] is not None) == (state == "archived")
 
 
-def test_the_failure_of_one_node_ends_what_others_do_in_the_same_graph(caller: Caller) -> None:
+def test_a_failed_node_ends_the_other_nodes_of_its_graph(caller: Caller) -> None:
     caller.put("fork", {"nodes": [NODE, NEXT]})
     execution_id = caller.create("fork", "start", "node start")
 

@@ -100,14 +100,14 @@ async def connected(
     ],
     ids=["url", "value", "headers", "name", "trailer", "trailers", "extension"],
 )
-async def test_a_head_without_an_end_is_given_up(beginning: bytes, piece: bytes) -> None:
+async def test_an_endless_request_head_is_rejected(beginning: bytes, piece: bytes) -> None:
     async with connected() as connection:
         await connection.send(beginning, *repeat(piece, PIECES))
 
         assert await connection.is_closed()
 
 
-async def test_a_head_of_nothing_but_headers_is_given_up() -> None:
+async def test_a_request_head_with_endless_headers_is_rejected() -> None:
     async with connected() as connection:
         await connection.send(HEAD + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n")
         assert (await connection.answer()).startswith(b"HTTP/1.1 200")
@@ -118,12 +118,12 @@ async def test_a_head_of_nothing_but_headers_is_given_up() -> None:
         assert await connection.is_closed()
 
 
-async def test_a_head_that_never_comes_ends_its_connection() -> None:
+async def test_a_connection_without_a_request_is_closed() -> None:
     async with connected(Impatient) as connection:
         assert await connection.is_closed()
 
 
-async def test_half_a_head_ends_its_connection_also_behind_a_whole_request() -> None:
+async def test_a_partial_request_head_closes_its_connection_also_after_a_whole_request() -> None:
     async with connected(Impatient) as connection:
         await connection.send(HEAD + b"Content-Length: 3\r\n\r\nabc")
         assert (await connection.answer()).endswith(b"host content-length 3")
@@ -133,7 +133,7 @@ async def test_half_a_head_ends_its_connection_also_behind_a_whole_request() -> 
         assert await connection.is_closed()
 
 
-async def test_a_long_head_a_large_body_and_a_second_request_are_served() -> None:
+async def test_long_heads_large_bodies_and_second_requests_are_served() -> None:
     body = b"1\r\na\r\n" * 50_000 + b"0\r\n\r\n"
     long = b"X-Long: " + b"a" * (MAX_HEAD_BYTES - 1024) + b"\r\n"
     async with connected() as connection:
@@ -143,7 +143,7 @@ async def test_a_long_head_a_large_body_and_a_second_request_are_served() -> Non
         assert (await connection.answer()).endswith(b"host 0")
 
 
-async def test_trailers_are_no_headers() -> None:
+async def test_trailers_are_not_headers() -> None:
     async with connected() as connection:
         await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
 

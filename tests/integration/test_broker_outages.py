@@ -23,7 +23,7 @@ ANSWER_SEC = 4.0
 
 
 @pytest.mark.parametrize("how", ["killed", "paused"])
-async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
+async def test_without_a_broker_every_request_soon_gets_a_503(
     broker: Broker, config: NatsBackendConfig, how: str
 ) -> None:
     async with serving(config) as client:
@@ -59,7 +59,7 @@ async def test_without_a_broker_every_question_is_answered_by_a_503_soon(
     assert how == "paused" or health.json()["nats"] == "away"
 
 
-async def test_the_figures_do_not_wait_for_a_broker_that_hangs_longer_than_any_other_answer(
+async def test_metrics_wait_no_longer_for_a_hanging_broker_than_other_requests(
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing else ends the wait here: the connection does not find out by itself, and start-up may take hours."""
@@ -77,7 +77,7 @@ async def test_the_figures_do_not_wait_for_a_broker_that_hangs_longer_than_any_o
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
-async def test_a_gateway_goes_on_by_itself_when_the_broker_is_back(broker: Broker, config: NatsBackendConfig) -> None:
+async def test_a_gateway_recovers_when_the_broker_returns(broker: Broker, config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         before = await submit(client)
         broker.kill()
@@ -101,9 +101,7 @@ async def _submitted(client: Any) -> str:
             await asyncio.sleep(0.05)
 
 
-async def test_a_run_outlives_a_broker_that_is_killed_under_it_and_nothing_of_it_is_lost(
-    broker: Broker, config: NatsBackendConfig
-) -> None:
+async def test_a_run_survives_a_killed_broker_without_loss(broker: Broker, config: NatsBackendConfig) -> None:
     async with (
         serving(config) as client,
         open_stores(config, name="worker") as stores,
@@ -127,7 +125,7 @@ async def test_a_run_outlives_a_broker_that_is_killed_under_it_and_nothing_of_it
     assert worker.executor.runs == 2
 
 
-async def test_a_worker_without_its_broker_says_by_their_ids_what_it_cannot_write(
+async def test_a_worker_without_a_broker_logs_failed_writes_with_error_ids(
     broker: Broker, config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     hurried = replace(config, ack_progress_interval_sec=0.1)
@@ -157,7 +155,7 @@ async def _logged(caplog: pytest.LogCaptureFixture, err_id: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_job_that_waits_behind_a_long_run_is_neither_lost_nor_begun_twice(
+async def test_a_job_that_waits_for_a_long_run_is_executed_once(
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that takes jobs ahead gives them back; each delivery counts, and the broker gives up after a few."""

@@ -43,7 +43,7 @@ COMMANDS = sorted(BEFORE)
 NEEDS_BODY = ["fail", "node fail", "node resume", "node wait"]
 
 
-def test_a_creation_is_answered_with_the_id_that_everything_else_is_about(caller: Caller) -> None:
+def test_a_creation_returns_the_id_of_the_execution(caller: Caller) -> None:
     answer = caller.post("/executions", {"graphId": "open", "input": {"n": 1}}, key="create-1")
 
     told = answer.json()
@@ -64,7 +64,7 @@ def test_a_creation_is_answered_with_the_id_that_everything_else_is_about(caller
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_accepted_command_is_answered_in_the_words_of_the_contract_and_again_with_200(
+def test_an_accepted_command_has_the_response_of_the_contract_and_its_replay_a_200(
     caller: Caller, command: str
 ) -> None:
     execution_id, key = caller.create("open", *BEFORE[command]), new_key()
@@ -84,7 +84,7 @@ def test_an_accepted_command_is_answered_in_the_words_of_the_contract_and_again_
     assert {event["idempotencyKey"] for event in events if event["command"] == NAMES[command]} == {key}
 
 
-def test_a_creation_that_is_sent_again_makes_one_execution(caller: Caller) -> None:
+def test_a_repeated_creation_creates_one_execution(caller: Caller) -> None:
     body = {"graphId": "created once", "input": {}}
 
     answers = [caller.post("/executions", body, key="create-2") for _ in range(3)]
@@ -95,7 +95,7 @@ def test_a_creation_that_is_sent_again_makes_one_execution(caller: Caller) -> No
     assert [item["executionId"] for item in listed["items"]] == [answers[0].json()["executionId"]]
 
 
-def test_many_who_send_one_command_at_once_get_one_effect_and_one_answer(caller: Caller) -> None:
+def test_concurrent_repeats_of_a_command_have_one_effect_and_one_response(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
     with ThreadPoolExecutor(8) as crowd:
         asked = [crowd.submit(caller.ask, execution_id, "node progress", key="crowd") for _ in range(8)]
@@ -106,7 +106,7 @@ def test_many_who_send_one_command_at_once_get_one_effect_and_one_answer(caller:
     assert caller.types(execution_id).count("NODE_PROGRESS_REPORTED") == 1
 
 
-def test_a_refusal_is_kept_too(caller: Caller) -> None:
+def test_an_error_response_is_replayed(caller: Caller) -> None:
     execution_id = caller.create("open")
 
     first = caller.ask(execution_id, "node start", key="too early")
@@ -120,7 +120,7 @@ def test_a_refusal_is_kept_too(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("command", ["create", "claim", *COMMANDS])
-def test_without_a_key_nothing_is_done(caller: Caller, command: str) -> None:
+def test_a_command_without_a_key_has_no_effect(caller: Caller, command: str) -> None:
     execution_id = caller.create("open", *BEFORE.get(command, ()))
     events = caller.events(execution_id)
     path, body = {
@@ -134,7 +134,7 @@ def test_without_a_key_nothing_is_done(caller: Caller, command: str) -> None:
     assert caller.events(execution_id) == events
 
 
-def test_a_correlation_id_is_in_the_answer_and_in_the_events_and_made_where_there_is_none(caller: Caller) -> None:
+def test_a_given_or_new_correlation_id_is_in_response_and_events(caller: Caller) -> None:
     execution_id = caller.create("open")
     start = caller.post(path_of(execution_id, "start"), headers={"X-Correlation-Id": "order-77"})
     refused = caller.post(path_of(execution_id, "archive"), headers={"X-Correlation-Id": "order-78"})
@@ -151,7 +151,7 @@ def test_a_correlation_id_is_in_the_answer_and_in_the_events_and_made_where_ther
     assert (told["NODE_STARTED"], told["EXECUTION_CANCEL_REQUESTED"]) == tuple(made)
 
 
-def test_a_replay_speaks_of_the_request_that_was_done(caller: Caller) -> None:
+def test_a_replay_has_the_correlation_id_of_the_first_request(caller: Caller) -> None:
     path = path_of(caller.create("open"), "start")
 
     first = caller.post(path, key="k", headers={"X-Correlation-Id": "first"})
@@ -162,7 +162,7 @@ def test_a_replay_speaks_of_the_request_that_was_done(caller: Caller) -> None:
 
 @pytest.mark.parametrize("execution_id", [MISSING, "nonsense", "1", "0" * 5000, "%00", "..%2f"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_does_not_exist_is_a_404(caller: Caller, execution_id: str, command: str) -> None:
+def test_a_command_to_a_missing_execution_is_a_404(caller: Caller, execution_id: str, command: str) -> None:
     answer = caller.ask(execution_id, command)
 
     assert answer.status_code == 404
@@ -173,7 +173,7 @@ def test_what_does_not_exist_is_a_404(caller: Caller, execution_id: str, command
 @pytest.mark.parametrize(
     "path", ["/executions/{}", "/executions/{}?at=1", "/executions/{}/events", "/waits?executionId={}"]
 )
-def test_nor_can_it_be_looked_at(caller: Caller, path: str) -> None:
+def test_a_read_of_a_missing_execution_is_a_404(caller: Caller, path: str) -> None:
     for execution_id in (MISSING, "nonsense"):
         if path.startswith("/waits") and execution_id == MISSING:
             continue  # a filter that fits nothing: an empty list
@@ -183,7 +183,7 @@ def test_nor_can_it_be_looked_at(caller: Caller, path: str) -> None:
 # --- what is checked of a body ----------------------------------------------------------------------------------------
 
 
-def test_reports_of_an_attempt_that_is_not_the_present_one_are_refused(caller: Caller) -> None:
+def test_a_report_of_another_attempt_is_rejected(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
     taken_over = caller.ask(execution_id, "node start", {"attempt": 2, "workerId": "worker-2"})
     assert taken_over.status_code == 202
@@ -205,7 +205,7 @@ def test_reports_of_an_attempt_that_is_not_the_present_one_are_refused(caller: C
     assert present.status_code == 202
 
 
-def test_only_the_right_key_resumes_and_only_the_present_wait(caller: Caller) -> None:
+def test_only_the_current_key_resumes_a_wait(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start", "node wait")
 
     wrong = [caller.ask(execution_id, "node resume", {"resumeKey": key}) for key in ("approval-12", WAIT_KEY.upper())]
@@ -220,7 +220,7 @@ def test_only_the_right_key_resumes_and_only_the_present_wait(caller: Caller) ->
 
 
 @pytest.mark.parametrize("progress", [0, 100, 42.5, 1e-300])
-def test_progress_from_0_to_100_is_kept(caller: Caller, progress: float) -> None:
+def test_progress_from_0_to_100_is_stored(caller: Caller, progress: float) -> None:
     execution_id = caller.create("open", "start", "node start")
 
     answer = caller.ask(execution_id, "node progress", {"progress": progress, "message": "so far"})
@@ -231,21 +231,21 @@ def test_progress_from_0_to_100_is_kept(caller: Caller, progress: float) -> None
 
 
 @pytest.mark.parametrize("progress", [-1, -1e-9, 100.0001, 101, 2**63, "42", True, [42], {}])
-def test_other_progress_is_a_422(caller: Caller, progress: Any) -> None:
+def test_invalid_progress_is_a_422(caller: Caller, progress: Any) -> None:
     execution_id = caller.create("open", "start", "node start")
 
     assert code_of(caller.ask(execution_id, "node progress", {"progress": progress})) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("command", NEEDS_BODY)
-def test_a_command_that_must_say_something_cannot_say_nothing(caller: Caller, command: str) -> None:
+def test_a_missing_required_field_is_a_422(caller: Caller, command: str) -> None:
     execution_id = caller.create("open", *BEFORE[command])
 
     for nothing in (None, b"{}"):
         assert code_of(caller.ask(execution_id, command, nothing)) == (422, "INVALID_REQUEST")
 
 
-def test_outputs_and_errors_are_kept_with_their_nodes(caller: Caller) -> None:
+def test_outputs_and_errors_are_stored_with_their_nodes(caller: Caller) -> None:
     caller.put("kept", PAIR)
     execution_id = caller.create("kept", "start", "node start")
     caller.ask(execution_id, "node success", {"output": {"rows": [1, 2.5, "é", None]}})

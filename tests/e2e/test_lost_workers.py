@@ -41,7 +41,9 @@ def gave_back(program: Program) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_run_of_a_killed_worker_continues_elsewhere_before_its_ack_wait(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
@@ -63,7 +65,7 @@ def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path
     assert {(line["run_id"], line["attempt"]) for line in given_back} == {(run_id, 1)}
 
 
-def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again(tmp_path: Path) -> None:
+def test_a_restarted_gateway_returns_the_run_of_a_killed_worker(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
@@ -79,7 +81,7 @@ def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again
     assert ended["attempt"] == 2
 
 
-def test_a_crowd_of_runs_of_a_killed_worker_goes_on_elsewhere(tmp_path: Path) -> None:
+def test_many_runs_of_a_killed_worker_continue_elsewhere(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
     with (
         up(tmp_path, env=QUICK) as program,

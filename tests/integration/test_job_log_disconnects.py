@@ -80,7 +80,7 @@ async def read_frames(gateways: list[Gateway], run_id: str, random: Random) -> l
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whoever_is_cut_at_random_has_every_line_once_and_in_order(
+async def test_every_line_arrives_once_and_in_order_over_random_disconnects(
     gateways: list[Gateway], config: NatsBackendConfig, seed: int
 ) -> None:
     random = Random(seed)

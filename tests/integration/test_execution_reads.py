@@ -49,7 +49,7 @@ def plain(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if name not in ("updatedAt", "nodesTruncated")}
 
 
-def test_as_of_every_version_an_execution_is_what_it_was_then(caller: Caller) -> None:
+def test_an_execution_is_readable_as_of_every_version(caller: Caller) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair")
     then = [caller.shown(execution_id)]
@@ -74,7 +74,7 @@ def test_as_of_every_version_an_execution_is_what_it_was_then(caller: Caller) ->
     assert min(versions) == 1 or code_of(before) == (422, "INVALID_REQUEST")
 
 
-def test_an_answer_names_the_version_at_which_the_command_had_happened(caller: Caller) -> None:
+def test_a_response_has_the_version_of_its_command(caller: Caller) -> None:
     execution_id = caller.create("open", "start")
 
     version = caller.ask(execution_id, "node start").json()["version"]
@@ -84,7 +84,7 @@ def test_an_answer_names_the_version_at_which_the_command_had_happened(caller: C
     assert caller.shown(execution_id, at=version - 1)["nodes"] == []
 
 
-def test_the_events_tell_who_did_what_and_when(caller: Caller, finished: str) -> None:
+def test_events_contain_actor_action_and_time(caller: Caller, finished: str) -> None:
     events = caller.events(finished)
 
     assert [event["type"] for event in events] == TYPES
@@ -105,7 +105,7 @@ def test_the_events_tell_who_did_what_and_when(caller: Caller, finished: str) ->
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 15, 16])
-def test_pages_of_events_of_whatever_size_are_the_whole_list(caller: Caller, finished: str, limit: int) -> None:
+def test_event_pages_of_any_size_add_up_to_the_list(caller: Caller, finished: str, limit: int) -> None:
     pages: list[list[dict[str, Any]]] = []
     cursor: str | None = None
     while cursor is not None or not pages:
@@ -119,7 +119,7 @@ def test_pages_of_events_of_whatever_size_are_the_whole_list(caller: Caller, fin
     assert [event for page in pages for event in page] == caller.events(finished)
 
 
-def test_a_stream_tells_every_event_as_it_is_stored_and_ends_with_the_execution(caller: Caller) -> None:
+def test_a_stream_sends_every_event_and_ends_with_the_execution(caller: Caller) -> None:
     execution_id = caller.create("open")
     with caller.following(execution_id) as events:
         told = [next(events)]
@@ -139,7 +139,7 @@ def test_a_stream_tells_every_event_as_it_is_stored_and_ends_with_the_execution(
     assert len(set(ids)) == len(ids)
 
 
-def test_whoever_hangs_up_in_the_middle_of_a_commit_goes_on_with_its_next_event(caller: Caller, finished: str) -> None:
+def test_a_stream_cut_within_a_commit_resumes_at_the_next_event(caller: Caller, finished: str) -> None:
     with caller.following(finished) as events:
         told = list(events)
     assert [event["type"] for event in told] == TYPES
@@ -151,7 +151,7 @@ def test_whoever_hangs_up_in_the_middle_of_a_commit_goes_on_with_its_next_event(
     assert [event["type"] for event in pages] == TYPES[2:]
 
 
-def test_whoever_has_seen_the_end_is_told_not_to_come_again(caller: Caller, finished: str) -> None:
+def test_a_stream_resumed_after_the_end_is_a_204(caller: Caller, finished: str) -> None:
     with caller.following(finished) as events:
         last = list(events)[-1]["id"]
 
@@ -159,7 +159,7 @@ def test_whoever_has_seen_the_end_is_told_not_to_come_again(caller: Caller, fini
     assert caller.http.get(f"/executions/{finished}/events", headers=headers).status_code == 204
 
 
-def test_the_end_is_told_to_those_who_follow_when_a_cancel_ends_it(caller: Caller) -> None:
+def test_a_stream_ends_with_a_cancelled_execution(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
     following, told = threading.Event(), []
 
@@ -181,7 +181,7 @@ def test_the_end_is_told_to_those_who_follow_when_a_cancel_ends_it(caller: Calle
     assert told[-3:] == ["EXECUTION_CANCEL_REQUESTED", "NODE_CANCELED", "EXECUTION_CANCELED"]
 
 
-def test_a_graph_is_shown_with_its_execution_where_that_is_asked_for(caller: Caller) -> None:
+def test_an_execution_includes_its_graph_on_request(caller: Caller) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair")
 
@@ -195,7 +195,7 @@ def test_a_graph_is_shown_with_its_execution_where_that_is_asked_for(caller: Cal
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_executions_are_listed_by_status_and_graph_page_by_page_without_the_archived_ones(caller: Caller) -> None:
+def test_executions_are_paged_by_status_and_graph_without_archived_ones(caller: Caller) -> None:
     active = [caller.create("listed") for _ in range(3)]
     canceled = [caller.create("listed", "cancel") for _ in range(2)]
     archived = [caller.create("listed", "cancel", "archive")]
@@ -219,7 +219,7 @@ def test_executions_are_listed_by_status_and_graph_page_by_page_without_the_arch
     assert caller.shown(archived[0])["status"] == "CANCELED"
 
 
-def test_a_list_shows_what_the_execution_itself_does(caller: Caller) -> None:
+def test_a_listed_execution_equals_the_execution(caller: Caller) -> None:
     execution_id = caller.create("listed alone", "start", "node start", "cancel")
 
     (item,) = caller.http.get("/executions", params={"graphId": "listed alone"}).json()["items"]
@@ -246,7 +246,7 @@ def test_a_list_shows_what_the_execution_itself_does(caller: Caller) -> None:
         (("start", "cancel"), "CANCELLED", "CANCELLED"),
     ],
 )
-def test_an_execution_is_a_run_too(caller: Caller, commands: tuple[str, ...], status: str, task: str) -> None:
+def test_an_execution_is_readable_as_a_run(caller: Caller, commands: tuple[str, ...], status: str, task: str) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair", *commands, input={"n": 1})
 
@@ -258,7 +258,7 @@ def test_an_execution_is_a_run_too(caller: Caller, commands: tuple[str, ...], st
     assert caller.http.get(f"/runs/{execution_id}/explain").status_code == 200
 
 
-def test_a_run_is_an_execution_too(caller: Caller) -> None:
+def test_a_run_is_readable_as_an_execution(caller: Caller) -> None:
     run_id = caller.http.post("/runs", json={"flow_name": "hello", "params": {"n": 1}, "tag": "nobodys"}).json()[
         "run_id"
     ]
@@ -276,7 +276,7 @@ def test_a_run_is_an_execution_too(caller: Caller) -> None:
     assert caller.types(run_id) == ["EXECUTION_CREATED", "EXECUTION_CANCEL_REQUESTED", "EXECUTION_CANCELED"]
 
 
-def test_an_execution_is_cancelled_in_the_words_of_runs_as_well(caller: Caller) -> None:
+def test_an_execution_is_cancelled_as_a_run(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
 
     answer: httpx.Response = caller.http.post(f"/runs/{execution_id}/cancel", json={"reason": "wrong input"})

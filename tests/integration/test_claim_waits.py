@@ -56,7 +56,7 @@ async def in_line(gateway: Gateway, count: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_whoever_waits_is_woken_by_the_node_that_becomes_ready(gateway: Gateway) -> None:
+async def test_a_waiting_claim_gets_the_node_that_becomes_ready(gateway: Gateway) -> None:
     waiting = asyncio.create_task(claim(gateway.client))
     await in_line(gateway, 1)
 
@@ -71,7 +71,9 @@ async def test_whoever_waits_is_woken_by_the_node_that_becomes_ready(gateway: Ga
     assert [answer.json()["nodeId"] for answer in (first, second)] == [NODE, NEXT]
 
 
-async def test_whoever_waits_at_another_gateway_is_woken_too(gateway: Gateway, broker: Broker, tmp_path: Path) -> None:
+async def test_a_claim_that_waits_at_another_gateway_gets_the_node(
+    gateway: Gateway, broker: Broker, tmp_path: Path
+) -> None:
     async with listening(gateway_settings(broker.url, tmp_path / "other")) as other:
         waiting = asyncio.create_task(claim(other.client))
         await in_line(other, 1)
@@ -81,7 +83,7 @@ async def test_whoever_waits_at_another_gateway_is_woken_too(gateway: Gateway, b
         assert (await waiting).json()["executionId"] == execution_id
 
 
-async def test_of_many_in_line_each_is_woken_for_a_node_of_its_own(gateway: Gateway) -> None:
+async def test_waiting_claims_get_different_nodes(gateway: Gateway) -> None:
     line = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
     await in_line(gateway, 10)
 
@@ -92,7 +94,7 @@ async def test_of_many_in_line_each_is_woken_for_a_node_of_its_own(gateway: Gate
     assert gateway.claims.waiting == 0
 
 
-async def test_whoever_waits_for_a_silent_holder_is_woken_when_its_lease_is_over(gateway: Gateway) -> None:
+async def test_a_waiting_claim_gets_a_node_whose_lease_expires(gateway: Gateway) -> None:
     await started(gateway.client)
     held = await claim(gateway.client, "silent", leaseSec=1.0)
     waiting = asyncio.create_task(claim(gateway.client, "next"))
@@ -103,7 +105,7 @@ async def test_whoever_waits_for_a_silent_holder_is_woken_when_its_lease_is_over
     assert (held.json()["attempt"], answer.json()["attempt"]) == (1, 2)
 
 
-async def test_somebody_who_has_hung_up_is_given_nothing(gateway: Gateway) -> None:
+async def test_a_disconnected_claim_gets_nothing(gateway: Gateway) -> None:
     gone = asyncio.create_task(claim(gateway.client, "gone"))
     await in_line(gateway, 1)
     gone.cancel()
@@ -115,13 +117,13 @@ async def test_somebody_who_has_hung_up_is_given_nothing(gateway: Gateway) -> No
     assert (answer.json()["executionId"], answer.json()["attempt"]) == (execution_id, 1)
 
 
-async def test_waiting_comes_to_an_end_without_work(gateway: Gateway) -> None:
+async def test_a_waiting_claim_without_work_times_out(gateway: Gateway) -> None:
     answer = await claim(gateway.client, wait_sec=0.1)
 
     assert (answer.status_code, gateway.claims.waiting) == (204, 0)
 
 
-async def test_a_gateway_that_stops_lets_those_in_line_go(broker: Broker, tmp_path: Path) -> None:
+async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as leaving:
         waiting = asyncio.create_task(claim(leaving.client))
         await in_line(leaving, 1)
@@ -132,7 +134,7 @@ async def test_a_gateway_that_stops_lets_those_in_line_go(broker: Broker, tmp_pa
         assert (await claim(leaving.client)).status_code == 204
 
 
-async def test_a_claim_whose_gateway_died_before_it_answered_gets_its_node_though_there_is_no_other(
+async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(
     gateway: Gateway,
 ) -> None:
     await started(gateway.client)

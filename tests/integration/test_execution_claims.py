@@ -39,7 +39,7 @@ def taken(answer: httpx.Response) -> tuple[str, str]:
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_hands_out_a_node_with_all_that_is_needed_for_it(caller: Caller) -> None:
+def test_a_claim_returns_a_node_with_its_inputs(caller: Caller) -> None:
     graph = {"nodes": [NODE, {"id": NEXT, "params": {"to": "prod"}}], "edges": [[NODE, NEXT]]}
     caller.put("claimed", graph)
     execution_id = caller.create("claimed", "start", "node start", input={"version": "1.4"})
@@ -69,7 +69,7 @@ def test_a_claim_hands_out_a_node_with_all_that_is_needed_for_it(caller: Caller)
     assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", told["leaseUntil"])
 
 
-def test_the_oldest_execution_comes_first_and_then_there_is_nothing(caller: Caller) -> None:
+def test_claims_return_the_oldest_execution_first_until_none_is_left(caller: Caller) -> None:
     caller.put("in order", PAIR)
     created = [caller.create("in order", "start") for _ in range(3)]
 
@@ -80,7 +80,7 @@ def test_the_oldest_execution_comes_first_and_then_there_is_nothing(caller: Call
     assert [(answer.status_code, answer.content) for answer in nothing] == [(204, b"")] * 3
 
 
-def test_a_claim_that_is_sent_again_is_the_same_node(caller: Caller) -> None:
+def test_a_repeated_claim_returns_the_same_node(caller: Caller) -> None:
     caller.put("again", {"nodes": ["a", "b"]})
     execution_id = caller.create("again", "start")
 
@@ -95,7 +95,7 @@ def test_a_claim_that_is_sent_again_is_the_same_node(caller: Caller) -> None:
     assert caller.types(execution_id).count("NODE_STARTED") == 2
 
 
-def test_a_key_under_which_nothing_was_had_is_good_for_the_next_time(caller: Caller) -> None:
+def test_a_key_of_an_empty_claim_is_usable_again(caller: Caller) -> None:
     caller.put("later", PAIR)
     nothing = caller.claim("later", key="patient")
 
@@ -105,7 +105,7 @@ def test_a_key_under_which_nothing_was_had_is_good_for_the_next_time(caller: Cal
     assert taken(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
 
 
-def test_of_many_who_claim_at_two_gateways_no_two_get_the_same_node(caller: Caller, other: Caller) -> None:
+def test_concurrent_claims_at_two_gateways_get_different_nodes(caller: Caller, other: Caller) -> None:
     names = [f"n{number}" for number in range(24)]
     caller.put("crowded", {"nodes": names})
     execution_id = caller.create("crowded", "start")
@@ -123,7 +123,7 @@ def test_of_many_who_claim_at_two_gateways_no_two_get_the_same_node(caller: Call
     assert other.claim("crowded").status_code == 204
 
 
-def test_the_same_claim_at_two_gateways_at_once_is_one_node(caller: Caller, other: Caller) -> None:
+def test_a_concurrent_repeat_of_a_claim_gets_the_same_node(caller: Caller, other: Caller) -> None:
     caller.put("twins", {"nodes": [f"n{number}" for number in range(6)]})
     execution_id = caller.create("twins", "start")
 
@@ -137,7 +137,7 @@ def test_the_same_claim_at_two_gateways_at_once_is_one_node(caller: Caller, othe
     assert caller.types(execution_id).count("NODE_STARTED") == 1
 
 
-def test_nothing_is_claimed_of_what_is_cancelled_or_not_started(caller: Caller) -> None:
+def test_nodes_of_cancelled_or_unstarted_executions_are_not_claimable(caller: Caller) -> None:
     caller.put("not now", PAIR)
     caller.create("not now")
     caller.create("not now", "start", "cancel")
@@ -149,7 +149,7 @@ def test_nothing_is_claimed_of_what_is_cancelled_or_not_started(caller: Caller) 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_whose_holder_is_silent_goes_to_the_next_one_and_the_old_holder_is_fenced(caller: Caller) -> None:
+def test_a_node_with_an_expired_lease_is_claimed_again_and_its_old_holder_fenced(caller: Caller) -> None:
     caller.put("leased", PAIR)
     execution_id = caller.create("leased", "start")
     first = caller.claim("leased", worker="silent", leaseSec=1)
@@ -169,7 +169,7 @@ def test_a_node_whose_holder_is_silent_goes_to_the_next_one_and_the_old_holder_i
     assert (right.status_code, caller.node(execution_id)["output"]) == (202, "second")
 
 
-def test_progress_renews_a_lease_by_its_own_length_or_by_another(caller: Caller) -> None:
+def test_progress_renews_a_lease_by_its_duration_or_a_given_one(caller: Caller) -> None:
     caller.put("renewed", PAIR)
     execution_id = caller.create("renewed", "start")
     told = caller.claim("renewed", leaseSec=100).json()
@@ -181,7 +181,7 @@ def test_progress_renews_a_lease_by_its_own_length_or_by_another(caller: Caller)
     assert told["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
 
 
-def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(caller: Caller) -> None:
+def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(caller: Caller) -> None:
     caller.put("once", {"nodes": [{"id": NODE, "maxAttempts": 1}]})
     execution_id = caller.create("once", "start")
     taken(caller.claim("once", leaseSec=1))
@@ -202,7 +202,7 @@ def waits(caller: Caller, **query: Any) -> list[dict[str, Any]]:
     return items
 
 
-def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success(caller: Caller) -> None:
+def test_a_wait_node_waits_without_a_worker_and_succeeds_when_resumed(caller: Caller) -> None:
     approve = {"id": NEXT, "type": "wait", "waitKey": "ship-it", "prompt": {"text": "Ship it?"}, "timeoutSec": 3600}
     caller.put("approval", PAIR | {"nodes": [NODE, approve, "last"], "edges": [[NODE, NEXT], [NEXT, "last"]]})
     execution_id = caller.create("approval", "start", *SUCCEEDED)
@@ -226,7 +226,7 @@ def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success(caller: Calle
     assert waits(caller, graphId="approval") == []
 
 
-def test_waits_are_listed_page_by_page_the_longest_waiting_first(caller: Caller) -> None:
+def test_waits_are_paged_longest_first(caller: Caller) -> None:
     waiting = [caller.create("long list", "start", "node start", "node wait") for _ in range(5)]
     caller.create("long list", "start", "node start", "node wait", "cancel")
 
@@ -241,7 +241,7 @@ def test_waits_are_listed_page_by_page_the_longest_waiting_first(caller: Caller)
 
 
 @pytest.mark.parametrize("kind", ["graph", "open"])
-def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> None:
+def test_a_wait_that_exceeds_its_timeout_fails(caller: Caller, kind: str) -> None:
     caller.put("graph", {"nodes": [NODE]})
     execution_id = caller.create(kind, "start", "node start")
     caller.ask(execution_id, "node wait", {"waitKey": "k", "timeoutSec": 0.1}).raise_for_status()
@@ -258,7 +258,7 @@ def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> Non
 # --- cancels ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cancel_waits_for_every_holder_and_ends_with_the_last(caller: Caller) -> None:
+def test_a_cancel_completes_when_the_last_holder_stops(caller: Caller) -> None:
     caller.put("held", {"nodes": ["a", "b", "c"]})
     execution_id = caller.create("held", "start")
     for node in ("a", "b"):
@@ -274,7 +274,7 @@ def test_a_cancel_waits_for_every_holder_and_ends_with_the_last(caller: Caller) 
     assert (shown["status"], {node["status"] for node in shown["nodes"]}) == ("CANCELED", {"CANCELED"})
 
 
-def test_a_holder_that_says_nothing_is_not_waited_for_longer_than_the_grace(caller: Caller, other: Caller) -> None:
+def test_a_cancel_waits_for_a_silent_holder_at_most_the_grace_period(caller: Caller, other: Caller) -> None:
     execution_id = caller.create("grace", "start", "node start", "cancel")
 
     ended = until(other, execution_id, "EXECUTION_CANCELED")
@@ -284,7 +284,7 @@ def test_a_holder_that_says_nothing_is_not_waited_for_longer_than_the_grace(call
     assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
 
 
-def test_a_cancel_may_say_why(caller: Caller) -> None:
+def test_a_cancel_may_have_a_reason(caller: Caller) -> None:
     execution_id = caller.create("open")
 
     caller.ask(execution_id, "cancel", {"reason": "wrong input"}).raise_for_status()
