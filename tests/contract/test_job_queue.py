@@ -364,8 +364,8 @@ async def test_a_discarded_job_is_removed_and_may_be_discarded_twice(ports: Port
 
 
 async def test_a_job_without_deliveries_left_is_reported(ports: Ports) -> None:
-    heard = asyncio.Event()
-    await ports.queue.on_given_up(heard.set)
+    reported = asyncio.Event()
+    await ports.queue.on_given_up(reported.set)
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     for _ in range(MAX_DELIVER):
@@ -375,7 +375,7 @@ async def test_a_job_without_deliveries_left_is_reported(ports: Ports) -> None:
 
     asking = asyncio.ensure_future(queue.receive(1))  # the broker gives up when it should deliver once more
     async with asyncio.timeout(10):
-        await heard.wait()
+        await reported.wait()
         await given_up(ports)
     asking.cancel()
 

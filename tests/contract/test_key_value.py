@@ -60,13 +60,13 @@ async def test_a_repeated_write_is_found_and_not_stored_twice(bucket: KeyValue) 
 
 
 async def test_exactly_one_of_many_concurrent_writers_succeeds(bucket: KeyValue) -> None:
-    answers = await asyncio.gather(*(bucket.put("k", b"%d" % number, revision=0) for number in range(16)))
+    results = await asyncio.gather(*(bucket.put("k", b"%d" % number, revision=0) for number in range(16)))
 
-    (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
+    (winner,) = [answer for answer in results if isinstance(answer, Stored)]
     entry = await bucket.get("k")
     assert entry is not None
     assert entry.revision == winner.version
-    assert all(answer == RevisionConflict(entry=entry) for answer in answers if answer != winner)
+    assert all(answer == RevisionConflict(entry=entry) for answer in results if answer != winner)
 
 
 async def test_a_removed_key_differs_from_one_never_written(bucket: KeyValue) -> None:

@@ -62,9 +62,9 @@ async def test_a_long_log_is_read_completely_and_in_parts(log: SubjectLog) -> No
 async def test_an_append_after_an_outdated_message_is_a_conflict(log: SubjectLog) -> None:
     first, second = await appended(log, "a", b"1", b"2")
 
-    answers = [await append(log, "a", b"late", after=after) for after in (0, first.sequence, second.sequence + 7)]
+    results = [await append(log, "a", b"late", after=after) for after in (0, first.sequence, second.sequence + 7)]
 
-    assert answers == [Conflict()] * 3
+    assert results == [Conflict()] * 3
     assert await append(log, "unwritten", b"1", after=7) == Conflict()
     assert await log.read("a") == [first, second]
 
@@ -80,9 +80,9 @@ async def test_a_repeated_append_is_found_among_newer_messages(log: SubjectLog) 
 async def test_exactly_one_of_many_concurrent_writers_succeeds(log: SubjectLog) -> None:
     (first,) = await appended(log, "a", b"1")
 
-    answers = await asyncio.gather(*(append(log, "a", b"w%d" % number, after=first.sequence) for number in range(20)))
+    results = await asyncio.gather(*(append(log, "a", b"w%d" % number, after=first.sequence) for number in range(20)))
 
-    assert answers.count(Conflict()) == 19
+    assert results.count(Conflict()) == 19
     assert len(await log.read("a")) == 2
 
 
@@ -115,8 +115,8 @@ async def test_a_purge_empties_only_its_key(log: SubjectLog) -> None:
 
 
 async def test_a_listener_receives_each_stored_message_of_its_key(log: SubjectLog) -> None:
-    heard: asyncio.Queue[LogMessage | None] = asyncio.Queue()
-    await log.listen("a", heard.put_nowait)
+    received: asyncio.Queue[LogMessage | None] = asyncio.Queue()
+    await log.listen("a", received.put_nowait)
 
     await appended(log, "b", b"other")
     (first,) = await appended(log, "a", b"1")
@@ -124,8 +124,8 @@ async def test_a_listener_receives_each_stored_message_of_its_key(log: SubjectLo
     (second,) = await appended(log, "a", b"2", after=first.sequence)
 
     async with asyncio.timeout(PATIENCE_SEC):
-        assert [await heard.get(), await heard.get()] == [first, second]
-    assert heard.empty()
+        assert [await received.get(), await received.get()] == [first, second]
+    assert received.empty()
 
 
 async def test_stopping_a_listener_does_not_stop_another(log: SubjectLog) -> None:

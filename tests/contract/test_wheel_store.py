@@ -123,16 +123,16 @@ async def test_a_delete_removes_only_the_named_upload(ports: Ports) -> None:
 
 async def test_a_rejected_upload_changes_nothing(ports: Ports) -> None:
     first = await put(ports, data=b"first")
-    asked: list[Sequence[Wheel]] = []
+    lists: list[Sequence[Wheel]] = []
 
     def refuse(present: Sequence[Wheel]) -> None:
-        asked.append(present)
+        lists.append(present)
         raise WheelVersionConflict
 
     with pytest.raises(WheelVersionConflict):
         await ports.wheels.put(NAME, pieces_of(b"second"), tags=(), admit=refuse)
 
-    assert asked == [[first]]
+    assert lists == [[first]]
     assert await ports.wheels.all() == [first]
 
 

@@ -59,8 +59,8 @@ def test_a_new_key_is_the_only_output_and_valid_at_once(folder: Path, system: Pr
     submitted = client.post("/runs", json={"flow_name": "hello"}, headers={"X-API-Key": key})
     run = client.get(f"/runs/{submitted.json()['run_id']}", headers={"X-API-Key": key}).json()
     assert (run["tenant_id"], run["api_key_id"]) == ("team-a", key.split("_")[1])
-    assert key not in system.said()
-    assert PEPPER not in system.said()
+    assert key not in system.output()
+    assert PEPPER not in system.output()
 
 
 def test_keys_are_listed_without_secrets_and_revoked_permanently(

@@ -40,13 +40,13 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
-    answer = client.post("/runs", json={"flow_name": flow_name, "params": params})
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    response = client.post("/runs", json={"flow_name": flow_name, "params": params})
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
-def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
+def wait_for_status(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
     """The run as soon as it has one of these statuses: polled."""
 
     def ask() -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_an_accepted_run_is_on_disk(client: httpx.Client) -> None:
 
 def test_output_of_a_flow_is_in_the_run_log_and_not_in_the_worker_log(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "hello", name="log")
-    seen(client, run_id, "COMPLETED")
+    wait_for_status(client, run_id, "COMPLETED")
 
     log = client.get(f"/runs/{run_id}/logs").json()
 
@@ -78,7 +78,7 @@ def test_output_of_a_flow_is_in_the_run_log_and_not_in_the_worker_log(client: ht
 
 def test_an_unknown_flow_fails_its_run_and_leaves_a_dead_letter(client: httpx.Client, folder: Path) -> None:
     run_id = submit(client, "no-such-flow")
-    run = seen(client, run_id, "FAILED")
+    run = wait_for_status(client, run_id, "FAILED")
 
     assert "no-such-flow" in run["error"]
     letter = next(letter for letter in asyncio.run(letters(folder)) if letter.run_id == run_id)
@@ -96,7 +96,7 @@ def test_a_flow_that_ignores_its_cancel_is_killed_after_the_grace_period(client:
     begun(client, run_id)
 
     client.post(f"/runs/{run_id}/cancel")
-    run = seen(client, run_id, "CANCELLED")
+    run = wait_for_status(client, run_id, "CANCELLED")
 
     assert run["cancel"]["how"] == "killed"
     assert 0.5 <= run["cancel"]["stopped_at"] - run["cancel"]["delivered_at"] < 1.5
@@ -106,7 +106,7 @@ def test_a_flow_that_ignores_its_cancel_is_killed_after_the_grace_period(client:
 def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(
     client: httpx.Client, system: Program
 ) -> None:
-    seen(client, submit(client, "fails"), "FAILED")
+    wait_for_status(client, submit(client, "fails"), "FAILED")
 
     lines = system.logs()
 

@@ -37,7 +37,7 @@ def test_a_killed_worker_is_disconnected_and_a_stopped_one_graceful(tmp_path: Pa
             until(states, lambda shown: shown == {"polite": "IDLE", "unlucky": "IDLE"})
             polite.signal(signal.SIGTERM)
             unlucky.signal(signal.SIGKILL)
-            assert polite.exit_code() == 0, polite.said()
+            assert polite.exit_code() == 0, polite.output()
 
             ended = {"polite": "STOPPED_GRACEFUL", "unlucky": "DISCONNECTED"}
             assert until(states, lambda shown: shown == ended)
@@ -104,9 +104,9 @@ def test_a_worker_id_in_use_is_rejected_until_its_owner_is_dead(tmp_path: Path) 
             first.out.wait_for('"message":"worker ready"')
             ((instance, _),) = instances()
             with working("twin", tmp_path) as second:
-                assert second.exit_code() == 1, second.said()
-                assert "'twin' is running" in second.said()
-                assert "--worker-id" in second.said()
+                assert second.exit_code() == 1, second.output()
+                assert "'twin' is running" in second.output()
+                assert "--worker-id" in second.output()
             assert instances() == [(instance, "IDLE")]
             first.signal(signal.SIGKILL)
             with working("twin", tmp_path) as heir:
@@ -158,7 +158,7 @@ def test_a_stopped_worker_finishes_or_returns_its_runs_within_the_grace_period(t
             first.signal(signal.SIGTERM)
             first.out.wait_for("finishing runs")
             soon.touch()
-            assert first.exit_code() == 0, first.said()
+            assert first.exit_code() == 0, first.output()
         finished = run_of(client, finishes)
         with worker(*arguments, "--worker-id", "second", "--concurrency", "2", cwd=tmp_path, env=grace):
             late.touch()
@@ -197,7 +197,7 @@ def test_a_long_broker_outage_neither_loses_nor_repeats_runs(tmp_path: Path) -> 
 
             ended = until(partial(run_of, client, run_id), lambda shown: shown.get("status") == "COMPLETED")
             after = until(
-                lambda: client.post("/runs", json={"flow_name": "hello"}), lambda answer: answer.status_code == 200
+                lambda: client.post("/runs", json={"flow_name": "hello"}), lambda response: response.status_code == 200
             ).json()["run_id"]
             until(partial(run_of, client, after), lambda shown: shown.get("status") == "COMPLETED")
             untouched = run(done)

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen
+from e2e.test_first_run import begun, wait_for_status
 from support.processes import descendants, wait_for_exit
 from support.programs import ROOT, Program, connected, up, worker
 
@@ -66,14 +66,14 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file") -> str:
-    answer = client.post("/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name})
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    response = client.post("/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name})
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
 def test_a_flow_file_runs_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
-    run = seen(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
+    run = wait_for_status(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert (run["flow_name"], run["params"]) == ("from a file", {"day": "monday"})
@@ -84,7 +84,9 @@ def test_a_flow_file_runs_on_a_worker_without_announced_flows(client: httpx.Clie
 
 
 def test_the_example_runs(client: httpx.Client) -> None:
-    run = seen(client, submit_file(client, (ROOT / "examples" / "flow.yaml").read_text()), "COMPLETED", "FAILED")
+    run = wait_for_status(
+        client, submit_file(client, (ROOT / "examples" / "flow.yaml").read_text()), "COMPLETED", "FAILED"
+    )
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
@@ -110,7 +112,7 @@ def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) 
             assert all(wait_for_exit(pid) for pid in runners)
         with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=QUICK):
             signpost.touch()
-            run = seen(client, run_id, "COMPLETED", "FAILED")
+            run = wait_for_status(client, run_id, "COMPLETED", "FAILED")
 
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "second", 2)
     assert run["task_records"]["only"]["output"] == "found"

@@ -241,4 +241,4 @@ def test_a_missing_program_is_named_with_its_installation(tmp_path: Path) -> Non
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck here")
 def test_shellcheck_reports_nothing(tmp_path: Path) -> None:
     with Program(str(SCRIPT), cwd=tmp_path, program=shutil.which("shellcheck") or "shellcheck") as checked:
-        assert checked.exit_code() == 0, checked.said()
+        assert checked.exit_code() == 0, checked.output()

@@ -210,12 +210,12 @@ def test_paged_and_followed_events_are_equal(twin: Twin, graph_id: str) -> None:
     twin.ask("cancel_execution", execution_id, "not today")
 
     read = twin.take("iter_events", execution_id, limit=2)
-    heard = twin.take("follow_events", execution_id)
-    rest = twin.take("follow_events", execution_id, after=heard[1]["id"])
+    followed = twin.take("follow_events", execution_id)
+    rest = twin.take("follow_events", execution_id, after=followed[1]["id"])
 
     assert first["items"] == read[:1]
-    assert [item["eventId"] for item in heard] == [item["eventId"] for item in read]
-    assert rest == heard[2:]
+    assert [item["eventId"] for item in followed] == [item["eventId"] for item in read]
+    assert rest == followed[2:]
     reasons = [item["payload"].get("reason") for item in read if item["type"] == "EXECUTION_CANCEL_REQUESTED"]
     assert reasons == ["not today"]
     assert twin.ask("get_execution", execution_id)["status"] == "CANCELED"

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen, submit
+from e2e.test_first_run import begun, submit, wait_for_status
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from support.processes import command_of, descendants, port_of, reserve_port, wait_for_exit
 from support.programs import FLOWS, ROOT, Program, address_of, connected, server, until, up, up_with_worker, worker
@@ -39,7 +39,7 @@ def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signa
 
         program.signal(number)
 
-        assert program.exit_code() == code, program.said()
+        assert program.exit_code() == code, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
         logged = [line["message"] for line in program.logs()]
 
@@ -47,7 +47,7 @@ def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signa
     assert "pyoco_server.cli.worker" in commands
     assert "worker stopped" in logged
     assert not [line for line in program.logs() if line["level"] == "ERROR"]
-    assert "Traceback" not in program.said()
+    assert "Traceback" not in program.output()
 
 
 def test_no_process_survives_a_kill_of_the_program(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_a_run_stopped_with_its_worker_continues_after_a_restart(tmp_path: Path)
         run_id = submit(client, "waits", path=str(signpost))
         finished = submit(client, "hello")
         begun(client, run_id)
-        seen(client, finished, "COMPLETED")
+        wait_for_status(client, finished, "COMPLETED")
         program.signal(signal.SIGTERM)
-        assert program.exit_code() == 0, program.said()
+        assert program.exit_code() == 0, program.output()
     signpost.touch()
 
     with up_with_worker(tmp_path, env=short) as program, connected(program) as client:
-        run = seen(client, run_id, "COMPLETED")
+        run = wait_for_status(client, run_id, "COMPLETED")
 
         assert (run["attempt"], run["task_records"]["wait_for_file"]["output"]) == (2, "found")
         assert {one["run_id"] for one in client.get("/runs").json()} == {run_id, finished}
@@ -92,7 +92,7 @@ def test_a_second_signal_stops_without_waiting_for_runs(tmp_path: Path) -> None:
 
         program.signal(signal.SIGINT)
 
-        assert program.exit_code() == 130, program.said()
+        assert program.exit_code() == 130, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
 
 
@@ -106,7 +106,7 @@ def test_a_system_with_a_worker_that_never_starts_can_be_stopped(tmp_path: Path)
 
         program.signal(signal.SIGTERM)
 
-        assert program.exit_code() == 0, program.said()
+        assert program.exit_code() == 0, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
 
 
@@ -115,7 +115,7 @@ def test_a_system_with_a_worker_that_never_starts_can_be_stopped(tmp_path: Path)
 
 def refused(program: Program) -> str:
     """Its message, after exit code 1 and without a traceback."""
-    assert program.exit_code() == 1, program.said()
+    assert program.exit_code() == 1, program.output()
     program.err.wait_for("hint: ")
     words = "\n".join(program.err.all())
     assert "Traceback" not in words
@@ -202,7 +202,7 @@ def test_a_run_of_a_killed_worker_is_finished_by_another(tmp_path: Path) -> None
             assert all(wait_for_exit(pid) for pid in runners)
         with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=quick):
             signpost.touch()
-            run = seen(client, run_id, "COMPLETED")
+            run = wait_for_status(client, run_id, "COMPLETED")
 
     assert (run["worker_id"], run["attempt"]) == ("second", 2)
     assert run["task_records"]["wait_for_file"]["output"] == "found"
@@ -215,20 +215,20 @@ def test_a_killed_worker_of_up_is_restarted(tmp_path: Path) -> None:
         os.kill(first, signal.SIGKILL)
 
         program.out.wait_for("worker exited, restarting it")
-        seen(client, submit(client, "hello"), "COMPLETED")
+        wait_for_status(client, submit(client, "hello"), "COMPLETED")
 
 
 def test_a_killed_embedded_broker_is_restarted_without_loss(tmp_path: Path) -> None:
     with up_with_worker(tmp_path) as program, connected(program) as client:
         before = submit(client, "hello")
-        seen(client, before, "COMPLETED")
+        wait_for_status(client, before, "COMPLETED")
         broker = next(pid for pid in ready(program) if "nats-server" in command_of(pid))
 
         os.kill(broker, signal.SIGKILL)
         assert wait_for_exit(broker)
 
         until(lambda: client.post("/runs", json={"flow_name": "hello"}).status_code, lambda code: code == 200)
-        seen(client, submit(client, "hello"), "COMPLETED")
+        wait_for_status(client, submit(client, "hello"), "COMPLETED")
         assert client.get(f"/runs/{before}").json()["status"] == "COMPLETED"
 
 
@@ -245,10 +245,10 @@ def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_pat
             Program(str(ROOT / "examples" / "run_worker.py"), cwd=tmp_path, env=there) as example,
             httpx.Client(base_url=second.out.wait_for(r"running on (http://[0-9.:]+)")[1], timeout=30.0) as client,
         ):
-            run = seen(client, submit(client, "hello", name="example"), "COMPLETED")
+            run = wait_for_status(client, submit(client, "hello", name="example"), "COMPLETED")
             example.signal(signal.SIGINT)
 
-            assert example.exit_code() == 0, example.said()
+            assert example.exit_code() == 0, example.output()
             assert run["worker_id"] == "example"
             # In the caller's own program a flow prints where the program prints.
             assert "saying hello to example" in example.out.all()
@@ -266,7 +266,7 @@ def test_a_program_that_waits_for_its_broker_can_be_interrupted(tmp_path: Path, 
             with looking:
                 starting.signal(signal.SIGINT)
 
-                assert starting.exit_code() == 130, starting.said()
+                assert starting.exit_code() == 130, starting.output()
 
 
 def test_a_gateway_that_waits_for_its_broker_responds_at_once(tmp_path: Path) -> None:
@@ -292,15 +292,15 @@ def test_a_gateway_without_a_broker_reports_it_and_exits(tmp_path: Path) -> None
 def test_a_stopped_gateway_ends_its_streams_and_does_not_wait_for_their_runs(tmp_path: Path, served_by: str) -> None:
     with up(tmp_path) as everything, gateway_by(served_by, tmp_path, everything) as (program, client):
         run_id = submit(client, "hello")
-        with client.stream("GET", f"/runs/{run_id}/watch") as answer:
-            lines = answer.iter_lines()
+        with client.stream("GET", f"/runs/{run_id}/watch") as response:
+            lines = response.iter_lines()
             while not next(lines).startswith("data: "):
                 pass
 
             program.signal(signal.SIGTERM)
 
             assert not [line for line in lines if line.startswith("event: ")]  # an end cut short would be an error
-        assert program.exit_code() in (0, -signal.SIGTERM), program.said()
+        assert program.exit_code() in (0, -signal.SIGTERM), program.output()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen
+from e2e.test_first_run import begun, wait_for_status
 from support.processes import descendants, wait_for_exit
 from support.programs import Program, connected, until, up, worker
 from support.wheels import installable
@@ -55,20 +55,20 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def upload(client: httpx.Client, wheel: tuple[str, bytes], tags: str = "") -> dict[str, Any]:
-    answer = client.post("/wheels", files={"wheel": wheel}, data={"tags": tags})
-    assert answer.status_code == 200, answer.text
-    stored: dict[str, Any] = answer.json()
+    response = client.post("/wheels", files={"wheel": wheel}, data={"tags": tags})
+    assert response.status_code == 200, response.text
+    stored: dict[str, Any] = response.json()
     return stored
 
 
 def submit(client: httpx.Client, function: str, path: object = "", tag: str = "default") -> str:
-    answer = client.post(
+    response = client.post(
         "/runs/yaml",
         files={"workflow": ("flow.yaml", ONE_TASK % (function, path))},
         data={"flow_name": "with wheels", "tag": tag},
     )
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
@@ -87,7 +87,7 @@ def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dic
 
 
 def outcome(client: httpx.Client, run_id: str) -> Any:
-    run = seen(client, run_id, "COMPLETED", "FAILED")
+    run = wait_for_status(client, run_id, "COMPLETED", "FAILED")
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     return run["task_records"]["only"]["output"], [wheel["name"] for wheel in run.get("wheels", [])]
 
@@ -127,7 +127,7 @@ def test_a_worker_killed_during_an_installation_does_not_block_the_next(
         assert all(wait_for_exit(pid) for pid in started)
 
     with worker(*arguments, cwd=tmp_path, env=QUICK):
-        run = seen(client, submit(client, "version", tag="gpu"), "COMPLETED", "FAILED")
+        run = wait_for_status(client, submit(client, "version", tag="gpu"), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert wheel["name"] in [one["name"] for one in run["wheels"]]

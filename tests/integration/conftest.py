@@ -112,8 +112,8 @@ def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def server(answers: dict[str, Any], clean_client: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+def server(responses: dict[str, Any], clean_client: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A stand-in for a gateway, with the `answers` of the test's module, at which PYOCO_SERVER points."""
-    with stand_in(answers) as there:
+    with stand_in(responses) as there:
         monkeypatch.setenv("PYOCO_SERVER", there.address)
         yield there

@@ -186,12 +186,12 @@ async def test_a_resolver_that_hangs_is_not_waited_for(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("pyoco_server.worker.runner_pool.thread_executor.ANNOUNCE_LIMIT_SEC", 0.05)
-    answer = threading.Event()
+    response = threading.Event()
 
     def late() -> list[str]:
-        answer.wait()
+        response.wait()
         return ["late"]
 
     assert await announced_by(config, Resolver(late)) == ()
-    answer.set()
+    response.set()
     assert reasons(caplog) == ["no answer within 0.05 s"]

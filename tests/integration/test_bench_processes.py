@@ -52,6 +52,6 @@ def test_stopping_a_child_kills_and_reports_leftover_processes(tmp_path: Path) -
     while not any(one.name() == "sleep" for one in descendants_of(child.pid)):
         child.require_alive()
 
-    told = child.stop()
+    messages = child.stop()
 
-    assert told == ["parent left a process behind: sleep"]
+    assert messages == ["parent left a process behind: sleep"]

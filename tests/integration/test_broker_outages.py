@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
-from support.gateways import listed, seen, serving, submit
+from support.gateways import listed, serving, submit, wait_for_status
 from support.runners import began, declared, succeeded
 from support.workers import at_work
 
@@ -42,18 +42,18 @@ async def test_without_a_broker_every_request_soon_gets_a_503(
                 ("DELETE", "/wheels/demo-1.0-py3-none-any.whl", None),
             ]
             began_at = time.monotonic()
-            answers = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in questions))
+            responses = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in questions))
             # A list asks nobody: it knows of a loss that the others have met, and nothing of a broker that only hangs.
-            answers += [await client.get(path) for path in ("/runs", "/runs?include=full") if how == "killed"]
+            responses += [await client.get(path) for path in ("/runs", "/runs?include=full") if how == "killed"]
             took_sec = time.monotonic() - began_at
             health = await client.get("/health")
         finally:
             broker.resume() if how == "paused" else broker.start()
 
-    for answer in answers:
-        assert (answer.status_code, answer.json()["err_id"]) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
-        assert answer.headers["retry-after"].isdigit()
-        assert answer.headers["x-request-id"]
+    for response in responses:
+        assert (response.status_code, response.json()["err_id"]) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
+        assert response.headers["retry-after"].isdigit()
+        assert response.headers["x-request-id"]
     assert took_sec < ANSWER_SEC
     assert health.status_code == 200
     assert how == "paused" or health.json()["nats"] == "away"
@@ -70,11 +70,11 @@ async def test_metrics_wait_no_longer_for_a_hanging_broker_than_other_requests(
         broker.pause()
         try:
             async with asyncio.timeout(20.0):
-                answer = await client.get("/metrics")
+                response = await client.get("/metrics")
         finally:
             broker.resume()
 
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
 async def test_a_gateway_recovers_when_the_broker_returns(broker: Broker, config: NatsBackendConfig) -> None:
@@ -94,9 +94,9 @@ async def test_a_gateway_recovers_when_the_broker_returns(broker: Broker, config
 async def _submitted(client: Any) -> str:
     async with asyncio.timeout(10.0):
         while True:
-            answer = await client.post("/runs", json={"flow_name": "hello"})
-            if answer.status_code == 200:
-                run_id: str = answer.json()["run_id"]
+            response = await client.post("/runs", json={"flow_name": "hello"})
+            if response.status_code == 200:
+                run_id: str = response.json()["run_id"]
                 return run_id
             await asyncio.sleep(0.05)
 
@@ -110,15 +110,15 @@ async def test_a_run_survives_a_killed_broker_without_loss(broker: Broker, confi
         run_id = await submit(client)
         runner = await worker.executor.begun()
         runner.say(declared("load", "save"), began("load"))
-        await seen(client, run_id, "RUNNING")
+        await wait_for_status(client, run_id, "RUNNING")
         broker.kill()
         runner.say(succeeded("load", 1))
         runner.end("completed", began("save"), succeeded("save", 2))
         broker.start()
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
         after = await _submitted(client)
         (await worker.executor.begun()).end()
-        await seen(client, after, "COMPLETED")
+        await wait_for_status(client, after, "COMPLETED")
 
     assert run["attempt"] == 1
     assert {name: record["output"] for name, record in run["task_records"].items()} == {"load": 1, "save": 2}
@@ -136,14 +136,14 @@ async def test_a_worker_without_a_broker_logs_failed_writes_with_error_ids(
     ):
         run_id = await submit(client)
         runner = await worker.executor.begun()
-        await seen(client, run_id, "RUNNING")
+        await wait_for_status(client, run_id, "RUNNING")
         broker.kill()
         await _logged(caplog, "ERR-PYOCO-0009")
         runner.end()
         await _logged(caplog, "ERR-PYOCO-0008")
         broker.start()
 
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
 
     assert run["attempt"] == 1
 
@@ -169,7 +169,7 @@ async def test_a_job_that_waits_for_a_long_run_is_executed_once(
         for _ in waiting:
             (await worker.executor.begun()).end()
         for run_id in (long, *waiting):
-            run = await seen(client, run_id, "COMPLETED")
+            run = await wait_for_status(client, run_id, "COMPLETED")
             assert run["attempt"] == 1
 
 
@@ -177,5 +177,5 @@ async def _heartbeats(client: Any, run_id: str, count: int) -> None:
     """Return when the run has shown life so often."""
     shown: set[float] = set()
     while len(shown) <= count:
-        shown.add((await seen(client, run_id, "RUNNING"))["heartbeat_at"])
+        shown.add((await wait_for_status(client, run_id, "RUNNING"))["heartbeat_at"])
         await asyncio.sleep(0.01)

@@ -36,8 +36,8 @@ async def claim(
 
 
 async def command(client: httpx.AsyncClient, execution_id: str, name: str, body: Any = None) -> None:
-    answer = await client.post(path_of(execution_id, name), json=body or {}, headers={"Idempotency-Key": new_key()})
-    assert answer.status_code == 202, answer.text
+    response = await client.post(path_of(execution_id, name), json=body or {}, headers={"Idempotency-Key": new_key()})
+    assert response.status_code == 202, response.text
 
 
 async def started(client: httpx.AsyncClient) -> str:
@@ -67,8 +67,8 @@ async def test_a_waiting_claim_gets_the_node_that_becomes_ready(gateway: Gateway
     await command(gateway.client, execution_id, "node success", {"output": 1})
     second = await following
 
-    assert [answer.status_code for answer in (first, second)] == [200, 200]
-    assert [answer.json()["nodeId"] for answer in (first, second)] == [NODE, NEXT]
+    assert [response.status_code for response in (first, second)] == [200, 200]
+    assert [response.json()["nodeId"] for response in (first, second)] == [NODE, NEXT]
 
 
 async def test_a_claim_that_waits_at_another_gateway_gets_the_node(
@@ -88,9 +88,9 @@ async def test_waiting_claims_get_different_nodes(gateway: Gateway) -> None:
     await in_line(gateway, 10)
 
     created = [await started(gateway.client) for _ in range(10)]
-    answers = await asyncio.gather(*line)
+    responses = await asyncio.gather(*line)
 
-    assert sorted(answer.json()["executionId"] for answer in answers) == sorted(created)
+    assert sorted(response.json()["executionId"] for response in responses) == sorted(created)
     assert gateway.claims.waiting == 0
 
 
@@ -100,9 +100,9 @@ async def test_a_waiting_claim_gets_a_node_whose_lease_expires(gateway: Gateway)
     waiting = asyncio.create_task(claim(gateway.client, "next"))
     await in_line(gateway, 1)
 
-    answer = await waiting
+    response = await waiting
 
-    assert (held.json()["attempt"], answer.json()["attempt"]) == (1, 2)
+    assert (held.json()["attempt"], response.json()["attempt"]) == (1, 2)
 
 
 async def test_a_disconnected_claim_gets_nothing(gateway: Gateway) -> None:
@@ -112,15 +112,15 @@ async def test_a_disconnected_claim_gets_nothing(gateway: Gateway) -> None:
     await asyncio.gather(gone, return_exceptions=True)
 
     execution_id = await started(gateway.client)
-    answer = await claim(gateway.client, "there")
+    response = await claim(gateway.client, "there")
 
-    assert (answer.json()["executionId"], answer.json()["attempt"]) == (execution_id, 1)
+    assert (response.json()["executionId"], response.json()["attempt"]) == (execution_id, 1)
 
 
 async def test_a_waiting_claim_without_work_times_out(gateway: Gateway) -> None:
-    answer = await claim(gateway.client, wait_sec=0.1)
+    response = await claim(gateway.client, wait_sec=0.1)
 
-    assert (answer.status_code, gateway.claims.waiting) == (204, 0)
+    assert (response.status_code, gateway.claims.waiting) == (204, 0)
 
 
 async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: 
         waiting = asyncio.create_task(claim(leaving.client))
         await in_line(leaving, 1)
 
-        leaving.let_go()
+        leaving.disconnect_all()
 
         assert (await waiting).status_code == 204
         assert (await claim(leaving.client)).status_code == 204
@@ -152,5 +152,5 @@ async def _forget_the_answer(gateway: Gateway, key: str) -> None:
     place = record_key(tenant_id=None, method="POST", path="/executions:claim", key=IdempotencyKey(key))
     stored = await gateway.records.get(place)
     assert stored is not None
-    unanswered = replace(stored.record, answer=None, lease_until=ENDED)
+    unanswered = replace(stored.record, response=None, lease_until=ENDED)
     assert await gateway.records.replace(place, unanswered, revision=stored.revision) is not None

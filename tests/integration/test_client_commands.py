@@ -76,7 +76,7 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def answers() -> dict[str, Any]:
+def responses() -> dict[str, Any]:
     return {
         "/runs": [RUN],
         f"/runs/{RUN_ID}": RUN,
@@ -139,7 +139,7 @@ def test_the_version_needs_no_server(end: RunClient, arguments: list[str]) -> No
 
 
 def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient, server: StandIn) -> None:
-    server.answers["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
+    server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
     options = ["--param", "a=1", "--params", '{"a": 2, "b": 2}', "--param", "b=3", "--tags", "x, y", "--tags", "z"]
     options += ["--run-timeout-sec", "90"]
 
@@ -156,7 +156,7 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "requests"),
     [
         (["get", RUN_ID], ("GET", f"/runs/{RUN_ID}")),
         (["get", "--run-id", RUN_ID, "--include", "full"], ("GET", f"/runs/{RUN_ID}?include=full")),
@@ -189,25 +189,25 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_sends_one_request_and_prints_the_response_as_json(
-    end: RunClient, server: StandIn, arguments: list[str], asked: tuple[str, str]
+    end: RunClient, server: StandIn, arguments: list[str], requests: tuple[str, str]
 ) -> None:
     assert end(*arguments) == 0
 
-    assert server.asked == [asked]
-    assert json.loads(end.printed().out) == server.answers[asked[1].partition("?")[0]]
+    assert server.requests == [requests]
+    assert json.loads(end.printed().out) == server.responses[requests[1].partition("?")[0]]
 
 
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
-    server.answers["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
+    server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
 
     code = end("list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
 
-    said = end.printed()
+    printed = end.printed()
     assert code == 0
-    assert server.asked == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
-    assert said.out.splitlines()[1].startswith(RUN_ID)
-    assert said.err == "next page: --cursor c-2\n"
+    assert server.requests == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
+    assert printed.out.splitlines()[1].startswith(RUN_ID)
+    assert printed.err == "next page: --cursor c-2\n"
 
 
 @pytest.mark.parametrize(
@@ -238,13 +238,13 @@ def test_text_forms_print_lines_and_tables(end: RunClient, server: StandIn, argu
 
 
 def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
-    page = server.answers[f"/runs/{RUN_ID}/logs"]
-    server.answers[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
+    page = server.responses[f"/runs/{RUN_ID}/logs"]
+    server.responses[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
 
     assert end("logs", RUN_ID, "-o", "json", "--tail", "7") == 0
 
     assert [json.loads(line)["n"] for line in end.printed().out.splitlines()] == [1, 2]
-    assert server.asked == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
+    assert server.requests == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
 @pytest.mark.parametrize("before", [True, False])

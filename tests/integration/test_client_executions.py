@@ -71,7 +71,7 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def answers() -> dict[str, Any]:
+def responses() -> dict[str, Any]:
     return {
         "/executions": ACCEPTED,
         f"/executions/{ID}/start": ACCEPTED,
@@ -89,41 +89,41 @@ def test_execute_creates_with_the_params_and_starts(end: RunClient, server: Stan
     code = end("execute", "release", "--params", '{"a": 1}', "--param", "b=two", "--tag", "gpu")
 
     assert code == 0
-    assert server.asked == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
+    assert server.requests == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
     assert json.loads(server.bodies[0]) == {"graphId": "release", "input": {"a": 1, "b": "two"}, "tag": "gpu"}
     assert len({headers["Idempotency-Key"] for headers in server.headers}) == 1
     assert json.loads(end.printed().out) == ACCEPTED
 
 
 def test_an_unknown_graph_name_prints_a_warning(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
 
     assert end("execute", "relaese") == 0
-    said = end.printed()
-    assert json.loads(said.out) == ACCEPTED
-    assert "no graph or flow has the name relaese: this is an open graph" in said.err
-    assert "pyoco-client graphs" in said.err
+    printed = end.printed()
+    assert json.loads(printed.out) == ACCEPTED
+    assert "no graph or flow has the name relaese: this is an open graph" in printed.err
+    assert "pyoco-client graphs" in printed.err
 
 
 def test_execute_succeeds_without_permission_to_read(end: RunClient, server: StandIn) -> None:
-    del server.answers[f"/executions/{ID}"]
+    del server.responses[f"/executions/{ID}"]
 
     assert end("execute", "release") == 0
-    said = end.printed()
-    assert (json.loads(said.out), said.err) == (ACCEPTED, "")
+    printed = end.printed()
+    assert (json.loads(printed.out), printed.err) == (ACCEPTED, "")
 
 
 def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     code = end("execute", "release", "--watch")
 
-    said = end.printed()
-    lines = said.out.splitlines()
+    printed = end.printed()
+    lines = printed.out.splitlines()
     assert code == 0
     assert lines[4] == "2026-01-01T00:00:02.000Z  NODE_PROGRESS_REPORTED  build  user/ann  42% compiling\ufffd[2J"
     assert lines[-1] == f"execution {ID} COMPLETED in 4.0s (2 SUCCEEDED)"
-    assert said.err == f"started: {ID}\nwaits for approval: pyoco-client approve {ID} --node approve\n"
+    assert printed.err == f"started: {ID}\nwaits for approval: pyoco-client approve {ID} --node approve\n"
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, serve
 def test_watch_fails_when_the_execution_does_not_complete(
     end: RunClient, server: StandIn, last: dict[str, Any], printed: str
 ) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
 
     assert end("execute", "release", "--watch") == 1
     assert f"execution {ID} {printed}" in end.printed().out
 
 
 def test_watch_prints_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("execute", "release", "--watch", "-o", "json") == 0
 
@@ -155,7 +155,7 @@ def test_watch_prints_json_lines_for_programs(end: RunClient, server: StandIn) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "requests"),
     [
         (["execution", ID, "-o", "json"], f"/executions/{ID}"),
         (
@@ -167,12 +167,12 @@ def test_watch_prints_json_lines_for_programs(end: RunClient, server: StandIn) -
     ids=["execution", "waits", "graphs"],
 )
 def test_a_command_sends_one_request_and_prints_the_response_as_json(
-    end: RunClient, server: StandIn, arguments: list[str], asked: str
+    end: RunClient, server: StandIn, arguments: list[str], requests: str
 ) -> None:
     assert end(*arguments) == 0
 
-    assert server.asked == [("GET", asked)]
-    assert json.loads(end.printed().out) == server.answers[asked.partition("?")[0]]
+    assert server.requests == [("GET", requests)]
+    assert json.loads(end.printed().out) == server.responses[requests.partition("?")[0]]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_events_show_actor_action_and_time(end: RunClient, server: StandIn) -> N
 
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_events_are_followed_to_the_end(end: RunClient, server: StandIn, form: str) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("events", ID, "--follow", "-o", form) == 0
     assert len(end.printed().out.splitlines()) == len(HISTORY)
@@ -235,7 +235,7 @@ def test_events_are_followed_to_the_end(end: RunClient, server: StandIn, form: s
 def test_the_only_waiting_node_is_approved_without_its_name(end: RunClient, server: StandIn) -> None:
     assert end("approve", ID, "--answer", '{"ship": true}') == 0
 
-    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
+    assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
     assert json.loads(server.bodies[-1]) == {"resumeKey": "go", "answer": {"ship": True}, "attempt": 1}
 
 
@@ -245,27 +245,27 @@ def test_a_rejected_node_fails_with_the_reason(
 ) -> None:
     assert end("approve", ID, "--node", "approve", "--reject", *options) == 0
 
-    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
+    assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
     assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
 
 
 def test_several_waiting_nodes_are_listed_and_one_must_be_named(end: RunClient, server: StandIn) -> None:
     several = [node("approve", "WAITING", waitKey="go", prompt="Ship?"), node("sign off", "WAITING", waitKey="sign")]
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
 
     assert end("approve", ID) == 1
 
-    said = end.printed().err
-    assert "- approve: Ship?\n- sign off: sign\n" in said
-    assert "2 nodes wait" in said
-    assert f"example: pyoco-client approve {ID} --node approve" in said
+    printed = end.printed().err
+    assert "- approve: Ship?\n- sign off: sign\n" in printed
+    assert "2 nodes wait" in printed
+    assert f"example: pyoco-client approve {ID} --node approve" in printed
     assert end("approve", ID, "--node", "build") == 1
     assert "'build' does not wait" in end.printed().err
-    assert [method for method, _ in server.asked] == ["GET", "GET"]
+    assert [method for method, _ in server.requests] == ["GET", "GET"]
 
 
 def test_approve_without_a_waiting_node_prints_the_status(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
 
     assert end("approve", ID) == 1
     printed = end.printed().err
@@ -287,7 +287,7 @@ def test_a_graph_has_the_name_of_its_file(
 
     assert end("graph-put", str(tmp_path / file), "--expected-version", "0") == 0
 
-    assert server.asked == [("PUT", "/graphs/release?expectedVersion=0")]
+    assert server.requests == [("PUT", "/graphs/release?expectedVersion=0")]
     assert (server.bodies[0].decode(), server.headers[0]["Content-Type"]) == (content, kind)
 
 
@@ -299,4 +299,4 @@ def test_a_file_that_is_not_a_json_object_is_not_sent(
 
     assert end("graph-put", str(tmp_path / "release.json")) == 1
     assert "release.json: not" in end.printed().err
-    assert server.asked == []
+    assert server.requests == []

@@ -28,7 +28,7 @@ def run(status: str, **more: Any) -> dict[str, Any]:
     return snapshot | {"tasks": tasks, "task_records": records, "error": None} | more
 
 
-def heard(*runs: dict[str, Any], stays_open: bool = False) -> Events:
+def event_stream(*runs: dict[str, Any], stays_open: bool = False) -> Events:
     return Events(
         tuple(("snapshot", {"run_id": RUN_ID, "snapshot": one, "ts": 101.0}) for one in runs), stays_open=stays_open
     )
@@ -37,14 +37,14 @@ def heard(*runs: dict[str, Any], stays_open: bool = False) -> Events:
 @pytest.fixture
 def server() -> Iterator[StandIn]:
     finished = run("COMPLETED", end_time=102.0)
-    answers = {
+    responses = {
         "/health": {"status": "ok", "nats": "connected"},
         "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
         f"/runs/{RUN_ID}": finished,
-        f"/runs/{RUN_ID}/watch": heard(run("PENDING"), run("RUNNING"), finished),
+        f"/runs/{RUN_ID}/watch": event_stream(run("PENDING"), run("RUNNING"), finished),
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"], "hidden": False}],
     }
-    with stand_in(answers) as there:
+    with stand_in(responses) as there:
         yield there
 
 
@@ -96,7 +96,7 @@ def test_a_dumb_terminal_gets_plain_lines(server: StandIn, tmp_path: Path) -> No
 
 
 def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
 
     with on_terminal(server, tmp_path, "watch", RUN_ID) as terminal:
         terminal.wait_for("40% row 4")
@@ -123,9 +123,9 @@ def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("RUN_ID")
         process.stdout.close()
-        said = process.stderr.read()
+        printed = process.stderr.read()
 
-    assert (process.returncode, said) == (0, "")
+    assert (process.returncode, printed) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
@@ -162,7 +162,7 @@ def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
         {"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (running, beat, None, running, run("COMPLETED"))
     ]
     names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
-    server.answers[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
+    server.responses[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
 
     with client("watch", RUN_ID, cwd=tmp_path, env=where(server)) as program:
         assert program.exit_code() == 0
@@ -191,14 +191,14 @@ def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
 def test_with_until_terminal_the_exit_code_is_that_of_the_run(
     server: StandIn, tmp_path: Path, options: list[str], status: str, code: int
 ) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run(status))
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run(status))
 
     with client("watch", RUN_ID, *options, cwd=tmp_path, env=where(server)) as program:
         assert program.exit_code() == code
 
 
 def test_a_watch_that_times_out_reports_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
 
     command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
     with client(*command, cwd=tmp_path, env=where(server)) as program:
@@ -212,11 +212,11 @@ def test_json_is_valid_in_an_ascii_locale(server: StandIn, tmp_path: Path) -> No
     with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
         assert program.exit_code() == 0
 
-    assert json.loads("\n".join(program.out.all())) == server.answers[f"/runs/{RUN_ID}"]
+    assert json.loads("\n".join(program.out.all())) == server.responses[f"/runs/{RUN_ID}"]
 
 
 def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}"] = Refusal(
+    server.responses[f"/runs/{RUN_ID}"] = Refusal(
         404, "ERR-PYOCO-0005", "run not found", "run_id を確認してください。", message="runが見つかりません"
     )
 
@@ -239,8 +239,8 @@ def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
         assert program.exit_code() == 0
 
     assert server.headers[0]["X-API-Key"] == "secret-7"
-    assert "secret-7" not in refused.said() + program.said()
-    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.said()
+    assert "secret-7" not in refused.output() + program.output()
+    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.output()
 
 
 def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Pa
 
     assert finished.returncode == 1
     assert b"[ERR-PYOCO-0018]" in finished.stderr
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) -> None:
@@ -275,20 +275,20 @@ def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) ->
 def test_doctor_reports_a_credentials_error_once_without_the_key(
     server: StandIn, tmp_path: Path, key: str | None, err_id: str
 ) -> None:
-    server.answers["/runs"] = Refusal(401, err_id, "refused")
+    server.responses["/runs"] = Refusal(401, err_id, "refused")
 
     with client(
         "doctor", cwd=tmp_path, env=where(server, **({} if key is None else {"PYOCO_API_KEY": key}))
     ) as program:
         assert program.exit_code() == 1
 
-    assert program.said().count(err_id) == 1
-    assert ("PYOCO_API_KEY" in program.said()) is (key is None)
-    assert "wrong-key" not in program.said()
+    assert program.output().count(err_id) == 1
+    assert ("PYOCO_API_KEY" in program.output()) is (key is None)
+    assert "wrong-key" not in program.output()
 
 
 def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) -> None:
-    server.answers["/health"] = {"status": "ok", "nats": "away"}
+    server.responses["/health"] = {"status": "ok", "nats": "away"}
 
     with client("doctor", cwd=tmp_path, env=where(server)) as program:
         code = program.exit_code()
@@ -297,7 +297,7 @@ def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) 
     assert [line for line in program.out.all() if line.startswith("✗")] == [
         "✗ nats: the gateway is not connected to NATS [ERR-PYOCO-0003]"
     ]
-    assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
+    assert {path.partition("?")[0] for _, path in server.requests} == {"/health"}
 
 
 def test_doctor_uses_no_proxy_for_a_local_server(server: StandIn, tmp_path: Path) -> None:

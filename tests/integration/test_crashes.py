@@ -55,8 +55,8 @@ async def play(world: World, flow_name: str, *statuses: str, timeout_sec: float 
 
 
 async def is_well(world: World) -> None:
-    shown = await play(world, "fine")
-    assert (shown["task_records"]["fine"]["output"], shown["error"]) == ("fine", None)
+    run = await play(world, "fine")
+    assert (run["task_records"]["fine"]["output"], run["error"]) == ("fine", None)
 
 
 BAD = {
@@ -87,20 +87,20 @@ BAD = {
 async def test_a_crashing_flow_fails_with_a_reason_and_last_lines_and_the_next_run_completes(
     world: World, written: list[str], flow_name: str
 ) -> None:
-    shown = await play(world, flow_name, "FAILED")
+    run = await play(world, flow_name, "FAILED")
 
-    assert BAD[flow_name] in shown["error"]
-    assert len(shown["error"]) <= 1_000
-    assert shown["error_code"] == "ERR-PYOCO-0007"
-    assert "about to go wrong" in shown["last_lines"]
+    assert BAD[flow_name] in run["error"]
+    assert len(run["error"]) <= 1_000
+    assert run["error_code"] == "ERR-PYOCO-0007"
+    assert "about to go wrong" in run["last_lines"]
     await is_well(world)
 
 
 @needs_linux
 async def test_a_flow_that_exceeds_its_memory_limit_fails(world: World, written: list[str]) -> None:
-    shown = await play(world, "is_limited", "FAILED")
+    run = await play(world, "is_limited", "FAILED")
 
-    assert shown["error"] == "MemoryError: out of memory"
+    assert run["error"] == "MemoryError: out of memory"
 
 
 GOOD = {
@@ -117,9 +117,9 @@ GOOD = {
 async def test_a_harmless_error_in_a_flow_affects_neither_its_run_nor_the_next(
     world: World, written: list[str], flow_name: str
 ) -> None:
-    shown = await play(world, flow_name)
+    run = await play(world, flow_name)
 
-    assert shown["task_records"][flow_name].get("output") == GOOD[flow_name]
+    assert run["task_records"][flow_name].get("output") == GOOD[flow_name]
     await is_well(world)
     assert "Traceback" not in "\n".join(written)
 
@@ -139,9 +139,9 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
 
     os.kill(await pid_in(written), signal.SIGKILL)
 
-    shown = await world.until(run_id, "FAILED")
-    assert "ended by SIGKILL, and not by its worker" in shown["error"]
-    assert shown["task_records"]["stuck"]["state"] == "FAILED"
+    run = await world.until(run_id, "FAILED")
+    assert "ended by SIGKILL, and not by its worker" in run["error"]
+    assert run["task_records"]["stuck"]["state"] == "FAILED"
     await is_well(world)
 
 
@@ -149,11 +149,11 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
 
 
 async def test_a_task_that_ignores_its_timeout_is_killed(world: World, written: list[str]) -> None:
-    shown = await play(world, "stuck", "FAILED", timeout_sec=0.3)
+    run = await play(world, "stuck", "FAILED", timeout_sec=0.3)
 
-    assert (shown["error_code"], shown["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
-    assert "while running stuck; its process was killed" in shown["error"]
-    assert shown["last_lines"][0] == "about to go wrong"
+    assert (run["error_code"], run["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
+    assert "while running stuck; its process was killed" in run["error"]
+    assert run["last_lines"][0] == "about to go wrong"
     await is_well(world)
 
 
@@ -163,7 +163,7 @@ async def test_progress_of_an_async_task_is_visible_until_its_cancel(world: Worl
 
     await cancel(world.truth, run_id, None, USER)
 
-    shown = await world.until(run_id, "CANCELLED")
-    assert shown["cancel"]["how"] == "cooperative"
-    assert shown["task_records"]["waits_for_ever"]["message"] == "halfway"
-    assert "progress" not in shown
+    run = await world.until(run_id, "CANCELLED")
+    assert run["cancel"]["how"] == "cooperative"
+    assert run["task_records"]["waits_for_ever"]["message"] == "halfway"
+    assert "progress" not in run

@@ -17,7 +17,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.services.context import Stores
 from pyoco_server.services.maintenance import dead_jobs
-from support.gateways import seen, serving, submit
+from support.gateways import serving, submit, wait_for_status
 from support.samples import new_run_id
 from support.workers import Working, at_work
 
@@ -73,7 +73,7 @@ async def test_a_foreign_producers_job_is_adopted(config: NatsBackendConfig) -> 
         await produce(config, orjson.dumps(job))
         (await worker.executor.begun()).end()
 
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
         await emptied(stores)
 
     assert (run["flow_name"], run["params"], run["tags"]) == ("theirs", {"x": 1}, ["default"])
@@ -103,7 +103,7 @@ async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(
         await letter_comes(client, reason="invalid_job")
         await emptied(stores)
 
-        run = await seen(client, run_id, "PENDING")
+        run = await wait_for_status(client, run_id, "PENDING")
 
     assert run["error"] is None
 
@@ -115,7 +115,7 @@ async def test_the_submit_time_of_a_job_is_at_most_now(config: NatsBackendConfig
         await produce(config, orjson.dumps(job))
         (await worker.executor.begun()).end()
 
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
 
     assert run["submitted_at"] <= run["start_time"]
 
@@ -129,7 +129,7 @@ async def test_a_dead_letter_that_cannot_be_written_is_only_logged(
         run_id = await submit(client)
         (await worker.executor.begun()).end("failed", error_type="ValueError", message="no such file")
 
-        run = await seen(client, run_id, "FAILED")
+        run = await wait_for_status(client, run_id, "FAILED")
         await emptied(stores)
         line = await logged(caplog, "ERR-PYOCO-0011")
 
@@ -147,7 +147,7 @@ async def test_a_job_without_deliveries_left_fails_its_run_and_leaves_the_queue(
             await delivery.nak(0.0)
         asking = asyncio.ensure_future(queue.receive(1))
 
-        run = await seen(client, run_id, "FAILED")
+        run = await wait_for_status(client, run_id, "FAILED")
         letter = await letter_comes(client, reason="max_deliver")
         await emptied(stores)
         asking.cancel()
@@ -164,6 +164,6 @@ async def test_a_run_cancelled_before_its_tag_has_workers_leaves_no_job(
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client, tag="nobody")
         await client.post(f"/runs/{run_id}/cancel")
-        await seen(client, run_id, "CANCELLED")
+        await wait_for_status(client, run_id, "CANCELLED")
 
         await emptied(stores, "nobody")

@@ -19,9 +19,9 @@ from pyoco_server.services.context import Stores
 from pyoco_server.stores import DeadLetter
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
-from support.gateways import FINISHED, gateway_settings, listed, seen, serving, submit
+from support.gateways import FINISHED, gateway_settings, listed, serving, submit, wait_for_status
 from support.samples import new_run_id
 
 
@@ -45,9 +45,9 @@ async def worked_off(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker
 
 
 async def letters(client: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
-    answer = await client.get("/dlq", params=query)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
+    response = await client.get("/dlq", params=query)
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
@@ -62,7 +62,7 @@ async def test_a_failed_run_has_a_dead_letter_with_all_fields(
     async with worked_off(config) as worker:
         run_id = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly"])
         await worker.run_once(timeout=10.0)
-        await seen(client, run_id, "FAILED")
+        await wait_for_status(client, run_id, "FAILED")
 
     (letter,) = await letters(client)
 
@@ -87,20 +87,20 @@ async def test_a_replay_is_a_new_run_with_equal_flow_and_params(
     async with worked_off(config) as worker:
         first = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly", "big"])
         await worker.run_once(timeout=10.0)
-        await seen(client, first, "FAILED")
+        await wait_for_status(client, first, "FAILED")
         (letter,) = await letters(client)
 
-        answer = await client.post(f"/dlq/{letter['seq']}/replay")
-        again = answer.json()
+        response = await client.post(f"/dlq/{letter['seq']}/replay")
+        again = response.json()
         await worker.run_once(timeout=10.0)
-        replayed = await seen(client, again["run_id"], *FINISHED)
+        replayed = await wait_for_status(client, again["run_id"], *FINISHED)
 
-    assert answer.status_code == 200
+    assert response.status_code == 200
     assert (again["status"], again["replay_of"]) == ("PENDING", {"seq": letter["seq"], "run_id": first})
     assert again["run_id"] != first
     assert (replayed["status"], replayed["replay_of"], replayed["flow_name"]) == ("FAILED", first, "picky")
     assert (replayed["params"], replayed["tag"], replayed["tags"]) == ({"wanted": "bad"}, "default", ["nightly", "big"])
-    assert (await seen(client, first, "FAILED")).get("replay_of") is None
+    assert (await wait_for_status(client, first, "FAILED")).get("replay_of") is None
 
 
 async def test_a_flow_yaml_run_is_replayed_with_its_text_and_tasks(
@@ -166,9 +166,9 @@ async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient,
     ids=str,
 )
 async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, str]) -> None:
-    answer = await client.get("/dlq", params=query)
+    response = await client.get("/dlq", params=query)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
 async def test_a_replay_that_is_impossible_is_rejected_with_a_hint(
@@ -182,21 +182,23 @@ async def test_a_replay_that_is_impossible_is_rejected_with_a_hint(
             DeadLetter(timestamp=3.0, reason="execution_error", tag="a"),
         )
 
-    answers = [await client.post(f"/dlq/{seq}/replay") for seq in (1, 2, 3)]
+    responses = [await client.post(f"/dlq/{seq}/replay") for seq in (1, 2, 3)]
     missing = [await client.post(f"/dlq/{seq}/replay") for seq in ("9", "0", "abc", "9" * 30)]
 
-    assert [(answer.status_code, answer.json()["err_id"]) for answer in answers] == [(409, "ERR-PYOCO-0041")] * 3
-    assert "submit it anew" in answers[1].json()["detail"]
-    assert {(answer.status_code, answer.json()["err_id"]) for answer in missing} == {(404, "ERR-PYOCO-0040")}
+    assert [(response.status_code, response.json()["err_id"]) for response in responses] == [
+        (409, "ERR-PYOCO-0041")
+    ] * 3
+    assert "submit it anew" in responses[1].json()["detail"]
+    assert {(response.status_code, response.json()["err_id"]) for response in missing} == {(404, "ERR-PYOCO-0040")}
 
 
 async def test_dead_letters_of_another_tenant_do_not_exist(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
         everything = EVERY_SCOPE - {Scope.ADMIN}
-        owner, stranger = [showing(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
-        admin = showing(await hand_out(config, "ops", Scope.ADMIN))
-        reader = showing(await hand_out(config, "team-a", Scope.DLQ_READ))
+        owner, stranger = [api_key_headers(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
+        admin = api_key_headers(await hand_out(config, "ops", Scope.ADMIN))
+        reader = api_key_headers(await hand_out(config, "team-a", Scope.DLQ_READ))
         async with serving(config) as client, open_stores(config, name="test") as stores:
             client.headers.update(owner)
             run_id = await submit(client)
@@ -217,5 +219,5 @@ async def test_dead_letters_of_another_tenant_do_not_exist(tmp_path: Path) -> No
             again = (await client.get(f"/runs/{replays[2].json()['run_id']}")).json()
 
     assert seen_by == [[1.0], [], [2.0, 1.0]]
-    assert [answer.status_code for answer in replays] == [404, 403, 200]
+    assert [response.status_code for response in replays] == [404, 403, 200]
     assert (again["tenant_id"], again["replay_of"]) == ("team-a", run_id)

@@ -51,10 +51,10 @@ def candidate(name: str, content: bytes) -> Candidate:
     return only
 
 
-def says(environment: Environment | None, program: str) -> str:
+def output_in(environment: Environment | None, program: str) -> str:
     assert environment is not None
-    said = subprocess.run([environment.python, "-c", program], capture_output=True, text=True, check=True, cwd="/")
-    return said.stdout.strip()
+    completed = subprocess.run([environment.python, "-c", program], capture_output=True, text=True, check=True, cwd="/")
+    return completed.stdout.strip()
 
 
 async def test_dependent_wheels_are_installed_together_over_the_workers_packages(
@@ -69,7 +69,7 @@ async def test_dependent_wheels_are_installed_together_over_the_workers_packages
 
     assert built.failed == ()
     assert (
-        says(built.lease.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)")
+        output_in(built.lease.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)")
         == "1.0 1.0"
     )
     assert {wheel.name for wheel in built.lease.environment.wheels} == {upper.candidate.name, lower.candidate.name}
@@ -83,7 +83,7 @@ async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wh
 
     built = await environments.build([newer])
 
-    assert says(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
+    assert output_in(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
     assert own_rich() == before
 
 
@@ -110,7 +110,7 @@ async def test_a_wheel_that_cannot_be_installed_fails_alone_with_pips_reason(
 
     built = await environments.build([fetched(wheel) for wheel in wheels])
 
-    assert says(built.lease.environment, "import a, c; print('fine')") == "fine"
+    assert output_in(built.lease.environment, "import a, c; print('fine')") == "fine"
     ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
     assert name == "needy-1.0-py3-none-any.whl"
     assert "absent-9" in reason
@@ -132,7 +132,7 @@ async def test_pip_settings_of_the_environment_are_ignored(
 
     built = await environments.build([fetched(installable("good"))])
 
-    assert says(built.lease.environment, "import good; print('fine')") == "fine"
+    assert output_in(built.lease.environment, "import good; print('fine')") == "fine"
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -166,12 +166,12 @@ async def test_only_unused_environments_are_removed(environments: Environments, 
     ]
     used, kept, old = [environment for environment in built if environment is not None]
     (tmp_path / "envs" / "half-built").mkdir()
-    lodging = environments.acquire(used)
+    acquired = environments.acquire(used)
 
     gone = environments.collect(keep=[kept.key])
 
     assert sorted(gone) == sorted([old.key, "half-built"])
-    lodging.release()
+    acquired.release()
     assert environments.collect(keep=[]) != []
     assert list((tmp_path / "envs").iterdir()) == []
 

@@ -31,9 +31,9 @@ def until(caller: Caller, execution_id: str, happens: str) -> dict[str, Any]:
         return next(event for event in events if event["type"] == happens)
 
 
-def taken(answer: httpx.Response) -> tuple[str, str]:
-    assert answer.status_code == 200, answer.text
-    return answer.json()["executionId"], answer.json()["nodeId"]
+def taken(response: httpx.Response) -> tuple[str, str]:
+    assert response.status_code == 200, response.text
+    return response.json()["executionId"], response.json()["nodeId"]
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -45,28 +45,28 @@ def test_a_claim_returns_a_node_with_its_inputs(caller: Caller) -> None:
     execution_id = caller.create("claimed", "start", "node start", input={"version": "1.4"})
     caller.ask(execution_id, "node success", {"output": {"image": "i-7"}}).raise_for_status()
 
-    answer = caller.claim("claimed", key="claim-1", worker="sh-7", leaseSec=90, waitSec=5.0)
+    response = caller.claim("claimed", key="claim-1", worker="sh-7", leaseSec=90, waitSec=5.0)
 
-    told = answer.json()
-    assert answer.status_code == 200
-    assert told == {
+    body = response.json()
+    assert response.status_code == 200
+    assert body == {
         "executionId": execution_id,
         "command": "StartNode",
         "accepted": True,
-        "correlationId": answer.headers["x-correlation-id"],
+        "correlationId": response.headers["x-correlation-id"],
         "idempotencyKey": "claim-1",
-        "version": told["version"],
+        "version": body["version"],
         "graphId": "claimed",
         "nodeId": NEXT,
         "attempt": 1,
-        "leaseUntil": told["leaseUntil"],
+        "leaseUntil": body["leaseUntil"],
         "leaseSec": 90.0,
         "input": {"version": "1.4"},
         "params": {"to": "prod"},
         "outputs": {NODE: {"image": "i-7"}},
     }
     node = caller.node(execution_id, NEXT)
-    assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", told["leaseUntil"])
+    assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", body["leaseUntil"])
 
 
 def test_claims_return_the_oldest_execution_first_until_none_is_left(caller: Caller) -> None:
@@ -77,7 +77,7 @@ def test_claims_return_the_oldest_execution_first_until_none_is_left(caller: Cal
     nothing = [caller.claim("in order"), caller.claim("unknown"), caller.claim("in order", waitSec=0.05)]
 
     assert claimed == [(execution_id, NODE) for execution_id in created]
-    assert [(answer.status_code, answer.content) for answer in nothing] == [(204, b"")] * 3
+    assert [(response.status_code, response.content) for response in nothing] == [(204, b"")] * 3
 
 
 def test_a_repeated_claim_returns_the_same_node(caller: Caller) -> None:
@@ -111,12 +111,12 @@ def test_concurrent_claims_at_two_gateways_get_different_nodes(caller: Caller, o
     execution_id = caller.create("crowded", "start")
 
     with ThreadPoolExecutor(16) as crowd:
-        asked = [
+        pending = [
             crowd.submit(one.claim, "crowded", worker=f"w-{number % 5}", waitSec=LONG)
             for number in range(12)
             for one in (caller, other)
         ]
-        claimed = [taken(one.result()) for one in asked]
+        claimed = [taken(one.result()) for one in pending]
 
     assert sorted(claimed) == sorted((execution_id, name) for name in names)
     assert caller.types(execution_id).count("NODE_STARTED") == 24
@@ -128,10 +128,10 @@ def test_a_concurrent_repeat_of_a_claim_gets_the_same_node(caller: Caller, other
     execution_id = caller.create("twins", "start")
 
     with ThreadPoolExecutor(6) as crowd:
-        asked = [
+        pending = [
             crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)
         ]
-        claimed = {taken(one.result()) for one in asked}
+        claimed = {taken(one.result()) for one in pending}
 
     assert len(claimed) == 1
     assert caller.types(execution_id).count("NODE_STARTED") == 1
@@ -172,13 +172,13 @@ def test_a_node_with_an_expired_lease_is_claimed_again_and_its_old_holder_fenced
 def test_progress_renews_a_lease_by_its_duration_or_a_given_one(caller: Caller) -> None:
     caller.put("renewed", PAIR)
     execution_id = caller.create("renewed", "start")
-    told = caller.claim("renewed", leaseSec=100).json()
+    body = caller.claim("renewed", leaseSec=100).json()
 
     caller.ask(execution_id, "node progress", {"progress": 1, "attempt": 1}).raise_for_status()
     renewed = caller.node(execution_id)["leaseUntil"]
     caller.ask(execution_id, "node progress", {"progress": 2, "leaseSec": 1000}).raise_for_status()
 
-    assert told["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
+    assert body["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
 
 
 def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(caller: Caller) -> None:
@@ -188,8 +188,8 @@ def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(caller: Caller)
 
     until(caller, execution_id, "EXECUTION_FAILED")
 
-    shown = caller.shown(execution_id)
-    assert (shown["status"], shown["error"]["code"]) == ("FAILED", "LEASE_EXPIRED")
+    execution = caller.execution(execution_id)
+    assert (execution["status"], execution["error"]["code"]) == ("FAILED", "LEASE_EXPIRED")
     assert caller.claim("once").status_code == 204
     assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
 
@@ -249,7 +249,7 @@ def test_a_wait_that_exceeds_its_timeout_fails(caller: Caller, kind: str) -> Non
     failed = until(caller, execution_id, "NODE_FAILED")
 
     assert (failed["command"], failed["payload"]["error"]["code"]) == ("ExpireNode", "WAIT_TIMED_OUT")
-    assert caller.shown(execution_id)["status"] == ("FAILED" if kind == "graph" else "ACTIVE")
+    assert caller.execution(execution_id)["status"] == ("FAILED" if kind == "graph" else "ACTIVE")
     late = guard_of(caller.ask(execution_id, "node resume", {"resumeKey": "k"}))
     assert late == ("FINISHED" if kind == "graph" else "NODE_NOT_WAITING")
     assert waits(caller, executionId=execution_id) == []
@@ -266,12 +266,12 @@ def test_a_cancel_completes_when_the_last_holder_stops(caller: Caller) -> None:
     caller.done(execution_id, "cancel")
 
     refused = guard_of(caller.ask(execution_id, "node success", node="a"))
-    between = caller.shown(execution_id)
+    between = caller.execution(execution_id)
     guard_of(caller.ask(execution_id, "node fail", node="b"))
 
     assert (refused, between["status"]) == ("CANCEL_REQUESTED", "ACTIVE")
-    shown = caller.shown(execution_id)
-    assert (shown["status"], {node["status"] for node in shown["nodes"]}) == ("CANCELED", {"CANCELED"})
+    execution = caller.execution(execution_id)
+    assert (execution["status"], {node["status"] for node in execution["nodes"]}) == ("CANCELED", {"CANCELED"})
 
 
 def test_a_cancel_waits_for_a_silent_holder_at_most_the_grace_period(caller: Caller, other: Caller) -> None:
@@ -280,7 +280,7 @@ def test_a_cancel_waits_for_a_silent_holder_at_most_the_grace_period(caller: Cal
     ended = until(other, execution_id, "EXECUTION_CANCELED")
 
     assert ended["actor"]["kind"] != "user"
-    assert caller.shown(execution_id)["cancel"]["how"] == "unconfirmed"
+    assert caller.execution(execution_id)["cancel"]["how"] == "unconfirmed"
     assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
 
 
@@ -289,4 +289,4 @@ def test_a_cancel_may_have_a_reason(caller: Caller) -> None:
 
     caller.ask(execution_id, "cancel", {"reason": "wrong input"}).raise_for_status()
 
-    assert caller.shown(execution_id)["cancel"]["reason"] == "wrong input"
+    assert caller.execution(execution_id)["cancel"]["reason"] == "wrong input"

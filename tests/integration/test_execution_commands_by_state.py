@@ -166,19 +166,19 @@ def test_every_command_in_every_state_has_its_result(
     caller: Caller, graph_id: str, kind: str, history: tuple[str, ...], command: str, expected: str
 ) -> None:
     execution_id = in_state(caller, kind, history, graph_id)
-    before, status = caller.types(execution_id), caller.shown(execution_id)["status"]
+    before, status = caller.types(execution_id), caller.execution(execution_id)["status"]
 
-    answer = caller.ask(execution_id, command)
+    response = caller.ask(execution_id, command)
 
     counters = caller.types(execution_id)[len(before) :]
     if expected in "+=":
-        assert answer.status_code == 202, answer.text
+        assert response.status_code == 202, response.text
         assert bool(counters) == (expected == "+")
         return
-    assert guard_of(answer) == ("CANCEL_REQUESTED" if expected == "stops" else expected)
-    told = answer.json()["error"]
-    assert told["message"].startswith(f"{NAMES[command]} rejected because ")
-    assert (told["details"]["executionId"], told["details"]["status"]) == (execution_id, status)
+    assert guard_of(response) == ("CANCEL_REQUESTED" if expected == "stops" else expected)
+    error = response.json()["error"]
+    assert error["message"].startswith(f"{NAMES[command]} rejected because ")
+    assert (error["details"]["executionId"], error["details"]["status"]) == (execution_id, status)
     assert counters == (["NODE_CANCELED", "EXECUTION_CANCELED"] if expected == "stops" else [])
 
 
@@ -218,15 +218,15 @@ STATUSES = {
 def test_every_state_has_its_name_in_the_contract(caller: Caller, graph_id: str, kind: str, state: str) -> None:
     history = {"graph": GRAPH, "open": OPEN, "flow": FLOW}[kind][state]
 
-    shown = caller.shown(in_state(caller, kind, history, graph_id))
+    execution = caller.execution(in_state(caller, kind, history, graph_id))
 
-    nodes = {node["nodeId"]: node for node in shown["nodes"]}
+    nodes = {node["nodeId"]: node for node in execution["nodes"]}
     expected, expected_node = STATUSES[kind, state]
-    assert (shown["status"], nodes.get(NODE, {}).get("status")) == (expected, expected_node)
-    assert (shown["cancelRequestedAt"] is not None) == ("cancel" in history)
+    assert (execution["status"], nodes.get(NODE, {}).get("status")) == (expected, expected_node)
+    assert (execution["cancelRequestedAt"] is not None) == ("cancel" in history)
     by_execution = {name for name, node in nodes.items() if node["canceledByExecution"]}
     assert by_execution == ({NODE, NEXT} & set(nodes) if expected == "CANCELED" else set())
-    assert (shown["archivedAt"] is not None) == (state == "archived")
+    assert (execution["archivedAt"] is not None) == (state == "archived")
 
 
 def test_a_failed_node_ends_the_other_nodes_of_its_graph(caller: Caller) -> None:
@@ -235,6 +235,6 @@ def test_a_failed_node_ends_the_other_nodes_of_its_graph(caller: Caller) -> None
 
     caller.done(execution_id, "node start", "node fail", node=NEXT)
 
-    shown = caller.shown(execution_id)
-    assert {node["nodeId"]: node["status"] for node in shown["nodes"]} == {NODE: "CANCELED", NEXT: "FAILED"}
-    assert (shown["status"], shown["error"]["code"]) == ("FAILED", "ERR_TIMEOUT")
+    execution = caller.execution(execution_id)
+    assert {node["nodeId"]: node["status"] for node in execution["nodes"]} == {NODE: "CANCELED", NEXT: "FAILED"}
+    assert (execution["status"], execution["error"]["code"]) == ("FAILED", "ERR_TIMEOUT")

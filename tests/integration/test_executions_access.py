@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import KEY, hand_out, showing
+from support.callers import KEY, api_key_headers, hand_out
 from support.executions import BODIES, MISSING, NODE, PAIR, WORKER, Caller, code_of, new_key, path_of
 from support.gateways import gateway_settings
 from support.served import served
@@ -52,7 +52,7 @@ class House:
     config: NatsBackendConfig
 
     def key(self, tenant: str, *scopes: Scope) -> dict[str, str]:
-        return showing(asyncio.run(hand_out(self.config, tenant, *scopes)))
+        return api_key_headers(asyncio.run(hand_out(self.config, tenant, *scopes)))
 
     def caller(self, headers: dict[str, str]) -> Caller:
         return Caller(httpx.Client(base_url=self.address, headers=headers, timeout=60.0))
@@ -109,13 +109,13 @@ def test_every_request_requires_a_key_with_its_scope(
     with httpx.Client(base_url=house.address) as http:
         nobody = Caller(http)
         unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **showing(KEY))
+        wrong = ask(nobody, method, path, body, **api_key_headers(KEY))
         without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
         alone = ask(nobody, method, path, body, **house.key("team-c", scope))
 
     assert code_of(unknown) == (401, "UNAUTHENTICATED")
     assert code_of(wrong) == (401, "INVALID_API_KEY")
-    assert all(answer.headers["www-authenticate"] for answer in (unknown, wrong))
+    assert all(response.headers["www-authenticate"] for response in (unknown, wrong))
     assert code_of(without) == (403, "FORBIDDEN")
     assert scope.value in without.json()["error"]["message"]
     assert alone.status_code not in (401, 403), alone.text
@@ -140,11 +140,11 @@ def test_an_idempotency_key_is_scoped_to_its_tenant(owner: Caller, stranger: Cal
     ours = owner.post("/executions", CREATION, key="same")
     theirs = stranger.post("/executions", CREATION, key="same")
     started = owner.ask(ours.json()["executionId"], "start", key="start")
-    spied = stranger.ask(ours.json()["executionId"], "start", key="start")
+    foreign = stranger.ask(ours.json()["executionId"], "start", key="start")
 
     assert (ours.status_code, theirs.status_code, started.status_code) == (202, 202, 202)
     assert ours.json()["executionId"] != theirs.json()["executionId"]
-    assert code_of(spied) == (404, "EXECUTION_NOT_FOUND")
+    assert code_of(foreign) == (404, "EXECUTION_NOT_FOUND")
 
 
 def test_nodes_waits_and_lists_are_limited_to_their_tenant(house: House, owner: Caller, stranger: Caller) -> None:
@@ -163,15 +163,15 @@ def test_nodes_waits_and_lists_are_limited_to_their_tenant(house: House, owner: 
     with admin.http:
         listed = admin.http.get("/executions", params={"graphId": "ours"}).json()["items"]
         assert {item["executionId"] for item in listed} == {ready, waiting}
-        assert admin.shown(ready)["executionId"] == ready
+        assert admin.execution(ready)["executionId"] == ready
     assert owner.claim("ours", waitSec=30.0).json()["executionId"] == ready
 
 
 def test_a_graph_of_another_tenant_is_not_executed(owner: Caller, stranger: Caller) -> None:
     owner.put("secret", PAIR)
 
-    mine = owner.shown(owner.create("secret"))
-    theirs = stranger.shown(stranger.create("secret"))
+    mine = owner.execution(owner.create("secret"))
+    theirs = stranger.execution(stranger.create("secret"))
 
     assert (len(mine["nodes"]), mine["graphVersion"]) == (2, 1)
     assert (theirs["nodes"], theirs["graphVersion"]) == ([], None)

@@ -37,19 +37,19 @@ def to_its_end(caller: Caller, execution_id: str) -> dict[str, Any]:
     with caller.following(execution_id) as events:
         for _ in events:
             pass
-    return caller.shown(execution_id)
+    return caller.execution(execution_id)
 
 
 def test_an_announced_flow_runs_after_its_start(caller: Caller, program: Program) -> None:
     created = caller.create("hello", input={"name": "seed 004"})
-    before = caller.shown(created)
+    before = caller.execution(created)
 
     caller.done(created, "start")
-    shown = to_its_end(caller, created)
+    execution = to_its_end(caller, created)
 
     assert (before["status"], before["startedAt"], before["tag"]) == ("ACTIVE", None, "default")
-    assert (shown["status"], shown["workerId"]) == ("COMPLETED", "real")
-    (node,) = shown["nodes"]
+    assert (execution["status"], execution["workerId"]) == ("COMPLETED", "real")
+    (node,) = execution["nodes"]
     assert (node["nodeId"], node["status"], node["output"]) == ("greet", "SUCCEEDED", "Hello, seed 004!")
     types = caller.types(created)
     assert types.index("EXECUTION_QUEUED") < types.index("EXECUTION_STARTED")
@@ -57,8 +57,8 @@ def test_an_announced_flow_runs_after_its_start(caller: Caller, program: Program
 
 
 def test_the_job_has_the_correlation_id_of_its_start(caller: Caller, program: Program) -> None:
-    answer = caller.post("/executions", {"graphId": "hello"}, headers={"X-Correlation-Id": "order-99"})
-    execution_id = answer.json()["executionId"]
+    response = caller.post("/executions", {"graphId": "hello"}, headers={"X-Correlation-Id": "order-99"})
+    execution_id = response.json()["executionId"]
     caller.done(execution_id, "start")
 
     to_its_end(caller, execution_id)
@@ -77,33 +77,33 @@ def test_a_flow_execution_accepts_a_cancel_and_no_node_commands(caller: Caller, 
             for command in ("node start", "node success", "node fail", "complete", "fail")
         ]
         caller.done(execution_id, "cancel")
-        told = [event["type"] for event in events]
+        types = [event["type"] for event in events]
 
-    shown = caller.shown(execution_id)
+    execution = caller.execution(execution_id)
     assert set(refused) == {"A_WORKER_RUNS_IT"}
-    assert told[-1] == "EXECUTION_CANCELED"
-    assert (shown["status"], shown["cancel"]["how"]) == ("CANCELED", "cooperative")
-    assert {node["status"] for node in shown["nodes"]} <= {"CANCELED", "SUCCEEDED"}
+    assert types[-1] == "EXECUTION_CANCELED"
+    assert (execution["status"], execution["cancel"]["how"]) == ("CANCELED", "cooperative")
+    assert {node["status"] for node in execution["nodes"]} <= {"CANCELED", "SUCCEEDED"}
 
 
 def test_a_repeated_start_runs_the_flow_once(caller: Caller, program: Program) -> None:
     execution_id = caller.create("sum")
 
-    answers = [caller.ask(execution_id, "start", key="start once") for _ in range(3)]
+    responses = [caller.ask(execution_id, "start", key="start once") for _ in range(3)]
     another = caller.ask(execution_id, "start")
     to_its_end(caller, execution_id)
 
-    assert [answer.status_code for answer in answers] == [202, 200, 200]
+    assert [response.status_code for response in responses] == [202, 200, 200]
     assert another.status_code in (202, 409)  # it may have ended meanwhile
     types = caller.types(execution_id)
     assert (types.count("EXECUTION_QUEUED"), types.count("EXECUTION_STARTED")) == (1, 1)
 
 
 def test_an_execution_of_a_failing_flow_fails(caller: Caller, program: Program) -> None:
-    shown = to_its_end(caller, caller.create("fails", "start"))
+    execution = to_its_end(caller, caller.create("fails", "start"))
 
-    assert shown["status"] == "FAILED"
-    assert "division by zero" in shown["error"]["message"]
+    assert execution["status"] == "FAILED"
+    assert "division by zero" in execution["error"]["message"]
 
 
 def test_nodes_of_a_flow_are_not_claimable(caller: Caller, program: Program) -> None:
@@ -120,16 +120,16 @@ def test_a_stored_graph_takes_precedence_over_a_flow_of_its_name(caller: Caller,
 
     execution_id = caller.create("counts", "start")
 
-    assert caller.shown(execution_id)["graphVersion"] == 1
+    assert caller.execution(execution_id)["graphVersion"] == 1
     assert caller.claim("counts", waitSec=PATIENCE_SEC).json()["executionId"] == execution_id
 
 
 def test_a_graph_execution_is_not_queued_for_workers(caller: Caller) -> None:
     caller.put("tagged", {"nodes": [NODE]})
 
-    answer = caller.post("/executions", {"graphId": "tagged", "tag": "default"})
+    response = caller.post("/executions", {"graphId": "tagged", "tag": "default"})
 
-    assert code_of(answer) == (422, "INVALID_REQUEST")
+    assert code_of(response) == (422, "INVALID_REQUEST")
 
 
 def test_an_execution_keeps_the_version_of_its_graph(caller: Caller) -> None:
@@ -141,10 +141,10 @@ def test_an_execution_keeps_the_version_of_its_graph(caller: Caller) -> None:
     for execution_id in (old, new):
         caller.done(execution_id, "start", *SUCCEEDED)
 
-    shown = [caller.shown(execution_id, include="graph") for execution_id in (old, new)]
-    assert [one["graphVersion"] for one in shown] == [1, 2]
-    assert [one["status"] for one in shown] == ["COMPLETED", "ACTIVE"]
-    assert [[node["id"] for node in one["graph"]["nodes"]] for one in shown] == [[NODE], [NODE, "more"]]
+    execution = [caller.execution(execution_id, include="graph") for execution_id in (old, new)]
+    assert [one["graphVersion"] for one in execution] == [1, 2]
+    assert [one["status"] for one in execution] == ["COMPLETED", "ACTIVE"]
+    assert [[node["id"] for node in one["graph"]["nodes"]] for one in execution] == [[NODE], [NODE, "more"]]
 
 
 def test_a_node_outside_the_graph_is_not_started(caller: Caller) -> None:

@@ -28,9 +28,9 @@ async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
     while more:
         message = await receive()
         size, more = size + len(message.get("body", b"")), message.get("more_body", False)
-    told = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
-    await send({"type": "http.response.body", "body": told})
+    content = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(content))]})
+    await send({"type": "http.response.body", "body": content})
 
 
 class Impatient(BoundedHttp):
@@ -51,7 +51,7 @@ class Connection:
         except ConnectionError:
             return
 
-    async def answer(self) -> bytes:
+    async def response(self) -> bytes:
         head = await self.reader.readuntil(b"\r\n\r\n")
         size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head + await self.reader.readexactly(size)
@@ -110,11 +110,11 @@ async def test_an_endless_request_head_is_rejected(beginning: bytes, piece: byte
 async def test_a_request_head_with_endless_headers_is_rejected() -> None:
     async with connected() as connection:
         await connection.send(HEAD + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n")
-        assert (await connection.answer()).startswith(b"HTTP/1.1 200")
+        assert (await connection.response()).startswith(b"HTTP/1.1 200")
 
         await connection.send(HEAD + b"X: y\r\n" * MAX_HEADERS + b"\r\n")
 
-        assert (await connection.answer()).startswith(b"HTTP/1.1 400")
+        assert (await connection.response()).startswith(b"HTTP/1.1 400")
         assert await connection.is_closed()
 
 
@@ -126,7 +126,7 @@ async def test_a_connection_without_a_request_is_closed() -> None:
 async def test_a_partial_request_head_closes_its_connection_also_after_a_whole_request() -> None:
     async with connected(Impatient) as connection:
         await connection.send(HEAD + b"Content-Length: 3\r\n\r\nabc")
-        assert (await connection.answer()).endswith(b"host content-length 3")
+        assert (await connection.response()).endswith(b"host content-length 3")
 
         await connection.send(HEAD)
 
@@ -139,12 +139,12 @@ async def test_long_heads_large_bodies_and_second_requests_are_served() -> None:
     async with connected() as connection:
         await connection.send(HEAD + long + b"Transfer-Encoding: chunked\r\n\r\n" + body, HEAD + b"\r\n")
 
-        assert (await connection.answer()).endswith(b"host x-long transfer-encoding 50000")
-        assert (await connection.answer()).endswith(b"host 0")
+        assert (await connection.response()).endswith(b"host x-long transfer-encoding 50000")
+        assert (await connection.response()).endswith(b"host 0")
 
 
 async def test_trailers_are_not_headers() -> None:
     async with connected() as connection:
         await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
 
-        assert (await connection.answer()).endswith(b"host transfer-encoding 3")
+        assert (await connection.response()).endswith(b"host transfer-encoding 3")

@@ -15,9 +15,9 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId
 from pyoco_server.stores import DeadLetter
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import gateway_settings, serving, submit, wait_for_status
 from support.samples import worker
 from support.wheels import NAME, wheel
 
@@ -26,8 +26,8 @@ TICKETS = "/jobs/{id}/ws-ticket"
 HELLO = {"flow_name": "hello", "params": {"n": 1, "name": "é"}}
 
 
-def replayed(answer: httpx.Response) -> bool:
-    return "idempotency-replayed" in answer.headers
+def replayed(response: httpx.Response) -> bool:
+    return "idempotency-replayed" in response.headers
 
 
 async def runs(client: httpx.AsyncClient) -> list[str]:
@@ -58,9 +58,9 @@ async def test_an_equivalent_body_is_a_repeat(client: httpx.AsyncClient) -> None
 async def test_another_body_with_the_same_key_is_a_conflict(client: httpx.AsyncClient) -> None:
     await client.post("/runs", json=HELLO, headers=KEY)
 
-    answer = await client.post("/runs", json=HELLO | {"tag": "gpu"}, headers=KEY)
+    response = await client.post("/runs", json=HELLO | {"tag": "gpu"}, headers=KEY)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0047")
+    assert (response.status_code, response.json()["err_id"]) == (409, "ERR-PYOCO-0047")
     assert len(await runs(client)) == 1
 
 
@@ -86,9 +86,9 @@ async def test_the_events_of_a_request_have_its_key(client: httpx.AsyncClient, c
     ids=["two names", "twice", "empty", "too long", "not ascii"],
 )
 async def test_an_invalid_key_is_rejected_without_effect(client: httpx.AsyncClient, headers: Any) -> None:
-    answer = await client.post("/runs", json=HELLO, headers=headers)
+    response = await client.post("/runs", json=HELLO, headers=headers)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
     assert await runs(client) == []
 
 
@@ -104,12 +104,12 @@ async def test_a_header_sent_twice_is_one_key(client: httpx.AsyncClient) -> None
 async def test_a_key_is_scoped_to_path_and_query(client: httpx.AsyncClient) -> None:
     one, other = await submit(client), await submit(client)
 
-    answers = [
+    responses = [
         await client.post(path, headers=KEY)
         for path in (f"/runs/{one}/cancel", f"/runs/{other}/cancel", f"/runs/{one}/cancel?x=1")
     ]
 
-    assert [replayed(answer) for answer in answers] == [False] * 3
+    assert [replayed(response) for response in responses] == [False] * 3
 
 
 async def test_invalid_input_does_not_use_its_key(client: httpx.AsyncClient) -> None:
@@ -124,12 +124,12 @@ async def test_invalid_input_does_not_use_its_key(client: httpx.AsyncClient) -> 
 
 
 async def test_concurrent_repeats_are_one_run_with_one_response(client: httpx.AsyncClient) -> None:
-    answers = await asyncio.gather(*(client.post("/runs", json=HELLO, headers=KEY) for _ in range(12)))
+    responses = await asyncio.gather(*(client.post("/runs", json=HELLO, headers=KEY) for _ in range(12)))
 
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.content for answer in answers}) == 1
-    assert [replayed(answer) for answer in answers].count(False) == 1
-    assert await runs(client) == [answers[0].json()["run_id"]]
+    assert {response.status_code for response in responses} == {200}
+    assert len({response.content for response in responses}) == 1
+    assert [replayed(response) for response in responses].count(False) == 1
+    assert await runs(client) == [responses[0].json()["run_id"]]
 
 
 async def test_concurrent_repeats_at_two_gateways_are_one_run_with_one_response(
@@ -138,12 +138,12 @@ async def test_concurrent_repeats_at_two_gateways_are_one_run_with_one_response(
     async with serving(gateway_settings(broker.url, tmp_path / "other")) as other:
         gateways = [client, other] * 6
 
-        answers = await asyncio.gather(*(one.post("/runs", json=HELLO, headers=KEY) for one in gateways))
+        responses = await asyncio.gather(*(one.post("/runs", json=HELLO, headers=KEY) for one in gateways))
 
-        assert len({answer.content for answer in answers}) == 1
-        run_id = answers[0].json()["run_id"]
+        assert len({response.content for response in responses}) == 1
+        run_id = responses[0].json()["run_id"]
         for one in (client, other):
-            await seen(one, run_id, "PENDING")
+            await wait_for_status(one, run_id, "PENDING")
             assert replayed(await one.post("/runs", json=HELLO, headers=KEY))
     assert await runs(client) == [run_id]
 
@@ -162,18 +162,18 @@ async def test_a_restarted_gateway_replays_earlier_responses(config: NatsBackend
 async def test_a_key_is_scoped_to_its_tenant(broker: Broker, tmp_path: Path) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     tenants = ("team-a", "team-b")
-    credentials = [KEY | showing(await hand_out(config, tenant, Scope.RUNS_WRITE)) for tenant in tenants]
+    credentials = [KEY | api_key_headers(await hand_out(config, tenant, Scope.RUNS_WRITE)) for tenant in tenants]
     async with serving(config) as client:
-        answers = [await client.post("/runs", json=HELLO, headers=headers) for headers in credentials * 2]
+        responses = [await client.post("/runs", json=HELLO, headers=headers) for headers in credentials * 2]
 
-    assert [replayed(answer) for answer in answers] == [False, False, True, True]
-    assert answers[0].json() == answers[2].json() != answers[1].json() == answers[3].json()
+    assert [replayed(response) for response in responses] == [False, False, True, True]
+    assert responses[0].json() == responses[2].json() != responses[1].json() == responses[3].json()
 
 
 async def test_a_repeated_cancel_gets_its_first_response_after_the_run_has_changed(client: httpx.AsyncClient) -> None:
     run_id = await submit(client)
     first = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
-    await seen(client, run_id, "CANCELLED")
+    await wait_for_status(client, run_id, "CANCELLED")
 
     second = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
     without = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"})
@@ -186,9 +186,9 @@ async def test_a_repeated_cancel_gets_its_first_response_after_the_run_has_chang
 async def test_a_not_found_response_is_not_stored(client: httpx.AsyncClient) -> None:
     path = "/runs/00000000-0000-7000-8000-000000000000/cancel"
 
-    answers = [await client.post(path, headers=KEY) for _ in range(2)]
+    responses = [await client.post(path, headers=KEY) for _ in range(2)]
 
-    assert [(answer.status_code, replayed(answer)) for answer in answers] == [(404, False)] * 2
+    assert [(response.status_code, replayed(response)) for response in responses] == [(404, False)] * 2
 
 
 async def test_forms_are_equal_for_any_boundary_and_order_of_parts(
@@ -292,7 +292,7 @@ async def test_the_openapi_document_has_the_key_for_every_change(client: httpx.A
         required = {parameter["name"]: parameter["required"] for parameter in operation["parameters"]}
         assert required["Idempotency-Key"] is path.startswith("/executions")
         assert required["X-Idempotency-Key"] is False
-        successes = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+        successes = [response for status, response in operation["responses"].items() if status.startswith("2")]
         assert successes
-        assert all("Idempotency-Replayed" in answer["headers"] for answer in successes)
+        assert all("Idempotency-Replayed" in response["headers"] for response in successes)
         assert "409" in operation["responses"]

@@ -91,14 +91,14 @@ async def test_a_message_that_is_too_large_is_rejected_before_it_is_sent(connect
 
 
 async def test_a_large_message_arrives_in_one_piece(connection: Connection) -> None:
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe("large", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("large", received.put_nowait)
     body = bytes(range(256)) * 3000
 
     await connection.publish("large", body)
 
     async with asyncio.timeout(5):
-        assert (await heard.get()).data == body
+        assert (await received.get()).data == body
 
 
 async def test_a_request_without_a_response_times_out(broker: Broker, connection: Connection) -> None:
@@ -129,8 +129,8 @@ async def test_a_lost_connection_fails_waiting_requests_at_once(broker: Broker) 
 
 
 async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Broker, connection: Connection) -> None:
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe("news", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("news", received.put_nowait)
     back = next_reconnect(connection)
 
     broker.kill()
@@ -139,7 +139,7 @@ async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Bro
 
     await connection.publish("news", b"hello")
     async with asyncio.timeout(5):
-        assert (await heard.get()).data == b"hello"
+        assert (await received.get()).data == b"hello"
     assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
 
 
@@ -153,11 +153,11 @@ async def test_a_request_during_a_short_outage_waits_for_the_reconnect(broker: B
 
 
 async def test_a_failed_publish_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
     marked = asyncio.Event()
 
     def on_message(message: Message) -> None:
-        heard.append(message.data)
+        received.append(message.data)
         if message.data == b"after":
             marked.set()
 
@@ -175,7 +175,7 @@ async def test_a_failed_publish_is_not_sent_after_the_reconnect(broker: Broker, 
     await connection.publish("news", b"after")
     await until(marked)
 
-    assert heard == [b"after"]
+    assert received == [b"after"]
 
 
 async def test_a_hanging_broker_is_detected_within_seconds(broker: Broker, connection: Connection) -> None:

@@ -28,9 +28,9 @@ async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) 
 
         proxy.cut()
 
-        answer = await appending
+        response = await appending
         (stored,) = await ports.events.read(run_id)
-        assert answer == Stored(version=stored.sequence, found=True)
+        assert response == Stored(version=stored.sequence, found=True)
         assert stored.commit == commit
 
 
@@ -140,13 +140,13 @@ async def test_exactly_one_of_two_concurrent_appends_succeeds(broker: Broker) ->
     run_id, version = new_run_id(), 0
     async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
         for number in range(50):
-            answers = await asyncio.gather(
+            results = await asyncio.gather(
                 one.events.append(run_id, tagged(f"one {number}"), after=version),
                 other.events.append(run_id, tagged(f"other {number}"), after=version),
             )
 
-            (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
-            assert Conflict() in answers
+            (winner,) = [response for response in results if isinstance(response, Stored)]
+            assert Conflict() in results
             version = winner.version
         assert len(await one.events.read(run_id)) == 50
 
@@ -160,15 +160,15 @@ async def test_no_acknowledged_commit_is_lost_or_duplicated_by_a_killed_broker(b
         while not stop.is_set():
             commit = tagged(f"after {version}")
             try:
-                answer = await ports.events.append(run_id, commit, after=version)
+                response = await ports.events.append(run_id, commit, after=version)
             except BrokerUnavailable:
                 newer = await ports.events.read(run_id, after=version) if await up(ports) else []
                 version = newer[-1].sequence if newer else version
                 continue
-            assert isinstance(answer, Stored)
+            assert isinstance(response, Stored)
             acknowledged[run_id].append(commit.commit_id)
             moved.set()
-            version = answer.version
+            version = response.version
 
     async with opened_ports(broker.url) as ports:
         async with asyncio.TaskGroup() as group:

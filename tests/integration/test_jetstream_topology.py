@@ -84,12 +84,12 @@ async def test_durability_follows_from_replicas_and_sync(connection: Connection,
 
 
 async def test_repeated_and_concurrent_setup_changes_nothing(connection: Connection, config: NatsBackendConfig) -> None:
-    answers = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
+    results = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
     before = await stream_config(connection, "PYOCO_WORK")
 
     again = await ensure_resources(connection, settings(config.nats_url, dlq_max_msgs=5))
 
-    assert set(answers) == {again}
+    assert set(results) == {again}
     assert await stream_config(connection, "PYOCO_WORK") == before
     assert (await stream_config(connection, "PYOCO_DLQ"))["max_msgs"] == 100_000
 
@@ -124,8 +124,8 @@ async def test_a_foreign_stream_with_our_subjects_is_named(connection: Connectio
 async def test_only_stored_events_are_republished(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe(f"pyoco.stored.{run_id}", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe(f"pyoco.stored.{run_id}", received.put_nowait)
 
     first = await ports.events.append(run_id, created(), after=0)
     refused = await ports.events.append(run_id, created(), after=0)
@@ -135,7 +135,7 @@ async def test_only_stored_events_are_republished(connection: Connection, config
     assert refused == Conflict()
     assert isinstance(second, Stored)
     async with asyncio.timeout(5):
-        sequences = [(await heard.get()).number("Nats-Sequence") for _ in range(2)]
+        sequences = [(await received.get()).number("Nats-Sequence") for _ in range(2)]
     assert sequences == [first.version, second.version]
 
 
@@ -249,11 +249,11 @@ async def test_a_known_snapshot_is_advanced_in_one_round_trip(
 ) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
-    asked: list[str] = []
+    subjects: list[str] = []
     ask = connection.request
 
     async def counted(subject: str, payload: bytes = b"", **options: Any) -> Message:
-        asked.append(subject)
+        subjects.append(subject)
         return await ask(subject, payload, **options)
 
     monkeypatch.setattr(connection, "request", counted)
@@ -262,7 +262,7 @@ async def test_a_known_snapshot_is_advanced_in_one_round_trip(
     known = await ports.snapshots.advance(execution_at(run_id, 2), known=known)
     await ports.snapshots.advance(execution_at(run_id, 3), known=known)
 
-    assert asked == [f"$KV.pyoco_runs.{run_id}"] * 3
+    assert subjects == [f"$KV.pyoco_runs.{run_id}"] * 3
 
 
 async def test_an_existing_consumer_keeps_its_settings(connection: Connection, config: NatsBackendConfig) -> None:

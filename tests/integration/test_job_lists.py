@@ -27,21 +27,21 @@ def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def page(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
-    answer = await client.get("/jobs", params=query)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response = await client.get("/jobs", params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 async def pages(client: httpx.AsyncClient, **query: Any) -> AsyncIterator[list[str]]:
     """The ids of page after page, to the end."""
     following: dict[str, str] = {}
     while True:
-        told = await page(client, **query, **following)
-        yield [found["id"] for found in told["jobs"]]
-        if "nextToken" not in told:
+        body = await page(client, **query, **following)
+        yield [found["id"] for found in body["jobs"]]
+        if "nextToken" not in body:
             return
-        following = {"nextToken": told["nextToken"]}
+        following = {"nextToken": body["nextToken"]}
 
 
 async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
@@ -50,14 +50,14 @@ async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
     """All tags, page after page."""
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     following: dict[str, str] = {}
     while True:
-        answer = (await client.get("/tags", params={**query, **following})).json()
-        told |= {item["tag"]: item["count"] for item in answer["tags"]}
-        if "nextToken" not in answer:
-            return told
-        following = {"nextToken": answer["nextToken"]}
+        response = (await client.get("/tags", params={**query, **following})).json()
+        counts |= {item["tag"]: item["count"] for item in response["tags"]}
+        if "nextToken" not in response:
+            return counts
+        following = {"nextToken": response["nextToken"]}
 
 
 async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(
@@ -65,10 +65,10 @@ async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(
 ) -> None:
     job_ids = [await submit_job(client, "a", timeout_sec=90) for _ in range(3)]
 
-    told = await page(client)
+    body = await page(client)
 
     whole = [await job(client, job_id) for job_id in reversed(job_ids)]
-    assert told == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
+    assert body == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
 
 
 async def test_a_list_contains_runs_and_executions(client: httpx.AsyncClient) -> None:
@@ -174,9 +174,9 @@ async def test_a_page_token_is_valid_only_for_its_list(client: httpx.AsyncClient
         ("/tags", {"nextToken": job_token}),
         ("/tags", {"nextToken": "garbage"}),
     ):
-        answer = await client.get(path, params=query)
-        assert refused(answer) == INVALID
-        assert "nextToken" in answer.json()["detail"]
+        response = await client.get(path, params=query)
+        assert refused(response) == INVALID
+        assert "nextToken" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ async def test_a_page_token_is_valid_only_for_its_list(client: httpx.AsyncClient
     ids=lambda value: value[:40],
 )
 async def test_an_invalid_query_is_rejected_with_its_name(client: httpx.AsyncClient, path: str, named: str) -> None:
-    answer = await client.get(path)
+    response = await client.get(path)
 
-    assert refused(answer) == INVALID
-    assert named in answer.json()["detail"]
+    assert refused(response) == INVALID
+    assert named in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -214,18 +214,18 @@ async def test_an_invalid_query_is_rejected_with_its_name(client: httpx.AsyncCli
 async def test_an_invalid_tag_matches_no_job(client: httpx.AsyncClient, path: str) -> None:
     await submit_job(client, "x")
 
-    answer = await client.get(path)
+    response = await client.get(path)
 
-    assert answer.status_code == 200
-    assert answer.json() in ({"jobs": []}, {"tags": []})
+    assert response.status_code == 200
+    assert response.json() in ({"jobs": []}, {"tags": []})
 
 
 async def test_without_a_broker_a_list_is_a_503(client: httpx.AsyncClient, broker: Broker) -> None:
     broker.kill()
     try:
         await client.get("/jobs/00000000-0000-7000-8000-000000000000")
-        answers = [await client.get(path) for path in ("/jobs", "/tags")]
+        responses = [await client.get(path) for path in ("/jobs", "/tags")]
     finally:
         broker.start()
 
-    assert [refused(answer) for answer in answers] == [(503, "ERR-PYOCO-0003")] * 2
+    assert [refused(response) for response in responses] == [(503, "ERR-PYOCO-0003")] * 2

@@ -47,11 +47,11 @@ async def read_events(gateways: list[Gateway], run_id: str, random: Random) -> l
     last: dict[str, str] = {}
     while True:
         client = random.choice(gateways).client
-        async with client.stream("GET", f"/jobs/{run_id}/logs/stream", headers=last) as answer:
-            if answer.status_code == 204:
+        async with client.stream("GET", f"/jobs/{run_id}/logs/stream", headers=last) as response:
+            if response.status_code == 204:
                 return had
             wanted = random.choice((1, 2, 5, 100, 1000))
-            async with aclosing(events_in(answer.aiter_lines())) as events:
+            async with aclosing(events_in(response.aiter_lines())) as events:
                 async for event in events:
                     assert event.event_id is not None
                     last = {"Last-Event-ID": event.event_id}
@@ -67,8 +67,8 @@ async def read_frames(gateways: list[Gateway], run_id: str, random: Random) -> l
     while True:
         async with joined(random.choice(gateways), run_id, sinceToken=token) as socket:
             wanted = random.choice((1, 2, 5, 20))
-            async for said in socket:
-                frame = orjson.loads(said)
+            async for text in socket:
+                frame = orjson.loads(text)
                 if frame["type"] == "log":
                     had += [entry["message"] for entry in frame["entries"]]
                     token = frame["nextToken"]

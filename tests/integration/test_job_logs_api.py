@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.services.context import Stores
-from support.gateways import seen, serving, submit
+from support.gateways import serving, submit, wait_for_status
 from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.served import served
 from support.workers import Working
@@ -26,10 +26,10 @@ WHOLE = "".join(f"{line}\n" for line in LINES).encode()
 
 
 async def page(client: httpx.AsyncClient, job_id: str, **query: Any) -> dict[str, Any]:
-    answer = await client.get(f"/jobs/{job_id}/logs", params=query)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response = await client.get(f"/jobs/{job_id}/logs", params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 async def text(client: httpx.AsyncClient, job_id: str, **headers: str) -> httpx.Response:
@@ -44,10 +44,10 @@ def messages(*pages: dict[str, Any]) -> list[str]:
 async def test_an_entry_has_all_fields_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two")
 
-    answer = await client.get(f"/jobs/{job_id}/logs")
+    response = await client.get(f"/jobs/{job_id}/logs")
 
-    assert answer.json()["complete"] is True
-    assert answer.json()["entries"][1] == {
+    assert response.json()["complete"] is True
+    assert response.json()["entries"][1] == {
         "timestamp": "2023-11-14T22:13:20.000Z",
         "message": "two",
         "n": 2,
@@ -56,9 +56,9 @@ async def test_an_entry_has_all_fields_of_a_line(client: httpx.AsyncClient, work
         "stream": "stdout",
         "attempt": 1,
     }
-    assert answer.headers["cache-control"] == "private, no-cache"
-    assert answer.headers["vary"] == "Accept"
-    assert "accept-ranges" not in answer.headers
+    assert response.headers["cache-control"] == "private, no-cache"
+    assert response.headers["vary"] == "Accept"
+    assert "accept-ranges" not in response.headers
 
 
 async def test_ranges_are_the_exact_bytes_of_the_log(
@@ -91,8 +91,8 @@ async def test_ranges_are_the_exact_bytes_of_the_log(
 async def test_a_range_after_the_end_gets_the_length_of_the_log(client: httpx.AsyncClient, worker: Working) -> None:
     job_id, empty_id = await finished(client, worker, "größer"), await submit(client)
 
-    for job, asked, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
-        refused = await text(client, job, Range=asked)
+    for job, requests, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
+        refused = await text(client, job, Range=requests)
 
         assert (refused.status_code, refused.headers["content-range"]) == (416, f"bytes */{size}")
         assert refused.headers["content-type"] == "application/problem+json"
@@ -110,11 +110,11 @@ async def test_a_range_is_served_only_if_if_range_matches(client: httpx.AsyncCli
     same = await text(client, job_id, Range="bytes=1-", If_Range=before)
     runner.write("two")
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     grown = [
-        await text(client, job_id, Range="bytes=4-", If_Range=said)
-        for said in (before, f"W/{before}", "Wed, 18 Feb 2026 12:00:00 GMT")
+        await text(client, job_id, Range="bytes=4-", If_Range=value)
+        for value in (before, f"W/{before}", "Wed, 18 Feb 2026 12:00:00 GMT")
     ]
     now = (await text(client, job_id)).headers["etag"]
 
@@ -130,7 +130,7 @@ async def test_a_range_is_served_only_if_if_range_matches(client: httpx.AsyncCli
 async def test_an_unchanged_log_is_a_304(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two", "three")
     path = f"/jobs/{job_id}/logs"
-    asked: list[tuple[str, dict[str, str]]] = [
+    requests: list[tuple[str, dict[str, str]]] = [
         (path, {}),
         (path, TEXT),
         (f"{path}?tail=1", {}),
@@ -140,17 +140,17 @@ async def test_an_unchanged_log_is_a_304(client: httpx.AsyncClient, worker: Work
         (f"{path}?level=ERROR", {}),
         (f"{path}?task=load", {}),
     ]
-    tags = [(await client.get(where, headers=headers)).headers["etag"] for where, headers in asked]
+    tags = [(await client.get(where, headers=headers)).headers["etag"] for where, headers in requests]
 
     assert len(set(tags)) == len(tags)
     assert all(tag.startswith('"') for tag in tags)
-    for (where, headers), tag in zip(asked, tags, strict=True):
-        for said in (tag, f"W/{tag}", f'"x,y", {tag}', "*"):
-            again = await client.get(where, headers=headers | {"If-None-Match": said})
-            assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b""), (where, said)
+    for (where, headers), tag in zip(requests, tags, strict=True):
+        for value in (tag, f"W/{tag}", f'"x,y", {tag}', "*"):
+            again = await client.get(where, headers=headers | {"If-None-Match": value})
+            assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b""), (where, value)
             assert (again.headers["vary"], again.headers["cache-control"]) == ("Accept", "private, no-cache")
-        for said in ('"x"', tag.strip('"'), f'{tag}, "'):
-            assert (await client.get(where, headers=headers | {"If-None-Match": said})).status_code == 200, said
+        for value in ('"x"', tag.strip('"'), f'{tag}, "'):
+            assert (await client.get(where, headers=headers | {"If-None-Match": value})).status_code == 200, value
     # What is known is not asked for in parts either.
     assert (await text(client, job_id, Range="bytes=99-", If_None_Match=tags[1])).status_code == 304
     # Two headers are one list.
@@ -174,7 +174,7 @@ async def test_the_etag_changes_with_every_line_and_the_end(client: httpx.AsyncC
         await written_so_far(client, job_id, number)
         await look()
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
     await look()
 
     assert len({as_json for as_json, _ in tags}) == 5
@@ -193,7 +193,7 @@ async def test_tokens_etags_and_ranges_are_valid_at_every_gateway_for_a_growing_
     got = (await text(client, job_id)).content
     runner.write("four")
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
     tag, query_tag = [
         (await client.get(f"/jobs/{job_id}/logs", headers=headers)).headers["etag"] for headers in (TEXT, {})
     ]
@@ -214,7 +214,7 @@ async def test_lines_are_filtered_by_task_and_level(client: httpx.AsyncClient, w
         runner.write(f"load {level}", task="load", level=level)
         runner.write(f"save {level}", task="save", level=level)
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     severe = await page(client, job_id, level="ERROR")
     saved = await page(client, job_id, task="save", level="WARNING")
@@ -261,12 +261,12 @@ async def test_a_wait_with_an_etag_ends_with_a_new_line(client: httpx.AsyncClien
     async with asyncio.timeout(ANSWERED_SEC):
         waiting = asyncio.create_task(client.get(f"{path}?waitSec=30&tail=1", headers={"If-None-Match": tag}))
         runner.write("one", "two")
-        told = await waiting
-        again = await client.get(f"{path}?tail=1", headers={"If-None-Match": told.headers["etag"]})
+        body = await waiting
+        again = await client.get(f"{path}?tail=1", headers={"If-None-Match": body.headers["etag"]})
     runner.end()
 
     assert in_vain.status_code == 304
-    assert messages(told.json()) == ["two"]
+    assert messages(body.json()) == ["two"]
     assert again.status_code == 304
 
 
@@ -278,7 +278,7 @@ async def test_a_tail_continues_with_its_token(client: httpx.AsyncClient, worker
     last = await page(client, job_id, tail=400)
     runner.write(*LINES[500:])
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     assert (messages(last), last["complete"]) == (LINES[100:500], False)
     assert messages(await page(client, job_id, sinceToken=last["nextToken"])) == LINES[500:]
@@ -307,10 +307,10 @@ async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: st
     job_id = await submit(client)
 
     for headers in ({}, TEXT):
-        answer = await client.get(f"/jobs/{job_id}/logs?{query}", headers=headers)
+        response = await client.get(f"/jobs/{job_id}/logs?{query}", headers=headers)
 
-        assert (answer.status_code, answer.json()["errId"]) == (422, "ERR-PYOCO-0043")
-        assert answer.headers["content-type"] == "application/problem+json"
+        assert (response.status_code, response.json()["errId"]) == (422, "ERR-PYOCO-0043")
+        assert response.headers["content-type"] == "application/problem+json"
 
 
 async def test_a_range_together_with_a_query_is_rejected(client: httpx.AsyncClient, worker: Working) -> None:
@@ -338,9 +338,9 @@ async def test_a_token_of_another_job_or_with_a_tail_is_rejected(client: httpx.A
 @pytest.mark.parametrize("job_id", ["0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11", "nonsense"])
 async def test_a_missing_job_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
     for headers in ({}, TEXT, TEXT | {"Range": "bytes=0-"}, {"If-None-Match": "*"}):
-        answer = await client.get(f"/jobs/{job_id}/logs", headers=headers)
+        response = await client.get(f"/jobs/{job_id}/logs", headers=headers)
 
-        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
+        assert (response.status_code, response.json()["errId"]) == (404, "ERR-PYOCO-0005")
 
 
 async def test_head_has_the_headers_of_get_and_ignores_ranges(
@@ -354,10 +354,10 @@ async def test_head_has_the_headers_of_get_and_ignores_ranges(
         async with httpx.AsyncClient(base_url=address) as outside:
             for where, headers in ((path, TEXT), (path, {}), (f"{path}?tail=5", TEXT)):
                 shown = await outside.get(where, headers=headers)
-                told = await outside.head(where, headers=headers | {"Range": "bytes=0-1"})
+                body = await outside.head(where, headers=headers | {"Range": "bytes=0-1"})
 
-                assert (told.status_code, told.content) == (200, b"")
-                assert [told.headers.get(name) for name in compared] == [shown.headers.get(name) for name in compared]
+                assert (body.status_code, body.content) == (200, b"")
+                assert [body.headers.get(name) for name in compared] == [shown.headers.get(name) for name in compared]
                 known = await outside.head(where, headers=headers | {"If-None-Match": shown.headers["etag"]})
                 assert known.status_code == 304
             assert shown.content.count(b"\n") == 5

@@ -48,12 +48,12 @@ async def test_concurrent_reads_fetch_few_chunks_at_a_time(
 
     monkeypatch.setattr(StreamReader, "next", counted)
 
-    asked = (
+    pending = (
         client.get(f"/jobs/{run_id}/logs", headers={"Accept": "text/plain"}) for _ in range(4 * MAX_READS_IN_FLIGHT)
     )
-    answers = await asyncio.gather(*asked)
+    responses = await asyncio.gather(*pending)
 
-    assert {answer.text for answer in answers} == {"".join(f"{number}\n" for number in range(1, 2001))}
+    assert {response.text for response in responses} == {"".join(f"{number}\n" for number in range(1, 2001))}
     assert 1 < most <= MAX_READS_IN_FLIGHT
 
 

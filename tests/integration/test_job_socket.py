@@ -22,10 +22,10 @@ from pyoco_server.http_api.api.jobs import websocket_session
 from pyoco_server.http_api.protocol import connection_limits
 from pyoco_server.services.context import Stores
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.gateways import gateway_settings, submit
 from support.samples import new_run_id
-from support.sockets import heard, joined, messages, say, to_the_close
+from support.sockets import joined, messages, next_frame, send, to_the_close
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.workers import at_work
 from support.written import Writer, numbered
@@ -64,10 +64,10 @@ async def test_a_socket_sends_status_and_log_until_the_end(
 ) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        first = await heard(socket, "status")
+        first = await next_frame(socket, "status")
         async with at_work(stores, config) as worker:
             runner = await worker.executor.begun()
-            running = await heard(socket, "status")
+            running = await next_frame(socket, "status")
             runner.write(*numbered(1, 100))
             runner.end()
             frames, code = await to_the_close(socket)
@@ -85,7 +85,7 @@ async def test_a_socket_sends_status_and_log_until_the_end(
 async def test_a_status_frame_equals_the_job(gateway: Gateway) -> None:
     run_id = await submit(gateway.client, params={"secret": 1}, tags=["b", "a"])
     async with joined(gateway, run_id) as socket:
-        job = (await heard(socket, "status"))["job"]
+        job = (await next_frame(socket, "status"))["job"]
 
     assert {name: type(value) for name, value in job.items()} == {
         "id": str,
@@ -121,10 +121,10 @@ async def test_the_log_may_be_omitted_or_start_at_its_tail(gateway: Gateway, sto
 async def test_a_ping_gets_a_pong_and_a_cancel_cancels(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await say(socket, type="ping")
-        assert await heard(socket, "pong") == {"type": "pong"}
+        await send(socket, type="ping")
+        assert await next_frame(socket, "pong") == {"type": "pong"}
 
-        await say(socket, type="cancel", reason="not needed")
+        await send(socket, type="cancel", reason="not needed")
         frames, code = await to_the_close(socket)
 
     assert (frames[-1], code) == ({"type": "end", "status": "canceled"}, 1000)
@@ -155,9 +155,9 @@ async def test_an_invalid_frame_gets_an_error_without_effect(gateway: Gateway, s
     async with joined(gateway, run_id) as socket:
         await socket.send(said)
 
-        error = await heard(socket, "error")
-        await say(socket, type="ping")
-        await heard(socket, "pong")
+        error = await next_frame(socket, "error")
+        await send(socket, type="ping")
+        await next_frame(socket, "pong")
 
     assert set(error) == {"type", "code", "detail", "hint"}
     assert (await gateway.client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
@@ -179,9 +179,9 @@ async def test_too_many_frames_close_the_socket(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
         for _ in range(websocket_session.MOST_FRAMES):
-            await say(socket, type="ping")
-            await heard(socket, "pong")
-        await say(socket, type="ping")
+            await send(socket, type="ping")
+            await next_frame(socket, "pong")
+        await send(socket, type="ping")
 
         assert (await to_the_close(socket))[1] == 1008
     await until_nobody_watches(gateway)
@@ -233,7 +233,7 @@ async def test_a_cross_site_page_is_rejected(gateway: Gateway, origin: str) -> N
 async def test_a_same_site_page_is_accepted(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id, origin=f"http://127.0.0.1:{gateway.port}") as socket:
-        assert (await heard(socket, "status"))["job"]["id"] == run_id
+        assert (await next_frame(socket, "status"))["job"]["id"] == run_id
 
 
 async def test_no_other_path_accepts_a_socket(gateway: Gateway) -> None:
@@ -250,7 +250,7 @@ async def test_a_socket_requires_credentials(broker: Broker, tmp_path: Path) -> 
     reader = await hand_out(config, "team-a", Scope.RUNS_READ)
     writer = await hand_out(config, "team-a", Scope.RUNS_WRITE)
     async with listening(config) as gateway:
-        gateway.client.headers.update(showing(key))
+        gateway.client.headers.update(api_key_headers(key))
         run_id = await submit(gateway.client)
 
         async def code(headers: dict[str, str], **query: Any) -> int:
@@ -258,14 +258,14 @@ async def test_a_socket_requires_credentials(broker: Broker, tmp_path: Path) -> 
                 return (await to_the_close(socket))[1]
 
         assert await code({}) == 4401
-        assert await code(showing("pyoco_nonsense")) == 4401
-        assert await code(showing(writer)) == 4403
-        assert await code(showing(others)) == 4404
-        async with joined(gateway, run_id, headers=showing(reader)) as socket:
-            await say(socket, type="cancel")
-            error = await heard(socket, "error")
-        async with joined(gateway, run_id, headers=showing(key)) as socket:
-            await say(socket, type="cancel")
+        assert await code(api_key_headers("pyoco_nonsense")) == 4401
+        assert await code(api_key_headers(writer)) == 4403
+        assert await code(api_key_headers(others)) == 4404
+        async with joined(gateway, run_id, headers=api_key_headers(reader)) as socket:
+            await send(socket, type="cancel")
+            error = await next_frame(socket, "error")
+        async with joined(gateway, run_id, headers=api_key_headers(key)) as socket:
+            await send(socket, type="cancel")
             frames, _ = await to_the_close(socket)
 
     assert error["code"] == "FORBIDDEN"
@@ -276,19 +276,19 @@ async def test_only_the_socket_of_a_revoked_key_is_closed(broker: Broker, tmp_pa
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, kept = await hand_out(config), await hand_out(config)
     async with listening(config) as gateway, open_api_keys(config) as keys:
-        gateway.client.headers.update(showing(kept))
+        gateway.client.headers.update(api_key_headers(kept))
         run_id = await submit(gateway.client)
-        leaving = joined(gateway, run_id, headers=showing(key))
-        async with leaving as socket, joined(gateway, run_id, headers=showing(kept)) as other:
-            await heard(socket, "status")
+        leaving = joined(gateway, run_id, headers=api_key_headers(key))
+        async with leaving as socket, joined(gateway, run_id, headers=api_key_headers(kept)) as other:
+            await next_frame(socket, "status")
             revoked = key_id_in(key)
             assert revoked is not None
 
             await keys.revoke(revoked)
 
             assert (await to_the_close(socket))[1] == 4401
-            await say(other, type="ping")
-            await heard(other, "pong")
+            await send(other, type="ping")
+            await next_frame(other, "pong")
 
 
 # --- limits, and the end of a gateway ---------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ async def test_sockets_above_the_limit_are_closed_for_a_later_retry(broker: Brok
     async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
         run_id = await submit(gateway.client)
         async with joined(gateway, run_id) as first, joined(gateway, run_id) as second:
-            await heard(first, "status")
+            await next_frame(first, "status")
 
             frames, code = await to_the_close(second)
 
@@ -308,12 +308,12 @@ async def test_sockets_above_the_limit_are_closed_for_a_later_retry(broker: Brok
 async def test_during_an_outage_new_sockets_are_closed_and_open_ones_kept(broker: Broker, gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
         broker.kill()
         async with joined(gateway, str(new_run_id())) as late:
             assert (await to_the_close(late))[1] == 1013
-        await say(socket, type="cancel")
-        assert (await heard(socket, "error"))["code"] == "UNAVAILABLE"
+        await send(socket, type="cancel")
+        assert (await next_frame(socket, "error"))["code"] == "UNAVAILABLE"
         broker.start()
         await gateway.client.post(f"/runs/{run_id}/cancel")
 
@@ -323,9 +323,9 @@ async def test_during_an_outage_new_sockets_are_closed_and_open_ones_kept(broker
 async def test_a_stopping_gateway_closes_its_sockets(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
 
-        gateway.let_go()
+        gateway.disconnect_all()
 
         assert (await to_the_close(socket))[1] == 1012
 
@@ -343,12 +343,12 @@ async def test_a_client_that_does_not_read_is_closed_and_others_continue(
             slow.setblocking(False)
             await _shake_hands(slow, gateway.port, run_id)
             async with joined(gateway, run_id) as quick, asyncio.timeout(PATIENCE_SEC):
-                await heard(quick, "status")
+                await next_frame(quick, "status")
                 while gateway.topics.open_count == 2:
                     await writer.write(*["x" * 1000] * 50)
-                    await heard(quick, "log")
-                await say(quick, type="ping")
-                await heard(quick, "pong")
+                    await next_frame(quick, "log")
+                await send(quick, type="ping")
+                await next_frame(quick, "pong")
                 taken = bytearray()
                 while piece := await asyncio.get_running_loop().sock_recv(slow, 1 << 16):
                     taken += piece
@@ -380,7 +380,7 @@ async def test_an_unreadable_log_closes_the_socket_as_an_internal_error(
 ) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket, await Connection.open(config, name="test") as connection:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
 
         await connection.request(f"{config.logs_subject_prefix}.{run_id}", b"no chunk")
 

@@ -49,18 +49,18 @@ async def remove(client: httpx.AsyncClient, job_id: str, tag: str) -> httpx.Resp
 
 
 async def tags(client: httpx.AsyncClient, job_id: str) -> list[str]:
-    answer = await client.get(f"/jobs/{job_id}/tags")
-    assert answer.status_code == 200, answer.text
-    told: list[str] = answer.json()
-    return told
+    response = await client.get(f"/jobs/{job_id}/tags")
+    assert response.status_code == 200, response.text
+    body: list[str] = response.json()
+    return body
 
 
 async def test_tags_are_added_and_read_as_in_the_contract(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client, "urgent", "data")
 
-    answer = await add(client, job_id, "analysis")
+    response = await add(client, job_id, "analysis")
 
-    assert (answer.status_code, answer.json()) == (200, ["urgent", "data", "analysis"])
+    assert (response.status_code, response.json()) == (200, ["urgent", "data", "analysis"])
     assert await tags(client, job_id) == (await job(client, job_id))["tags"] == ["urgent", "data", "analysis"]
 
 
@@ -71,7 +71,7 @@ async def test_adding_and_removing_tags_is_idempotent(client: httpx.AsyncClient)
     removed = [await remove(client, job_id, "urgent") for _ in range(2)]
 
     assert added == [["urgent", "x"]] * 2
-    assert [(answer.status_code, answer.content) for answer in removed] == [(204, b"")] * 2
+    assert [(response.status_code, response.content) for response in removed] == [(204, b"")] * 2
     assert await tags(client, job_id) == ["x"]
     assert [event["type"] for event in await events(client, job_id)] == [
         "EXECUTION_CREATED",
@@ -118,9 +118,9 @@ async def test_every_tag_that_can_be_added_can_be_removed(client: httpx.AsyncCli
 async def test_adding_an_invalid_tag_fails_and_removing_it_succeeds(client: httpx.AsyncClient, label: str) -> None:
     job_id = await submit_job(client)
 
-    answer = await add(client, job_id, label)
+    response = await add(client, job_id, label)
 
-    assert refused(answer) == (422, "ERR-PYOCO-0002")
+    assert refused(response) == (422, "ERR-PYOCO-0002")
     if label not in (".", ".."):  # with those the client asks for another place
         assert (await remove(client, job_id, label)).status_code == 204
     assert [event["type"] for event in await events(client, job_id)] == ["EXECUTION_CREATED"]
@@ -139,21 +139,21 @@ async def test_a_job_has_at_most_64_tags(client: httpx.AsyncClient) -> None:
     labels = [f"tag {number}" for number in range(64)]
     job_id = await submit_job(client, *labels)
 
-    answer = await add(client, job_id, "one more")
+    response = await add(client, job_id, "one more")
 
-    assert refused(answer) == (409, "ERR-PYOCO-0030")
-    assert answer.json()["guard"] == "TOO_MANY_TAGS"
+    assert refused(response) == (409, "ERR-PYOCO-0030")
+    assert response.json()["guard"] == "TOO_MANY_TAGS"
     assert (await add(client, job_id, labels[0])).json() == labels
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234"])
 async def test_a_missing_job_has_no_tags(client: httpx.AsyncClient, job_id: str) -> None:
-    for answer in (
+    for response in (
         await client.get(f"/jobs/{job_id}/tags"),
         await add(client, job_id, "x"),
         await remove(client, job_id, "x"),
     ):
-        assert refused(answer) == (404, "ERR-PYOCO-0005")
+        assert refused(response) == (404, "ERR-PYOCO-0005")
 
 
 async def test_concurrent_additions_at_two_gateways_lose_no_tag(
@@ -163,15 +163,15 @@ async def test_concurrent_additions_at_two_gateways_lose_no_tag(
     labels = [f"tag {number}" for number in range(20)]
 
     async with serving(gateway_settings(shared_broker.url, tmp_path / "other")) as other:
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(add(gateway, job_id, label) for gateway, label in zip((client, other) * 10, labels, strict=True))
         )
         seen = [await tags(gateway, job_id) for gateway in (client, other)]
 
-    assert {answer.status_code for answer in answers} == {200}
+    assert {response.status_code for response in responses} == {200}
     assert sorted(seen[0]) == sorted(labels)
     assert seen[0] == seen[1]
-    assert max((answer.json() for answer in answers), key=len) == seen[0]
+    assert max((response.json() for response in responses), key=len) == seen[0]
 
 
 async def test_concurrent_tags_and_node_reports_are_all_stored(client: httpx.AsyncClient) -> None:

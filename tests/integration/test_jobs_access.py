@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import KEY, hand_out, showing
+from support.callers import KEY, api_key_headers, hand_out
 from support.executions import MISSING, new_key
 from support.gateways import gateway_settings
 from support.jobs import ANALYSIS, refused
@@ -47,7 +47,7 @@ class House:
     config: NatsBackendConfig
 
     def key(self, tenant: str, *scopes: Scope) -> dict[str, str]:
-        return showing(asyncio.run(hand_out(self.config, tenant, *scopes)))
+        return api_key_headers(asyncio.run(hand_out(self.config, tenant, *scopes)))
 
     def client(self, tenant: str, *scopes: Scope) -> httpx.Client:
         headers = self.key(tenant, *scopes) if tenant else {}
@@ -88,9 +88,9 @@ def ask(
 
 
 def submitted(client: httpx.Client, **body: Any) -> str:
-    answer = client.post("/jobs", json=ANALYSIS | body)
-    assert answer.status_code == 201, answer.text
-    job_id: str = answer.json()["id"]
+    response = client.post("/jobs", json=ANALYSIS | body)
+    assert response.status_code == 201, response.text
+    job_id: str = response.json()["id"]
     return job_id
 
 
@@ -117,13 +117,13 @@ def test_every_request_requires_a_key_with_its_scope(
 ) -> None:
     with house.client("") as nobody:
         unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **showing(KEY))
+        wrong = ask(nobody, method, path, body, **api_key_headers(KEY))
         without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
         alone = ask(nobody, method, path, body, **house.key("team-c", scope))
 
     assert (refused(unknown)[0], unknown.json()["code"]) == (401, "UNAUTHENTICATED")
     assert (refused(wrong)[0], wrong.json()["code"]) == (401, "INVALID_API_KEY")
-    assert all(answer.headers["www-authenticate"] for answer in (unknown, wrong))
+    assert all(response.headers["www-authenticate"] for response in (unknown, wrong))
     assert (refused(without)[0], without.json()["code"]) == (403, "FORBIDDEN")
     assert scope.value in without.json()["detail"]
     assert alone.status_code not in (401, 403), alone.text

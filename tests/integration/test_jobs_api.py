@@ -46,27 +46,27 @@ async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
 
 
 async def test_a_job_is_created_as_in_the_contract(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/jobs", json=ANALYSIS)
+    response = await client.post("/jobs", json=ANALYSIS)
 
-    told = answer.json()
-    assert answer.status_code == 201
-    assert answer.headers["location"] == f"/jobs/{told['id']}"
-    assert (told["status"], told["tags"], told["startedAt"]) == ("pending", ["urgent", "test"], None)
-    created_at = datetime.fromisoformat(told["createdAt"])
-    assert told["createdAt"].endswith("Z")
+    body = response.json()
+    assert response.status_code == 201
+    assert response.headers["location"] == f"/jobs/{body['id']}"
+    assert (body["status"], body["tags"], body["startedAt"]) == ("pending", ["urgent", "test"], None)
+    created_at = datetime.fromisoformat(body["createdAt"])
+    assert body["createdAt"].endswith("Z")
     assert created_at.tzinfo == UTC
-    assert (await client.get(answer.headers["location"])).json() == told
+    assert (await client.get(response.headers["location"])).json() == body
 
 
 async def test_a_submit_without_options_has_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
-    told = await job(client, await submit_job(client))
+    body = await job(client, await submit_job(client))
 
-    assert told == {
-        "id": told["id"],
+    assert body == {
+        "id": body["id"],
         "status": "pending",
         "flow": "main",
         "tag": "default",
-        "createdAt": told["createdAt"],
+        "createdAt": body["createdAt"],
         "startedAt": None,
         "completedAt": None,
         "tags": [],
@@ -76,16 +76,16 @@ async def test_a_submit_without_options_has_the_default_flow_and_tag_and_no_labe
 
 
 async def test_flow_tag_and_timeout_are_options(client: httpx.AsyncClient) -> None:
-    told = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
+    body = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
 
-    assert (told["flow"], told["tag"], told["timeoutSec"]) == ("etl", "gpu", 90.0)
+    assert (body["flow"], body["tag"], body["timeoutSec"]) == ("etl", "gpu", 90.0)
 
 
 async def test_the_default_flow_is_a_setting(shared_broker: Broker, tmp_path: Path) -> None:
     async with serving(gateway_settings(shared_broker.url, tmp_path, jobs_default_flow="analyse")) as client:
-        told = await job(client, await submit_job(client))
+        body = await job(client, await submit_job(client))
 
-    assert told["flow"] == "analyse"
+    assert body["flow"] == "analyse"
 
 
 async def test_a_job_is_pending_running_and_completed(client: httpx.AsyncClient, hand: Hand) -> None:
@@ -145,12 +145,12 @@ async def test_a_repeated_submit_with_a_key_is_one_job(client: httpx.AsyncClient
 async def test_a_repeated_delete_needs_a_new_key_for_the_next_effect(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
-    answers = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
+    responses = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
     once = await types(client, job_id)
     await client.delete(f"/jobs/{job_id}", headers={"Idempotency-Key": "k-2"})
 
-    assert [answer.status_code for answer in answers] == [204] * 3
-    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true", "true"]
+    assert [response.status_code for response in responses] == [204] * 3
+    assert [response.headers.get("idempotency-replayed") for response in responses] == [None, "true", "true"]
     assert once == ["EXECUTION_CREATED", "EXECUTION_CANCEL_REQUESTED", "EXECUTION_CANCELED"]
     assert (await types(client, job_id))[3:] == ["EXECUTION_ARCHIVED"]
 
@@ -161,23 +161,23 @@ async def test_a_repeated_delete_needs_a_new_key_for_the_next_effect(client: htt
 async def test_deleting_a_waiting_job_cancels_it(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
-    answer = await client.delete(f"/jobs/{job_id}")
+    response = await client.delete(f"/jobs/{job_id}")
 
-    told = await job(client, job_id)
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert told["status"] == "canceled"
-    assert told["createdAt"] <= told["cancelRequestedAt"] <= told["completedAt"]
+    body = await job(client, job_id)
+    assert (response.status_code, response.content) == (204, b"")
+    assert body["status"] == "canceled"
+    assert body["createdAt"] <= body["cancelRequestedAt"] <= body["completedAt"]
 
 
 async def test_a_deleted_job_is_running_until_its_worker_has_stopped(client: httpx.AsyncClient, hand: Hand) -> None:
     job_id = await submit_job(client)
     await hand.start(job_id)
 
-    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
+    responses = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
     stopping = await job(client, job_id)
     await hand.complete(job_id)
 
-    assert [answer.status_code for answer in answers] == [204, 204]
+    assert [response.status_code for response in responses] == [204, 204]
     assert (stopping["status"], stopping["completedAt"]) == ("running", None)
     assert stopping["cancelRequestedAt"] is not None
     assert (await job(client, job_id))["status"] == "canceled"
@@ -190,9 +190,9 @@ async def test_deleting_a_finished_job_archives_it_once_and_keeps_it_readable(
     await hand.start(job_id)
     await hand.complete(job_id)
 
-    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
+    responses = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
 
-    assert [answer.status_code for answer in answers] == [204] * 3
+    assert [response.status_code for response in responses] == [204] * 3
     assert (await types(client, job_id)).count("EXECUTION_ARCHIVED") == 1
     assert (await job(client, job_id))["status"] == "completed"
 
@@ -228,15 +228,15 @@ async def test_a_job_that_ends_during_concurrent_deletes_is_archived_or_canceled
     await hand.start(job_id)
 
     end = asyncio.ensure_future(hand.complete(job_id))
-    answers = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
+    responses = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
     await end
 
-    assert {answer.status_code for answer in answers} == {204}
-    seen, told = await types(client, job_id), await job(client, job_id)
-    if told["status"] == "completed":
+    assert {response.status_code for response in responses} == {204}
+    seen, body = await types(client, job_id), await job(client, job_id)
+    if body["status"] == "completed":
         assert seen.count("EXECUTION_ARCHIVED") == 1
     else:
-        assert (told["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
+        assert (body["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
 
 
 async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
         async with serving(gateway_settings(broker.url, tmp_path)) as client:
             job_id = await submit_job(client)
             broker.kill()
-            asked: list[tuple[str, str, Any]] = [
+            requests: list[tuple[str, str, Any]] = [
                 ("POST", "/jobs", {"parameters": {}}),
                 ("GET", f"/jobs/{job_id}", None),
                 ("DELETE", f"/jobs/{job_id}", None),
@@ -252,19 +252,19 @@ async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
                 ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
                 ("DELETE", f"/jobs/{job_id}/tags/x", None),
             ]
-            answers = [await client.request(method, path, json=body) for method, path, body in asked]
+            responses = [await client.request(method, path, json=body) for method, path, body in requests]
             broker.start()
 
-    for answer in answers:
-        assert refused(answer) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
-        assert answer.headers["retry-after"].isdigit()
+    for response in responses:
+        assert refused(response) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
+        assert response.headers["retry-after"].isdigit()
 
 
 # --- hostile ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "body"),
     [
         (b"", INVALID),
         (b"{}", INVALID),
@@ -283,8 +283,8 @@ async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
     ],
     ids=lambda value: value[:40].decode() if isinstance(value, bytes) else "",
 )
-async def test_an_invalid_job_is_rejected(client: httpx.AsyncClient, content: bytes, told: tuple[int, str]) -> None:
-    assert refused(await client.post("/jobs", content=content)) == told
+async def test_an_invalid_job_is_rejected(client: httpx.AsyncClient, content: bytes, body: tuple[int, str]) -> None:
+    assert refused(await client.post("/jobs", content=content)) == body
 
 
 async def test_an_unknown_query_parameter_is_rejected_with_its_name(client: httpx.AsyncClient) -> None:
@@ -297,8 +297,8 @@ async def test_an_unknown_query_parameter_is_rejected_with_its_name(client: http
         ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
         ("DELETE", f"/jobs/{job_id}/tags/x", None),
     ):
-        answer = await client.request(method, path, params={"force": "1"}, json=body)
+        response = await client.request(method, path, params={"force": "1"}, json=body)
 
-        assert refused(answer) == INVALID
-        assert "force" in answer.json()["detail"]
+        assert refused(response) == INVALID
+        assert "force" in response.json()["detail"]
     assert (await job(client, job_id))["status"] == "pending"

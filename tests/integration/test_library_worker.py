@@ -20,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.worker import PyocoNatsWorker
 from support.flow_files import TWO_TASKS
-from support.gateways import seen, serving, submit
+from support.gateways import serving, submit, wait_for_status
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
@@ -100,15 +100,15 @@ async def test_output_of_tasks_is_stored_and_still_printed(
     async with serving(config) as client, worker(config, flows) as one:
         run_id = await submit(client, "prints")
         await one.run_once(timeout=PATIENCE_SEC)
-        await seen(client, run_id, "FAILED")
-        told = (await client.get(f"/runs/{run_id}/logs")).json()
+        await wait_for_status(client, run_id, "FAILED")
+        page = (await client.get(f"/runs/{run_id}/logs")).json()
 
-    lines = [(item["message"], item["task"], item["stream"], item["level"]) for item in told["items"]]
+    lines = [(item["message"], item["task"], item["stream"], item["level"]) for item in page["items"]]
     assert lines[:2] == [("by a task", "prints", "stdout", "INFO"), ("badly", "prints", "stderr", "WARNING")]
     assert lines[-1] == ("ValueError: no such file", "prints", "pyoco", "ERROR")
     assert "of nobody" not in {message for message, *_ in lines}
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("by a task\nof nobody\n", "badly")
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("by a task\nof nobody\n", "badly")
     assert (sys.stdout, sys.stderr) == before
 
 
@@ -118,7 +118,7 @@ async def test_a_run_is_executed_and_its_id_returned(config: NatsBackendConfig, 
 
         assert await one.run_once(timeout=PATIENCE_SEC) == run_id
 
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
     assert run["tasks"] == {"hello": "SUCCEEDED"}
     assert run["task_records"]["hello"]["output"] == "Hello, library!"
     assert run["worker_id"] == "worker"
@@ -128,8 +128,8 @@ async def test_every_event_of_a_run_carries_the_id_of_the_request_that_submitted
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one, open_stores(config, name="test") as stores:
-        asked = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "order-66"})
-        run_id = RunId(asked.json()["run_id"])
+        submitted = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "order-66"})
+        run_id = RunId(submitted.json()["run_id"])
         await one.run_once(timeout=PATIENCE_SEC)
         commits = [stored.commit for stored in await stores.events.read(run_id)]
 
@@ -146,7 +146,7 @@ async def test_a_job_submitted_between_two_calls_is_not_lost(config: NatsBackend
     async with serving(config) as client, worker(config, flows) as one:
         assert await one.run_once(timeout=0.05) is None
         run_id = await submit(client)
-        await seen(client, run_id, "PENDING")
+        await wait_for_status(client, run_id, "PENDING")
 
         assert await one.run_once(timeout=PATIENCE_SEC) == run_id
 
@@ -156,7 +156,7 @@ async def test_a_cooperative_flow_stops_when_its_run_is_cancelled(config: NatsBa
         run_id = await submit(client, "listens")
         await flows.has_begun()
         await client.post(f"/runs/{run_id}/cancel")
-        run = await seen(client, run_id, "CANCELLED")
+        run = await wait_for_status(client, run_id, "CANCELLED")
 
     assert flows.stopped.is_set()
     assert run["cancel"]["how"] == "cooperative"
@@ -171,7 +171,7 @@ async def test_a_flow_that_ignores_its_cancel_is_abandoned_after_the_grace_perio
             run_id = await submit(client, "deaf")
             await flows.has_begun()
             await client.post(f"/runs/{run_id}/cancel")
-            run = await seen(client, run_id, "CANCELLED")
+            run = await wait_for_status(client, run_id, "CANCELLED")
         assert not flows.stopped.is_set()
 
         after = await submit(client)
@@ -185,11 +185,11 @@ async def test_a_flow_that_exceeds_its_timeout_is_cancelled_then_abandoned(
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one:
         async with at_work(one):
-            heard = await seen(client, await submit(client, "listens", timeout_sec=0.05), "FAILED")
+            cooperative = await wait_for_status(client, await submit(client, "listens", timeout_sec=0.05), "FAILED")
         async with at_work(one):
-            unheard = await seen(client, await submit(client, "deaf", timeout_sec=0.05), "FAILED")
+            uncooperative = await wait_for_status(client, await submit(client, "deaf", timeout_sec=0.05), "FAILED")
 
-    assert [(run["error_code"], run["timeout"]["how"]) for run in (heard, unheard)] == [
+    assert [(run["error_code"], run["timeout"]["how"]) for run in (cooperative, uncooperative)] == [
         ("ERR-PYOCO-0042", "cooperative"),
         ("ERR-PYOCO-0042", "abandoned"),
     ]
@@ -206,7 +206,7 @@ async def test_a_cancelled_call_stops_its_flow_and_releases_the_job(config: Nats
         flows.go_on.set()
         async with worker(config, flows, "second") as other:
             assert await other.run_once(timeout=PATIENCE_SEC) == run_id
-            run = await seen(client, run_id, "COMPLETED")
+            run = await wait_for_status(client, run_id, "COMPLETED")
 
     assert (run["attempt"], run["worker_id"]) == (2, "second")
 
@@ -248,13 +248,13 @@ async def test_a_worker_without_a_resolver_executes_only_flow_files(
     monkeypatch.chdir(tmp_path)
     text = TWO_TASKS.replace("tasks:", "library_tasks:").replace("library_tasks:\n", "tasks:\n")
     async with serving(config) as client, await PyocoNatsWorker.connect(config) as one:
-        answer = await client.post("/runs/yaml", files={"workflow": text.encode()}, data={"flow_name": "file"})
+        response = await client.post("/runs/yaml", files={"workflow": text.encode()}, data={"flow_name": "file"})
         by_name = await submit(client, "file")
         for _ in range(2):
             await one.run_once(timeout=PATIENCE_SEC)
 
-        run = await seen(client, answer.json()["run_id"], "COMPLETED", "FAILED")
-        unknown = await seen(client, by_name, "COMPLETED", "FAILED")
+        run = await wait_for_status(client, response.json()["run_id"], "COMPLETED", "FAILED")
+        unknown = await wait_for_status(client, by_name, "COMPLETED", "FAILED")
     assert run["status"] == "COMPLETED", run["error"]
     assert run["task_records"]["save"]["output"] == "mondaymonday"
     assert (unknown["status"], "no flow named 'file'" in unknown["error"]) == ("FAILED", True)
@@ -272,6 +272,6 @@ async def test_a_run_longer_than_the_ack_wait_is_executed_once(config: NatsBacke
         await flows.has_begun()
         assert await other.run_once(timeout=1.0) is None
         flows.go_on.set()
-        run = await seen(client, run_id, "COMPLETED")
+        run = await wait_for_status(client, run_id, "COMPLETED")
 
     assert (run["attempt"], run["worker_id"]) == (1, "first")

@@ -16,8 +16,8 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.http_api.api.metrics import METRICS
 from pyoco_server.stores import DeadLetter
 from support.broker import Broker
-from support.callers import hand_out, showing
-from support.gateways import gateway_settings, seen, serving, submit
+from support.callers import api_key_headers, hand_out
+from support.gateways import gateway_settings, serving, submit, wait_for_status
 from support.workers import at_work
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
@@ -45,10 +45,10 @@ class Scrape:
 
 
 async def scrape(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> Scrape:
-    answer = await client.get("/metrics", headers=headers)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4"
-    return Scrape(answer.text)
+    response = await client.get("/metrics", headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/plain; version=0.0.4"
+    return Scrape(response.text)
 
 
 async def scraped(client: httpx.AsyncClient, name: str, expected: float, **labels: str) -> Scrape:
@@ -82,8 +82,8 @@ async def test_metrics_reflect_the_status_changes_of_runs(config: NatsBackendCon
         async with at_work(stores, config) as worker:
             done = await submit(client)
             (await worker.executor.begun()).end()
-            await seen(client, done, "COMPLETED")
-            await seen(client, gone, "CANCELLED")
+            await wait_for_status(client, done, "COMPLETED")
+            await wait_for_status(client, gone, "CANCELLED")
             found = await scraped(client, "pyoco_runs_finished_total", 1.0, status="COMPLETED")
             assert found.value("pyoco_workers_alive_total") == 1.0
         await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
@@ -136,8 +136,8 @@ async def test_a_new_gateway_shows_stored_runs_and_counts_from_zero(
 
 async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_process(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
-    keys = {tenant: showing(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
-    operator = showing(await hand_out(guarded, "acme", Scope.ADMIN))
+    keys = {tenant: api_key_headers(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
+    operator = api_key_headers(await hand_out(guarded, "acme", Scope.ADMIN))
     async with serving(guarded) as client:
         for tenant in ("acme", "acme", "other"):
             body = {"flow_name": "hello", "tag": tenant}
@@ -159,7 +159,7 @@ async def test_metrics_require_their_scope(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
     key = await hand_out(guarded, "acme", Scope.RUNS_READ)
     async with serving(guarded) as client:
-        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=showing(key))
+        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=api_key_headers(key))
 
     assert (nobody.status_code, nobody.json()["err_id"]) == (401, "ERR-PYOCO-0014")
     assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
@@ -169,7 +169,7 @@ async def test_without_a_broker_metrics_are_unavailable(broker: Broker, config: 
     async with serving(config) as client:
         await submit(client)
         broker.kill()
-        answer = await client.get("/metrics")
+        response = await client.get("/metrics")
         broker.start()
 
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")

@@ -36,8 +36,8 @@ def _models() -> dict[tuple[str, str, int], Any]:
         if not isinstance(route, APIRoute):
             continue
         for method in route.methods or ():
-            for status, answer in route.responses.items():
-                found[method, route.path_format, int(status)] = answer.get("model")
+            for status, response in route.responses.items():
+                found[method, route.path_format, int(status)] = response.get("model")
             if route.response_model is not None:
                 found.setdefault((method, route.path_format, route.status_code or 200), route.response_model)
     return found
@@ -198,8 +198,8 @@ def test_every_response_conforms_to_the_document(
             if value is not None and parameter in (case.path_parameters or {}):
                 case.path_parameters[parameter] = value
         _without_waiting(case)
-        answer = case.call_and_validate(checks=CHECKS)
-        assert answer.headers["x-request-id"]
+        response = case.call_and_validate(checks=CHECKS)
+        assert response.headers["x-request-id"]
 
     ask()
 
@@ -232,9 +232,9 @@ def test_responses_about_existing_runs_conform_to_the_document(
         query = {"include": path.partition("=")[2]} if "?" in path else {}
         case = operation.Case(path_parameters={"run_id": run_id} if "{}" in path else {}, query=query)
 
-        answer = case.call_and_validate(checks=CHECKS)
+        response = case.call_and_validate(checks=CHECKS)
 
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
 
 @pytest.mark.parametrize("query", [{}, {"include": "graph"}, {"include": "records"}, {"at": 2**53}])
@@ -255,10 +255,10 @@ def test_lists_of_executions_conform_to_the_document(
     for execution_id in executions if "{" in path else [""]:
         case = document[path]["GET"].Case(path_parameters={"executionId": execution_id} if execution_id else {})
 
-        answer = case.call_and_validate(checks=CHECKS)
+        response = case.call_and_validate(checks=CHECKS)
 
-        assert answer.status_code == 200
-        assert answer.json()["items"]
+        assert response.status_code == 200
+        assert response.json()["items"]
 
 
 def test_responses_to_commands_and_claims_conform_to_the_document(
@@ -287,20 +287,20 @@ def test_responses_to_commands_and_claims_conform_to_the_document(
 
 
 def test_the_document_has_every_path_and_every_error(address: str) -> None:
-    told = httpx.get(f"{address}/openapi.json").json()
+    document = httpx.get(f"{address}/openapi.json").json()
 
-    methods = [f"{method.upper()} {path}" for path, operations in told["paths"].items() for method in operations]
+    methods = [f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations]
     assert sorted(methods) == sorted(OPERATIONS)
-    for path, operations in told["paths"].items():
+    for path, operations in document["paths"].items():
         model = "ExecutionProblem" if path.startswith(("/executions", "/graphs", "/waits")) else "Problem"
         media_type = "application/json"
         if path.startswith(("/jobs", "/tags")):
             model, media_type = "JobProblem", "application/problem+json"
         problem = {"$ref": f"#/components/schemas/{model}"}
         for operation in operations.values():
-            failures = {code: answer for code, answer in operation["responses"].items() if code >= "400"}
+            failures = {code: response for code, response in operation["responses"].items() if code >= "400"}
             assert path == "/health" or "503" in failures
-            assert all(answer["content"][media_type]["schema"] == problem for answer in failures.values())
+            assert all(response["content"][media_type]["schema"] == problem for response in failures.values())
 
 
 def test_every_summary_of_an_operation_consists_of_whole_sentences(

@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.projections import lists
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
 from support.world import USER
 
 YAML = "ab" * 32
@@ -41,9 +41,9 @@ BAD_QUERIES = [
 
 
 async def ask(client: httpx.AsyncClient, **query: Any) -> Any:
-    answer = await client.get("/runs", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = await client.get("/runs", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def ids(items: list[dict[str, Any]]) -> list[str]:
@@ -71,8 +71,8 @@ async def test_runs_of_a_flow_yaml_are_found_by_its_digest(
 ) -> None:
     await submit(client)
     async with open_stores(config, name="test") as stores:
-        asked = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
-        run_id = (await SubmitService(stores=stores).submit(asked, (), USER)).execution_id
+        request = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
+        run_id = (await SubmitService(stores=stores).submit(request, (), USER)).execution_id
     await listed(client, [run_id], flow="main")
 
     page = await ask(client, workflow_yaml_sha256=YAML.upper())
@@ -107,7 +107,7 @@ async def test_a_run_that_changes_between_pages_is_listed_last_in_its_newer_stat
     first = await ask(client, cursor="", limit=2)
 
     await client.post(f"/runs/{runs[0]}/cancel")
-    await seen(client, runs[0], "CANCELLED")
+    await wait_for_status(client, runs[0], "CANCELLED")
     rest = await ask(client, cursor=first["next_cursor"], limit=5)
 
     assert ids(first["items"]) == [runs[3], runs[2]]
@@ -152,10 +152,10 @@ async def test_full_runs_above_the_size_limit_end_a_page_or_become_summaries(
 
 async def test_an_invalid_query_is_rejected_with_the_name_of_its_parameter(client: httpx.AsyncClient) -> None:
     for query, named in BAD_QUERIES:
-        answer = await client.get(f"/runs?{query}")
+        response = await client.get(f"/runs?{query}")
 
-        problem = answer.json()
-        assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0017"), query
+        problem = response.json()
+        assert (response.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0017"), query
         assert problem["detail"].startswith(named)
         assert len(problem["detail"]) < 500
 
@@ -165,10 +165,10 @@ async def test_a_cursor_is_valid_only_for_its_filters(client: httpx.AsyncClient)
         await submit(client)
     cursor = (await ask(client, cursor="", limit=1))["next_cursor"]
 
-    answer = await client.get("/runs", params={"cursor": cursor, "status": "PENDING"})
+    response = await client.get("/runs", params={"cursor": cursor, "status": "PENDING"})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert "other filters" in answer.json()["detail"]
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert "other filters" in response.json()["detail"]
     assert len((await ask(client, cursor=cursor, limit=200))["items"]) == 2
 
 

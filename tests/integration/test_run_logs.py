@@ -111,7 +111,7 @@ async def run_of(broker: Broker, stores: Stores, flow_name: str, **params: Any) 
 async def test_output_of_a_task_is_stored_once_in_order_with_task_stream_and_level(
     broker: Broker, stores: Stores
 ) -> None:
-    shown, run_id = await run_of(broker, stores, "every_way")
+    run, run_id = await run_of(broker, stores, "every_way")
 
     found = [line for _, line in await lines_of(stores, run_id)]
     assert [(line.text, line.task, line.stream, line.level) for line in found] == [
@@ -129,10 +129,10 @@ async def test_output_of_a_task_is_stored_once_in_order_with_task_stream_and_lev
         ("by another program", "second", "output", "INFO"),
         ("by the second", "second", "stdout", "INFO"),
     ]
-    assert shown["status"] == "COMPLETED"
+    assert run["status"] == "COMPLETED"
     times = [line.at for line in found if line.stream != "output"]
     assert times == sorted(times)
-    assert shown["start_time"] <= times[0] <= times[-1] <= shown["end_time"]
+    assert run["start_time"] <= times[0] <= times[-1] <= run["end_time"]
 
 
 async def test_logging_configured_by_user_code_is_captured_once_in_its_format(broker: Broker, stores: Stores) -> None:
@@ -168,9 +168,9 @@ async def test_output_of_parallel_tasks_is_kept_apart(broker: Broker, stores: St
 async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed(
     broker: Broker, stores: Stores, flow_name: str, last: list[str]
 ) -> None:
-    shown, run_id = await run_of(broker, stores, flow_name)
+    run, run_id = await run_of(broker, stores, flow_name)
 
-    assert shown["status"] == "FAILED"
+    assert run["status"] == "FAILED"
     assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
 
 
@@ -186,9 +186,9 @@ async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(bro
             beats.add((await until(stores, run_id, "RUNNING"))["heartbeat_at"])
             await asyncio.sleep(AGAIN_SEC)
         await cancel(stores, run_id, None, USER)
-        shown = await ended(stores, run_id)
+        run = await ended(stores, run_id)
 
-    assert (shown["status"], shown["cancel"]["how"]) == ("CANCELLED", "cooperative")
+    assert (run["status"], run["cancel"]["how"]) == ("CANCELLED", "cooperative")
     found = await texts_of(stores, run_id)
     (marker,) = [text for text in found if text.startswith("[pyoco:")]
     at = found.index(marker)
@@ -213,10 +213,10 @@ async def test_a_broker_restart_loses_no_line(broker: Broker, stores: Stores) ->
         await written(stores, run_id, 20)
         await asyncio.to_thread(broker.kill)
         await asyncio.to_thread(broker.start)
-        shown = await _ended_after_a_restart(broker, run_id)
+        run = await _ended_after_a_restart(broker, run_id)
 
     async with open_stores(settings(broker.url), name="reader") as reading:
-        assert shown["status"] == "COMPLETED"
+        assert run["status"] == "COMPLETED"
         assert await texts_of(reading, run_id) == [f"line {number}" for number in range(400)]
 
 

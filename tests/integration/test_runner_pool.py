@@ -33,12 +33,12 @@ class Output:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
-        self.heard: list[LogLine] = []
+        self.all_lines: list[LogLine] = []
         self._more = asyncio.Event()
 
     def __call__(self, run_id: str, lines: Sequence[LogLine]) -> None:
         self.lines += [(run_id, line.text) for line in lines]
-        self.heard += lines
+        self.all_lines += lines
         self._more.set()
 
     def of(self, run_id: str) -> list[str]:

@@ -23,10 +23,10 @@ from support.runners import began, declared, succeeded
 
 async def test_health_reports_a_connected_broker(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
-        answer = await client.get("/health")
+        response = await client.get("/health")
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "ok", "nats": "connected", "version": __version__}
+    assert response.status_code == 200
+    assert response.json() == {"status": "ok", "nats": "connected", "version": __version__}
 
 
 async def test_a_submitted_run_is_readable_at_once_with_every_field_of_the_contract(config: NatsBackendConfig) -> None:
@@ -43,11 +43,11 @@ async def test_a_submitted_run_is_readable_at_once_with_every_field_of_the_contr
 
 async def test_response_and_event_have_the_request_id(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
-        (stored,) = await stores.events.read(RunId(answer.json()["run_id"]))
+        response = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
+        (stored,) = await stores.events.read(RunId(response.json()["run_id"]))
         unasked = await client.get("/health")
 
-    assert answer.headers["x-request-id"] == "ticket-4711"
+    assert response.headers["x-request-id"] == "ticket-4711"
     assert stored.commit.correlation_id == "ticket-4711"
     assert len(unasked.headers["x-request-id"]) >= 16
 
@@ -88,14 +88,14 @@ UNKNOWN = "018f0000-0000-7000-8000-000000000000"
 async def test_an_invalid_request_gets_the_error_ids_of_the_contract(
     client: httpx.AsyncClient, method: str, path: str, body: bytes, status: int, err_id: str | None
 ) -> None:
-    answer = await client.request(method, path, content=body)
+    response = await client.request(method, path, content=body)
 
-    assert answer.status_code == status
-    told = answer.json()
-    assert told.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
-    assert err_id in (None, told["err_id"])
-    assert told["msg_id"].removeprefix("MSG") == told["err_id"].removeprefix("ERR")
-    assert answer.headers["x-request-id"]
+    assert response.status_code == status
+    error = response.json()
+    assert error.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
+    assert err_id in (None, error["err_id"])
+    assert error["msg_id"].removeprefix("MSG") == error["err_id"].removeprefix("ERR")
+    assert response.headers["x-request-id"]
 
 
 async def test_a_rejected_submit_leaves_no_run(config: NatsBackendConfig) -> None:
@@ -218,10 +218,10 @@ async def test_a_lost_index_file_is_rebuilt(config: NatsBackendConfig) -> None:
 async def test_a_cancelled_waiting_run_is_cancelling_and_then_cancelled(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
-        answer = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
+        response = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
         after = (await client.get(f"/runs/{run_id}")).json()
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
+    assert (response.status_code, response.json()["status"]) == (200, "CANCELLING")
     assert after["status"] == "CANCELLED"
     assert after["cancel_requested_at"] == after["cancel"]["requested_at"]
     assert (after["cancel"]["how"], after["cancel"]["reason"]) == ("before_start", "wrong input")
@@ -241,10 +241,10 @@ async def test_cancelling_a_finished_run_returns_its_final_state(config: NatsBac
         run_id = await submit(client)
         await Hand(stores).start(run_id)
         await Hand(stores).complete(run_id)
-        answer = await client.post(f"/runs/{run_id}/cancel")
+        response = await client.post(f"/runs/{run_id}/cancel")
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "COMPLETED")
-    assert "cancel" not in answer.json()
+    assert (response.status_code, response.json()["status"]) == (200, "COMPLETED")
+    assert "cancel" not in response.json()
 
 
 # --- starting again ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 
@@ -25,18 +25,18 @@ async def send(client: httpx.AsyncClient, text: str | bytes = TWO_TASKS, **field
     return await client.post("/runs/yaml", files=files, data={"flow_name": "nightly"} | fields)
 
 
-async def refused(answer: httpx.Response, status: int, err_id: str) -> str:
-    body: dict[str, Any] = answer.json()
-    assert (answer.status_code, body["err_id"]) == (status, err_id)
+async def refused(response: httpx.Response, status: int, err_id: str) -> str:
+    body: dict[str, Any] = response.json()
+    assert (response.status_code, body["err_id"]) == (status, err_id)
     return str(body["detail"])
 
 
 async def test_an_accepted_file_is_a_pending_run_with_tasks_and_defaults(client: httpx.AsyncClient) -> None:
-    answer = await send(client, tag="gpu", timeout_sec="90.5")
+    response = await send(client, tag="gpu", timeout_sec="90.5")
 
-    assert answer.status_code == 200
-    assert answer.json().keys() == {"run_id", "status", "durability"}
-    run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
+    assert response.status_code == 200
+    assert response.json().keys() == {"run_id", "status", "durability"}
+    run = (await client.get(f"/runs/{response.json()['run_id']}")).json()
     assert (run["status"], run["flow_name"], run["tag"], run["tags"]) == ("PENDING", "nightly", "gpu", ["gpu"])
     assert (run["params"], run["timeout_sec"]) == ({"day": "monday", "n": 2}, 90.5)
     assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
@@ -106,9 +106,9 @@ async def test_a_file_above_its_limit_is_detected_without_a_declared_size(client
             yield b"#" * 50_000
 
     kind = {"content-type": "multipart/form-data; boundary=cut"}
-    answer = await client.post("/runs/yaml", content=endless(), headers=kind)
+    response = await client.post("/runs/yaml", content=endless(), headers=kind)
 
-    await refused(answer, 413, "ERR-PYOCO-0016")
+    await refused(response, 413, "ERR-PYOCO-0016")
 
 
 async def test_defaults_above_the_limit_of_params_are_too_large(client: httpx.AsyncClient) -> None:
@@ -121,9 +121,9 @@ async def test_a_run_above_the_message_limit_is_too_large_and_not_unavailable(tm
     with Broker(tmp_path, max_payload=65_536) as broker:
         limits = {"workflow_yaml_max_bytes": 65_536, "max_run_snapshot_bytes": 65_536}
         async with serving(gateway_settings(broker.url, tmp_path, **limits)) as client:
-            answer = await send(client, (TWO_TASKS + "# ").ljust(65_500, "x"))
+            response = await send(client, (TWO_TASKS + "# ").ljust(65_500, "x"))
 
-            await refused(answer, 413, "ERR-PYOCO-0002")
+            await refused(response, 413, "ERR-PYOCO-0002")
             assert (await client.get("/runs")).json() == []
 
 
@@ -138,10 +138,10 @@ async def test_a_limit_above_the_message_limit_of_the_broker_prevents_the_start(
 
 async def test_callables_that_are_not_allowed_are_named(nats_url: str, tmp_path: Path) -> None:
     async with serving(gateway_settings(nats_url, tmp_path, callable_allow="tasks:load, team.*:*")) as client:
-        answer = await send(client)
+        response = await send(client)
         allowed = await send(client, TWO_TASKS.replace("tasks:save", "team.reports:save"))
 
-    assert "task 'save': the callable 'tasks:save'" in await refused(answer, 422, "ERR-PYOCO-0002")
+    assert "task 'save': the callable 'tasks:save'" in await refused(response, 422, "ERR-PYOCO-0002")
     assert allowed.status_code == 200
 
 
@@ -151,12 +151,12 @@ async def test_a_file_requires_the_write_scope_and_its_run_has_the_callers_tenan
     config = gateway_settings(nats_url, tmp_path, http_auth_mode="api_key", auth_pepper="a pepper")
     async with serving(config) as client:
         stranger = await send(client)
-        client.headers.update(showing(await hand_out(config, "team-a", Scope.RUNS_READ)))
+        client.headers.update(api_key_headers(await hand_out(config, "team-a", Scope.RUNS_READ)))
         reader = await send(client)
-        client.headers.update(showing(await hand_out(config, "team-a")))
+        client.headers.update(api_key_headers(await hand_out(config, "team-a")))
         run_id = (await send(client)).json()["run_id"]
         ours = await client.get(f"/runs/{run_id}")
-        client.headers.update(showing(await hand_out(config, "team-b")))
+        client.headers.update(api_key_headers(await hand_out(config, "team-b")))
         theirs = await client.get(f"/runs/{run_id}")
 
     await refused(stranger, 401, "ERR-PYOCO-0014")

@@ -81,8 +81,8 @@ def test_a_log_is_followed_to_the_end_of_the_job() -> None:
         numbers, status = followed(peer, tail=3, level="INFO")
 
     assert (numbers, status) == ([1, 2, 3], "failed")
-    assert [asked.target for asked in peer.asked] == ["/jobs/j/logs/stream?tail=3&level=INFO", "/jobs/j"]
-    assert peer.asked[0].headers["accept"] == "text/event-stream"
+    assert [requests.target for requests in peer.requests] == ["/jobs/j/logs/stream?tail=3&level=INFO", "/jobs/j"]
+    assert peer.requests[0].headers["accept"] == "text/event-stream"
 
 
 @BOTH
@@ -94,8 +94,11 @@ def test_a_restart_neither_loses_nor_repeats_lines(kind: Kind, cut: bool) -> Non
         numbers, status = followed(peer, tail=10, since_token=None, kind=kind)
 
     assert (numbers, status) == ([1, 2, 3, 4], "completed")
-    assert [asked.target for asked in peer.asked[:4]] == ["/jobs/j/logs/stream?tail=10", *["/jobs/j/logs/stream"] * 3]
-    assert [asked.headers.get("last-event-id") for asked in peer.asked[:4]] == [None, "p-2", "p-2", "p-2"]
+    assert [requests.target for requests in peer.requests[:4]] == [
+        "/jobs/j/logs/stream?tail=10",
+        *["/jobs/j/logs/stream"] * 3,
+    ]
+    assert [requests.headers.get("last-event-id") for requests in peer.requests[:4]] == [None, "p-2", "p-2", "p-2"]
 
 
 def test_a_stream_lost_before_its_first_line_resumes_where_it_began() -> None:
@@ -103,7 +106,7 @@ def test_a_stream_lost_before_its_first_line_resumes_where_it_began() -> None:
         numbers, _ = followed(peer, tail=10)
 
     assert numbers == [1]
-    assert [asked.headers.get("last-event-id") for asked in peer.asked[:2]] == [None, "p-0"]
+    assert [requests.headers.get("last-event-id") for requests in peer.requests[:2]] == [None, "p-0"]
 
 
 def test_following_from_the_end_still_yields_the_status() -> None:
@@ -111,7 +114,7 @@ def test_following_from_the_end_still_yields_the_status() -> None:
         numbers, status = followed(peer, since_token="p-end")
 
     assert (numbers, status) == ([], "completed")
-    assert peer.asked[0].target == "/jobs/j/logs/stream?sinceToken=p-end"
+    assert peer.requests[0].target == "/jobs/j/logs/stream?sinceToken=p-end"
 
 
 def test_following_ends_when_reads_show_the_end_too() -> None:
@@ -120,7 +123,7 @@ def test_following_ends_when_reads_show_the_end_too() -> None:
         _, status = followed(peer, pauses)
 
     assert status == "completed"
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
     assert pauses.slept == [0.005, 0.01]
 
 
@@ -150,7 +153,7 @@ def test_following_that_is_stopped_early_sends_nothing_more(kind: Kind) -> None:
             first, place = asyncio.run(one())
 
     assert (first, place) == (1, "p-1")
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
 
 
 def test_a_download_resumes_at_the_end_of_the_file(tmp_path: Path) -> None:
@@ -163,8 +166,8 @@ def test_a_download_resumes_at_the_end_of_the_file(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\ntwo\n"
     assert first == {"bytes_written": 4, "size_bytes": 8, "complete": False}
     assert second == {"bytes_written": 0, "size_bytes": 8, "complete": True}
-    assert [asked.method for asked in peer.asked] == ["GET", "GET", "HEAD"]
-    assert [asked.headers.get("range") for asked in peer.asked] == ["bytes=4-", "bytes=8-", None]
+    assert [requests.method for requests in peer.requests] == ["GET", "GET", "HEAD"]
+    assert [requests.headers.get("range") for requests in peer.requests] == ["bytes=4-", "bytes=8-", None]
 
 
 def test_a_log_that_has_grown_meanwhile_is_not_complete() -> None:
@@ -189,7 +192,7 @@ def test_a_download_of_a_new_file_asks_for_no_range_and_says_what_is_known(tmp_p
 
     assert path.read_bytes() == b"one\n"
     assert received == {"bytes_written": 4, "size_bytes": 4, "complete": None}
-    assert "range" not in peer.asked[0].headers
+    assert "range" not in peer.requests[0].headers
 
 
 def test_a_full_response_to_a_range_replaces_the_file(tmp_path: Path) -> None:
@@ -211,7 +214,7 @@ def test_a_lost_download_resumes_by_itself(kind: Kind) -> None:
 
     assert file.getvalue() == b"one\ntwo\nthree\n"
     assert received["bytes_written"] == 14
-    assert [asked.headers.get("range") for asked in peer.asked] == [None, *["bytes=6-"] * 3]
+    assert [requests.headers.get("range") for requests in peer.requests] == [None, *["bytes=6-"] * 3]
 
 
 def test_a_download_that_stays_broken_leaves_what_came(tmp_path: Path) -> None:
@@ -221,7 +224,7 @@ def test_a_download_that_stays_broken_leaves_what_came(tmp_path: Path) -> None:
         twin(peer).ask("download_job_log", "j", path)
 
     assert path.read_bytes() == b"one\n"
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
 
 
 def test_a_part_that_begins_elsewhere_is_not_written(tmp_path: Path) -> None:
@@ -247,8 +250,8 @@ def test_a_job_is_submitted_again_with_its_key_or_is_uncertain() -> None:
         twin(silent).ask("submit_job", {})
 
     assert job["id"] == "j"
-    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
-    assert caught.value.idempotency_key == silent.asked[0].headers["idempotency-key"]
+    assert len({requests.headers["idempotency-key"] for requests in peer.requests}) == 1
+    assert caught.value.idempotency_key == silent.requests[0].headers["idempotency-key"]
 
 
 def test_all_pages_are_read_including_empty_ones() -> None:
@@ -257,5 +260,5 @@ def test_all_pages_are_read_including_empty_ones() -> None:
         jobs = twin(peer).take("iter_jobs", tags=["x", "y"], status="completed", limit=1)
 
     assert len(jobs) == 2
-    asked = "/jobs?tag=x&tag=y&status=completed&limit=1"
-    assert [one.target for one in peer.asked] == [asked, f"{asked}&nextToken=a", f"{asked}&nextToken=b"]
+    requests = "/jobs?tag=x&tag=y&status=completed&limit=1"
+    assert [one.target for one in peer.requests] == [requests, f"{requests}&nextToken=a", f"{requests}&nextToken=b"]

@@ -234,7 +234,7 @@ async def test_no_line_is_lost_or_duplicated_over_disconnects_and_a_restart(
                 seen += [await anext(lines) for _ in range(7)]
                 proxy.cut()
             async with listening(second) as after:
-                before.let_go()
+                before.disconnect_all()
                 proxy.lead_to(url(after))
                 proxy.cut()
                 await writer.write(*numbered(211, 220))

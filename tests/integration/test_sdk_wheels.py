@@ -124,8 +124,8 @@ def test_an_upload_whose_response_was_lost_is_found_registered(kind: Kind) -> No
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
         assert impatient(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
 
-    assert [asked.method for asked in peer.asked] == ["POST", "POST", "GET"]
-    assert all(DATA in asked.body for asked in peer.asked[:2])
+    assert [requests.method for requests in peer.requests] == ["POST", "POST", "GET"]
+    assert all(DATA in requests.body for requests in peer.requests[:2])
 
 
 def test_a_repeated_upload_with_other_bytes_is_a_conflict() -> None:
@@ -138,7 +138,7 @@ def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
     with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
         impatient(peer.url).ask("upload_wheel", NAME, DATA)
 
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
 
 
 @BOTH

@@ -161,15 +161,15 @@ def test_posting_lists_end_with_their_last_run_and_do_not_depend_on_status(tmp_p
         take_in(index, row(1, A, tags=["x", "y"]), row(2, B, tags=["x", "y"]))
         stored = lists_of(path)
 
-        asked: list[str] = []
-        index._writer.set_trace_callback(asked.append)
+        statements: list[str] = []
+        index._writer.set_trace_callback(statements.append)
         take_in(index, row(3, A, tags=["x", "y"], status="RUNNING"))
         index._writer.set_trace_callback(None)
         take_in(index, row(4, A, tags=["z"], status="RUNNING"), removed(5, B))
 
         assert stored == {"label:x": 2, "label:y": 2}
-        assert any("UPDATE runs" in sql for sql in asked)
-        assert not any("postings" in sql or "posting_lists" in sql for sql in asked)
+        assert any("UPDATE runs" in sql for sql in statements)
+        assert not any("postings" in sql or "posting_lists" in sql for sql in statements)
         assert lists_of(path) == {"label:z": 1}
 
 

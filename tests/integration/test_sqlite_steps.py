@@ -44,15 +44,15 @@ def test_only_a_changed_node_is_written(index: SqliteRunIndex) -> None:
 
 
 def test_a_run_without_steps_writes_no_steps(index: SqliteRunIndex) -> None:
-    asked: list[str] = []
-    index._writer.set_trace_callback(asked.append)
+    statements: list[str] = []
+    index._writer.set_trace_callback(statements.append)
 
     take_in(index, seen(1, A), seen(2, B, status="RUNNING"))
     take_in(index, seen(3, A, status="RUNNING"), seen(4, B, status="COMPLETED"))
     take_in(index, removed(5, A))
 
-    assert any("INTO runs" in sql for sql in asked)
-    assert not any("FROM steps" in sql or "INTO steps" in sql or "step_queues" in sql for sql in asked)
+    assert any("INTO runs" in sql for sql in statements)
+    assert not any("FROM steps" in sql or "INTO steps" in sql or "step_queues" in sql for sql in statements)
 
 
 def test_a_step_queue_is_removed_with_its_last_step(index: SqliteRunIndex) -> None:

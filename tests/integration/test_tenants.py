@@ -20,7 +20,7 @@ from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, listed, serving, submit
 from support.samples import worker
@@ -51,8 +51,8 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     with Broker(tmp_path) as broker:
         config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
         everything = EVERY_SCOPE - {Scope.ADMIN}
-        owner, stranger = [showing(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
-        admin = showing(await hand_out(config, "ops", Scope.ADMIN))
+        owner, stranger = [api_key_headers(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
+        admin = api_key_headers(await hand_out(config, "ops", Scope.ADMIN))
         async with serving(replace(config, http_auth_mode="none")) as client:
             nobodys = await submit(client)
         async with serving(config) as client:
@@ -92,11 +92,11 @@ async def test_the_log_of_another_tenant_does_not_exist_for_etags_and_ranges(hou
     path = f"/jobs/{house.run_id}/logs"
     tag = (await house.client.get(path, headers=house.owner | {"Accept": accept})).headers["etag"]
 
-    for asked in ({}, {"If-None-Match": tag}, {"If-None-Match": "*"}, {"If-Match": '"x"'}, {"Range": "bytes=0-"}):
-        answer = await house.client.get(path, headers={**house.stranger, "Accept": accept, **asked})
+    for condition in ({}, {"If-None-Match": tag}, {"If-None-Match": "*"}, {"If-Match": '"x"'}, {"Range": "bytes=0-"}):
+        response = await house.client.get(path, headers={**house.stranger, "Accept": accept, **condition})
 
-        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
-        assert "etag" not in answer.headers
+        assert (response.status_code, response.json()["errId"]) == (404, "ERR-PYOCO-0005")
+        assert "etag" not in response.headers
 
 
 async def test_requests_of_another_tenant_leave_no_event(house: House) -> None:
@@ -130,11 +130,11 @@ async def test_pages_contain_only_runs_of_the_tenant_for_any_cursor(house: House
     assert [run["run_id"] for run in first["items"]] == [other]
 
     for query in ({"cursor": ""}, {"updated_after": 0}, {"cursor": first["next_cursor"]}, {"include": "full"}):
-        answer = await page(house.stranger, **query)
+        response = await page(house.stranger, **query)
 
-        assert answer.status_code in (200, 422)
-        assert house.run_id not in answer.text
-        assert other not in answer.text
+        assert response.status_code in (200, 422)
+        assert house.run_id not in response.text
+        assert other not in response.text
     assert [run["run_id"] for run in (await page(house.owner, cursor=first["next_cursor"])).json()["items"]] == [
         house.run_id
     ]
@@ -150,7 +150,7 @@ async def test_a_worker_is_shown_as_busy_without_the_runs_of_other_tenants(house
             replace(record, current_run_ids=(run_id,), last_run_id=run_id, last_run_status="COMPLETED")
         )
 
-    async def told(who: dict[str, str]) -> tuple[Any, ...]:
+    async def view_of(who: dict[str, str]) -> tuple[Any, ...]:
         async with asyncio.timeout(20):
             while not (found := (await house.client.get("/workers", headers=who)).json()):
                 pass
@@ -158,16 +158,16 @@ async def test_a_worker_is_shown_as_busy_without_the_runs_of_other_tenants(house
         return tuple(found[0][name] for name in names)
 
     whole = (run_id, [run_id], run_id, "COMPLETED", 1)
-    assert (await told(house.owner), await told(house.admin)) == (whole, whole)
-    assert await told(house.stranger) == (None, [], None, None, 1)
+    assert (await view_of(house.owner), await view_of(house.admin)) == (whole, whole)
+    assert await view_of(house.stranger) == (None, [], None, None, 1)
 
 
 async def test_a_flow_file_run_has_the_tenant_of_the_caller(house: House) -> None:
-    answer = await house.client.post(
+    response = await house.client.post(
         "/runs/yaml", files={"workflow": TWO_TASKS.encode()}, data={"flow_name": "nightly"}, headers=house.owner
     )
-    assert answer.status_code == 200, answer.text
-    run_id = answer.json()["run_id"]
+    assert response.status_code == 200, response.text
+    run_id = response.json()["run_id"]
 
     assert (await house.client.get(f"/runs/{run_id}", headers=house.owner)).json()["tenant_id"] == "team-a"
     assert (await house.client.get(f"/runs/{run_id}", headers=house.stranger)).status_code == 404

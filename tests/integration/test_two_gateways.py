@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
 from support.streams import listening, until_status, watching
 from support.workers import at_work
 
@@ -41,12 +41,12 @@ async def test_a_run_is_listed_watched_explained_and_cancelled_at_another_gatewa
         ):
             await worker.executor.begun()
             await until_status(events, "RUNNING")
-            told = (await other.client.get(f"/runs/{run_id}/explain")).json()
-            answer = (await other.client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})).json()
+            explanation = (await other.client.get(f"/runs/{run_id}/explain")).json()
+            response = (await other.client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})).json()
             (*_, end) = await until_status(events, "CANCELLED")
 
-    assert told["status"] == "RUNNING"
-    assert answer["status"] == "CANCELLING"
+    assert explanation["status"] == "RUNNING"
+    assert response["status"] == "CANCELLING"
     assert end.data["snapshot"]["cancel"]["reason"] == "wrong input"
 
 
@@ -70,8 +70,8 @@ async def test_concurrent_cancels_at_two_gateways_are_one_cancel(
     async with serving(ours) as client, serving(theirs) as other:
         run_id = await submit(client)
 
-        answers = await asyncio.gather(*(one.post(f"/runs/{run_id}/cancel") for one in (client, other)))
-        shown = [await seen(one, run_id, "CANCELLED") for one in (client, other)]
+        responses = await asyncio.gather(*(one.post(f"/runs/{run_id}/cancel") for one in (client, other)))
+        shown = [await wait_for_status(one, run_id, "CANCELLED") for one in (client, other)]
 
-    assert [answer.status_code for answer in answers] == [200, 200]
+    assert [response.status_code for response in responses] == [200, 200]
     assert shown[0]["cancel"] == shown[1]["cancel"]

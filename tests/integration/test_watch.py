@@ -22,7 +22,7 @@ from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.gateways import gateway_settings, submit
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
@@ -64,9 +64,9 @@ SSE = {"Accept": "text/event-stream"}
 @asynccontextmanager
 async def reading(gateway: Gateway, path: str, run_id: str, **headers: str) -> AsyncIterator[AsyncIterator[bytes]]:
     """The bytes of a stream that has begun."""
-    async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        received = answer.aiter_raw()
+    async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as response:
+        assert response.status_code == 200, await response.aread()
+        received = response.aiter_raw()
         assert (await anext(received)).startswith(b"retry: ")
         yield received
 
@@ -80,10 +80,10 @@ async def rest_of(received: AsyncIterator[bytes]) -> bytes:
 @pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_stream_of_an_unknown_run_is_not_found(gateway: Gateway, path: str, run_id: str) -> None:
     for resume in ({}, {"Last-Event-ID": "1.0.end"}):
-        answer = await gateway.client.get(path.format(run_id), headers=SSE | resume)
+        response = await gateway.client.get(path.format(run_id), headers=SSE | resume)
 
-        assert answer.status_code == 404
-        assert "ERR-PYOCO-0005" in answer.text or "EXECUTION_NOT_FOUND" in answer.text
+        assert response.status_code == 404
+        assert "ERR-PYOCO-0005" in response.text or "EXECUTION_NOT_FOUND" in response.text
     assert gateway.topics.open_count == 0
 
 
@@ -94,10 +94,10 @@ async def test_an_unknown_event_id_counts_as_none(gateway: Gateway, path: str, d
     await gateway.client.post(f"/runs/{run_id}/cancel")
     headers = {"Last-Event-ID": damaged.encode(), **SSE}
 
-    answer = await gateway.client.get(path.format(run_id), headers=headers)  # type: ignore[arg-type]  # as bytes
+    response = await gateway.client.get(path.format(run_id), headers=headers)  # type: ignore[arg-type]  # as bytes
 
     whole = await gateway.client.get(path.format(run_id), headers=SSE)
-    assert (answer.status_code, answer.text.count("event: ")) == (200, whole.text.count("event: "))
+    assert (response.status_code, response.text.count("event: ")) == (200, whole.text.count("event: "))
 
 
 @ALL_STREAMS
@@ -115,17 +115,17 @@ async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Brok
     async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
         run_id = await submit(gateway.client)
         async with reading(gateway, path, run_id):
-            answer = await gateway.client.get(path.format(run_id), headers=SSE)
+            response = await gateway.client.get(path.format(run_id), headers=SSE)
 
-        assert (answer.status_code, "TOO_MANY" in answer.text or "ERR-PYOCO-0038" in answer.text) == (503, True)
-        assert answer.headers["retry-after"].isdigit()
+        assert (response.status_code, "TOO_MANY" in response.text or "ERR-PYOCO-0038" in response.text) == (503, True)
+        assert response.headers["retry-after"].isdigit()
 
 
 @ALL_STREAMS
 async def test_a_stopping_gateway_ends_streams_and_starts_none(gateway: Gateway, path: str) -> None:
     run_id = await submit(gateway.client)
     async with reading(gateway, path, run_id) as received:
-        gateway.let_go()
+        gateway.disconnect_all()
 
         assert b"event: end" not in await rest_of(received)
     assert (await gateway.client.get(path.format(run_id), headers=SSE)).status_code == 503
@@ -136,10 +136,10 @@ async def test_revoking_a_key_ends_its_streams(broker: Broker, tmp_path: Path, p
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, kept, others = await hand_out(config), await hand_out(config), await hand_out(config, "team-b")
     async with listening(config) as gateway, open_api_keys(config) as keys:
-        gateway.client.headers.update(showing(kept))
+        gateway.client.headers.update(api_key_headers(kept))
         run_id = await submit(gateway.client)
-        foreign = await gateway.client.get(path.format(run_id), headers=SSE | showing(others))
-        async with reading(gateway, path, run_id, **showing(key)) as received, reading(gateway, path, run_id):
+        foreign = await gateway.client.get(path.format(run_id), headers=SSE | api_key_headers(others))
+        async with reading(gateway, path, run_id, **api_key_headers(key)) as received, reading(gateway, path, run_id):
             revoked = key_id_in(key)
             assert revoked is not None
 
@@ -159,18 +159,18 @@ async def test_a_stream_sends_every_state_and_ends_with_the_run(gateway: Gateway
         async with watching(gateway.client, run_id, include="records") as events, at_work(stores, config) as worker:
             runner = await worker.executor.begun()
             runner.say(declared("a", "b"), began("a"))
-            told = await until_status(events, "RUNNING")
+            received = await until_status(events, "RUNNING")
             runner.end("completed", succeeded("a", 1), began("b"), succeeded("b", 2))
-            told += await to_the_end(events)
+            received += await to_the_end(events)
 
-    snapshots = [event for event in told if event.name == "snapshot"]
-    assert {event.name for event in told} <= {"snapshot", "heartbeat"}
+    snapshots = [event for event in received if event.name == "snapshot"]
+    assert {event.name for event in received} <= {"snapshot", "heartbeat"}
     assert [event.event_id for event in snapshots] == [str(event.version) for event in snapshots]
     versions = [event.version for event in snapshots]
     assert versions == sorted(set(versions))
-    assert told[-1].status == "COMPLETED"
-    assert told[-1].data["snapshot"]["task_records"]["b"]["output"] == 2
-    assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in told)
+    assert received[-1].status == "COMPLETED"
+    assert received[-1].data["snapshot"]["task_records"]["b"]["output"] == 2
+    assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in received)
 
 
 async def test_changes_at_one_gateway_are_streamed_by_another(
@@ -191,16 +191,16 @@ async def test_a_finished_run_is_sent_once_with_records_only_on_request(gateway:
     run_id = await submit(gateway.client)
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
-    answer = await gateway.client.get(f"/runs/{run_id}/watch")
+    response = await gateway.client.get(f"/runs/{run_id}/watch")
     whole = await gateway.client.get(f"/runs/{run_id}/watch", params={"include": "full"})
 
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
-    assert answer.text.startswith("retry: ")
-    assert answer.text.count("event: ") == 1
-    assert ('"task_records":' in answer.text, '"task_records":' in whole.text) == (False, True)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert response.text.startswith("retry: ")
+    assert response.text.count("event: ") == 1
+    assert ('"task_records":' in response.text, '"task_records":' in whole.text) == (False, True)
     shown = (await gateway.client.get(f"/runs/{run_id}")).json()
-    assert orjson.loads(answer.text.partition("data: ")[2])["snapshot"] == shown
+    assert orjson.loads(response.text.partition("data: ")[2])["snapshot"] == shown
 
 
 async def test_a_stream_resumes_after_the_last_event_id(gateway: Gateway, config: NatsBackendConfig) -> None:
@@ -222,20 +222,20 @@ async def test_a_stream_resumes_after_the_last_event_id(gateway: Gateway, config
 
 @pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
 async def test_an_invalid_query_is_rejected(gateway: Gateway, query: str) -> None:
-    answer = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
+    response = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
 async def test_a_stream_ends_after_its_timeout(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
 
     async with watching(gateway.client, run_id, timeout_sec=1) as events:
-        told = await to_the_end(events)
+        received = await to_the_end(events)
 
-    assert told[0].name == "snapshot"
-    assert {event.name for event in told[1:]} == {"heartbeat"}
-    assert all(event.event_id is None for event in told[1:])
+    assert received[0].name == "snapshot"
+    assert {event.name for event in received[1:]} == {"heartbeat"}
+    assert all(event.event_id is None for event in received[1:])
     assert gateway.topics.open_count == 0
 
 
@@ -254,12 +254,12 @@ async def test_a_watch_survives_a_broker_restart(broker: Broker, gateway: Gatewa
         async with open_stores(config, name="writer") as stores:
             await label(stores, run_id, "after the restart")
             await gateway.client.post(f"/runs/{run_id}/cancel")
-        told = await to_the_end(events)
+        received = await to_the_end(events)
 
     assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-    assert told[-1].data["snapshot"]["tags"] == ["default", "after the restart"]
-    assert told[-1].status == "CANCELLED"
-    assert not [event for event in told if event.name == "snapshot" and event.comments]
+    assert received[-1].data["snapshot"]["tags"] == ["default", "after the restart"]
+    assert received[-1].status == "CANCELLED"
+    assert not [event for event in received if event.name == "snapshot" and event.comments]
 
 
 async def test_all_watchers_of_a_run_receive_its_end(broker: Broker, tmp_path: Path) -> None:
@@ -315,14 +315,14 @@ async def test_a_slow_client_receives_the_newest_state_and_not_all_states(
 async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with AsyncPyocoHttpClient(f"http://127.0.0.1:{gateway.port}") as client:
-        told = []
+        received = []
         async with asyncio.timeout(PATIENCE_SEC):
             async for event in client.watch(run_id):
-                told.append(event)
-                if len(told) == 1:
+                received.append(event)
+                if len(received) == 1:
                     await client.cancel_run(run_id)
 
-    shown = told[-1].get("snapshot")
+    shown = received[-1].get("snapshot")
     assert shown is not None
     assert shown["status"] == "CANCELLED"
 

@@ -41,12 +41,12 @@ class Worker:
         return await outcome_of(self.pool, "version", package=package)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         assert self.sync.wheel_sync is not None
         return dict(self.sync.wheel_sync)
 
     def installed(self) -> list[str]:
-        return [one["wheel_name"] for one in self.told["installed"]]
+        return [one["wheel_name"] for one in self.report["installed"]]
 
     async def until_at_most(self, processes: int) -> None:
         """Until the runners of the past are gone."""
@@ -104,7 +104,7 @@ async def test_a_new_version_applies_only_to_runs_that_start_after_it(
     assert await worker.version("tools") == "2.0"
     assert wheels_before == [(first.name, first.sha256_hex)]
     assert worker.installed() == ["tools-2.0-py3-none-any.whl"]
-    assert worker.told["last_result"] == "ok"
+    assert worker.report["last_result"] == "ok"
     (only,) = manifest(tmp_path)["sets"]
     assert [state["wheel_name"] for state in only["wheels"]] == ["tools-2.0-py3-none-any.whl"]
 
@@ -146,7 +146,7 @@ async def test_only_wheels_of_the_tags_are_installed_and_deleted_ones_removed(
     await worker.sync.sync()
 
     assert await worker.version("tools") == ABSENT
-    assert (worker.installed(), worker.told["environment"]) == ([], None)
+    assert (worker.installed(), worker.report["environment"]) == ([], None)
     await worker.until_at_most(1)
     await worker.sync.sync()
     assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
@@ -164,12 +164,12 @@ async def test_a_broken_wheel_affects_no_other_and_keeps_its_last_good_version(
     await worker.sync.sync()
 
     assert (await worker.version("tools"), await worker.version("fresh")) == ("1.0", "1.0")
-    assert worker.told["last_result"] == "partial"
-    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["failed"]}
+    assert worker.report["last_result"] == "partial"
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.report["failed"]}
     assert set(reasons) == {"tools-2.0-py3-none-any.whl", "needy-1.0-py3-none-any.whl"}
     assert "absent-9" in reasons["needy-1.0-py3-none-any.whl"]
-    told = [record for record in caplog.records if getattr(record, "err_id", None) == "ERR-PYOCO-0024"]
-    assert {getattr(record, "wheel_name", None) for record in told} == set(reasons)
+    records = [record for record in caplog.records if getattr(record, "err_id", None) == "ERR-PYOCO-0024"]
+    assert {getattr(record, "wheel_name", None) for record in records} == set(reasons)
 
 
 async def test_a_failed_wheel_is_retried_only_after_a_change(
@@ -192,16 +192,16 @@ async def test_incompatible_wheels_are_skipped_with_a_reason(store: MemoryWheelS
     await put(store, installable("pyoco_server", "99.0"))
     worker = await join()
 
-    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["skipped"]}
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.report["skipped"]}
 
     assert "macosx" in reasons["mac-1.0-cp311-cp311-macosx_11_0_arm64.whl"]
     assert "upgrade the worker" in reasons["pyoco_server-99.0-py3-none-any.whl"]
-    assert (worker.told["last_result"], worker.told["environment"]) == ("ok", None)
+    assert (worker.report["last_result"], worker.report["environment"]) == ("ok", None)
 
 
 async def test_no_wheel_replaces_the_runner_itself(store: MemoryWheelStore, join: Join) -> None:
-    evil = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
-    await put(store, installable("innocent", files={**evil, "innocent.py": "VERSION = '1.0'"}))
+    fakes = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
+    await put(store, installable("innocent", files={**fakes, "innocent.py": "VERSION = '1.0'"}))
     worker = await join()
 
     assert await worker.version("innocent") == "1.0"
@@ -221,8 +221,8 @@ async def test_wheels_that_break_flow_loading_are_not_used(store: MemoryWheelSto
     await worker.sync.sync()
 
     assert await worker.version("tools") == "1.0"
-    assert worker.told["last_result"] == "failed"
-    assert "no good" in worker.told["error"]
+    assert worker.report["last_result"] == "failed"
+    assert "no good" in worker.report["error"]
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
@@ -240,8 +240,8 @@ async def test_a_worker_starts_with_the_last_wheels_that_load_flows(
     worker = await join(resolver=f"{flows}:resolve")
 
     assert await worker.version("tools") == "1.0"
-    assert worker.told["last_result"] == "failed"
-    assert "no good" in worker.told["error"]
+    assert worker.report["last_result"] == "failed"
+    assert "no good" in worker.report["error"]
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
@@ -259,7 +259,7 @@ async def test_a_worker_starts_with_the_last_wheels_without_the_registry(
     worker = await join()
 
     assert await worker.version("tools") == "1.0"
-    assert (worker.told["last_result"], worker.told["err_id"]) == ("failed", "ERR-PYOCO-0024")
+    assert (worker.report["last_result"], worker.report["err_id"]) == ("failed", "ERR-PYOCO-0024")
 
 
 async def test_bytes_that_differ_from_the_registry_are_not_installed(
@@ -276,7 +276,7 @@ async def test_bytes_that_differ_from_the_registry_are_not_installed(
     worker = await join()
 
     assert await worker.version("tools") == ABSENT
-    ((failed,),) = [worker.told["failed"]]
+    ((failed,),) = [worker.report["failed"]]
     assert "sha256" in failed["reason"]
 
 
@@ -311,7 +311,7 @@ async def test_workers_of_one_folder_share_and_keep_environments(
     await put(store, installable("tools", "1.0"))
     await put(store, installable("gpu_only", "1.0"), "gpu")
     one, same, gpu = await asyncio.gather(join("default"), join("default"), join("gpu"))
-    assert one.told["environment"] == same.told["environment"] != gpu.told["environment"]
+    assert one.report["environment"] == same.report["environment"] != gpu.report["environment"]
 
     await put(store, installable("tools", "2.0"))
     await one.sync.sync()
@@ -324,9 +324,9 @@ async def test_workers_of_one_folder_share_and_keep_environments(
     await put(store, installable("tools", "3.0"))
     for worker in (one, same, gpu):
         await worker.sync.sync()
-    present = {one.told["environment"], gpu.told["environment"]}
+    present = {one.report["environment"], gpu.report["environment"]}
     assert present <= environments(tmp_path)
-    assert one.told["environment"] == same.told["environment"]
+    assert one.report["environment"] == same.report["environment"]
 
 
 async def test_a_python_without_pip_is_reported_and_the_worker_runs(
@@ -338,7 +338,7 @@ async def test_a_python_without_pip_is_reported_and_the_worker_runs(
     worker = await join()
 
     assert await worker.version("tools") == ABSENT
-    assert "ensurepip" in worker.told["failed"][0]["reason"]
+    assert "ensurepip" in worker.report["failed"][0]["reason"]
 
 
 async def test_a_cancelled_sync_leaves_no_process_and_no_partial_environment(
@@ -364,7 +364,7 @@ async def test_old_environments_and_files_are_removed_with_their_last_runner(
 ) -> None:
     await put(store, installable("tools", "1.0"))
     worker = await join()
-    old = worker.told["environment"]
+    old = worker.report["environment"]
     fork_server = worker.pool.fork_server_pid
     (wheel,) = await store.all()
     await store.delete(wheel)
@@ -387,7 +387,7 @@ async def test_an_environment_is_removed_after_its_last_run_without_another_chan
 ) -> None:
     await put(store, installable("tools", "1.0"))
     worker = await join()
-    old, go, fork_server = worker.told["environment"], tmp_path / "go", worker.pool.fork_server_pid
+    old, go, fork_server = worker.report["environment"], tmp_path / "go", worker.pool.fork_server_pid
     running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
     await put(store, installable("tools", "2.0"))
@@ -399,7 +399,7 @@ async def test_an_environment_is_removed_after_its_last_run_without_another_chan
     await until(lambda: not command_of(fork_server))
 
     async with asyncio.timeout(30):  # a moment later its lock is gone too
-        while environments(tmp_path) != {worker.told["environment"]}:
+        while environments(tmp_path) != {worker.report["environment"]}:
             await worker.sync.sync()
 
     assert kept_for_the_run

@@ -96,16 +96,16 @@ async def test_a_truncated_body_leaves_nothing(address: str, broker: Broker, tmp
 
 # Starlette leaves the file of a part without an end to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize(("claimed", "answer"), [(-40, b" 422 "), (10**9, b" 413 ")])
+@pytest.mark.parametrize(("claimed", "response"), [(-40, b" 422 "), (10**9, b" 413 ")])
 async def test_a_wrong_content_length_is_rejected(
-    address: str, broker: Broker, tmp_path: Path, claimed: int, answer: bytes
+    address: str, broker: Broker, tmp_path: Path, claimed: int, response: bytes
 ) -> None:
     body = form(wheel())
     with connected_to(address) as connection:
         connection.sendall(head(len(body) + claimed) + body[: len(body) + min(claimed, 0)])
-        told = connection.recv(200)
+        received = connection.recv(200)
 
-    assert answer in told.splitlines()[0]
+    assert response in received.splitlines()[0]
     assert await stored(broker, tmp_path) == (0, frozenset())
 
 
@@ -142,13 +142,13 @@ async def test_a_large_wheel_needs_little_memory(broker: Broker, tmp_path: Path)
         async with httpx.AsyncClient(base_url=there, timeout=PATIENCE_SEC) as client:
             await client.get("/wheels")
             before = peak_mb(program.pid)
-            answer = await _upload(there, path)
+            response = await _upload(there, path)
             received = 0
             async with client.stream("GET", f"/wheels/{NAME}") as download:
                 async for piece in download.aiter_bytes():
                     received += len(piece)
 
-        assert answer.status_code == 200, answer.text
+        assert response.status_code == 200, response.text
         assert received == path.stat().st_size
         assert peak_mb(program.pid) - before < 32
 

@@ -18,8 +18,8 @@ from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
-from support.callers import hand_out, showing
-from support.gateways import listed, seen, serving, submit
+from support.callers import api_key_headers, hand_out
+from support.gateways import listed, serving, submit, wait_for_status
 from support.samples import new_run_id, worker
 from support.workers import at_work
 from support.world import USER
@@ -55,9 +55,9 @@ EVERYBODY = {"scope": "all", "include_hidden": "true"}
 
 
 async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, Any]]:
-    answer = await client.get("/workers", params=query)
-    assert answer.status_code == 200, answer.text
-    return {shown["worker_id"]: shown for shown in answer.json()}
+    response = await client.get("/workers", params=query)
+    assert response.status_code == 200, response.text
+    return {shown["worker_id"]: shown for shown in response.json()}
 
 
 async def until(
@@ -90,7 +90,7 @@ async def test_a_busy_worker_has_its_runs_and_every_field_of_the_contract(
         busy = (await until(client, lambda shown: shown["w-1"]["state"] == "RUNNING"))["w-1"]
         run = (await client.get(f"/runs/{run_id}")).json()
         runner.end()
-        await seen(client, run_id, "COMPLETED")
+        await wait_for_status(client, run_id, "COMPLETED")
         done = (await until(client, lambda shown: shown["w-1"]["last_run_id"] is not None))["w-1"]
         watched = (await client.get(f"/runs/{run_id}/watch")).text
 
@@ -120,10 +120,10 @@ async def test_a_graceful_stop_differs_from_silence(config: NatsBackendConfig, s
         async with at_work(stores, config, name="polite"):
             await until(client, lambda shown: {"silent", "polite"} <= shown.keys())
 
-        told = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
+        by_id = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
 
-        assert told["polite"]["state"] == "STOPPED_GRACEFUL"
-        assert told["polite"]["stopped_at"] is not None
+        assert by_id["polite"]["state"] == "STOPPED_GRACEFUL"
+        assert by_id["polite"]["stopped_at"] is not None
         assert await fleet(client) == {}
         assert list(await fleet(client, state="DISCONNECTED")) == ["silent"]
         assert list(await fleet(client, state="STOPPED_GRACEFUL", scope="active")) == ["polite"]
@@ -143,10 +143,10 @@ async def test_a_limited_list_has_the_total_count(config: NatsBackendConfig, sto
     for name in ("b", "c", "a"):
         await stores.registry.put(worker(name, last_seen_at=stores.clock.now()))
     async with serving(config) as client:
-        answer = await client.get("/workers", params={"limit": 2})
+        response = await client.get("/workers", params={"limit": 2})
 
-    assert [shown["worker_id"] for shown in answer.json()] == ["a", "b"]
-    assert answer.headers["x-total-count"] == "3"
+    assert [shown["worker_id"] for shown in response.json()] == ["a", "b"]
+    assert response.headers["x-total-count"] == "3"
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ async def test_an_invalid_query_is_rejected_with_its_name(
     config: NatsBackendConfig, parameter: str, value: str | list[str]
 ) -> None:
     async with serving(config) as client:
-        answer = await client.get("/workers", params={parameter: value})
+        response = await client.get("/workers", params={parameter: value})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
-    assert parameter in answer.json()["detail"]
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+    assert parameter in response.json()["detail"]
 
 
 async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
@@ -178,7 +178,7 @@ async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
         await until(client, lambda shown: "w-1" in shown)
         broker.kill()
         async with asyncio.timeout(10):
-            while (answer := await client.get("/workers")).status_code == 200:
+            while (response := await client.get("/workers")).status_code == 200:
                 pass
         patched = await client.patch("/workers/w-1", json={"hidden": True})
         broker.start()
@@ -186,7 +186,7 @@ async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
             while (await client.get("/workers")).status_code != 200:
                 pass
 
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
         assert patched.status_code == 503
         await until(client, lambda shown: "w-1" in shown)
 
@@ -221,9 +221,9 @@ async def test_a_hidden_worker_keeps_its_heartbeats(config: NatsBackendConfig, s
 @pytest.mark.parametrize("name", ["nobody", "a..b", "x" * 129, "%20", ".hidden"])
 async def test_a_worker_that_does_not_exist_cannot_be_hidden(config: NatsBackendConfig, name: str) -> None:
     async with serving(config) as client:
-        answer = await client.patch(f"/workers/{name}", json={"hidden": True})
+        response = await client.patch(f"/workers/{name}", json={"hidden": True})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0020")
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0020")
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ async def test_a_worker_that_does_not_exist_cannot_be_hidden(config: NatsBackend
 )
 async def test_an_invalid_patch_is_rejected(config: NatsBackendConfig, body: bytes) -> None:
     async with serving(config) as client:
-        answer = await client.patch("/workers/w-1", content=body)
+        response = await client.patch("/workers/w-1", content=body)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0019")
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ async def test_a_worker_is_busy_without_showing_runs_of_other_tenants(
     config: NatsBackendConfig, stores: Stores
 ) -> None:
     guarded = replace(config, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
-    keys = [showing(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
-    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    keys = [api_key_headers(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
+    admin = api_key_headers(await hand_out(guarded, "ops", Scope.ADMIN))
     async with serving(guarded) as client:
         runs = []
         for key in keys:

@@ -52,14 +52,14 @@ class Broker:
             [str(find_binary()), *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
         assert self._process.stderr is not None
-        said = []
+        output = []
         for line in self._process.stderr:
-            said.append(line)
+            output.append(line)
             if listening := re.search(r"Listening for client connections on 127\.0\.0\.1:(\d+)", line):
                 self.port = int(listening[1])
             if "Server is ready" in line:
                 return
-        raise AssertionError("nats-server did not start:\n" + "".join(said))
+        raise AssertionError("nats-server did not start:\n" + "".join(output))
 
     def kill(self) -> None:
         """As hard as the operating system can."""

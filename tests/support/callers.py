@@ -79,9 +79,9 @@ async def hand_out(config: NatsBackendConfig, tenant: str = "team-a", *scopes: S
         return (await keys.hand_out(tenant, frozenset(scopes) or USUAL_SCOPES)).api_key
 
 
-def showing(api_key: str) -> dict[str, str]:
+def api_key_headers(api_key: str) -> dict[str, str]:
     return {"X-API-Key": api_key}
 
 
-def bearing(token: str) -> dict[str, str]:
+def bearer_headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}

@@ -59,7 +59,7 @@ Behaviour = Reply | Head | Stream | Cut | Silence
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     method: str
@@ -75,7 +75,7 @@ class Peer:
         self._script = list(script)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
 
     @property
     def url(self) -> str:
@@ -110,7 +110,7 @@ class Peer:
         request = _read_request(connection)
         if request is None:
             return
-        self.asked.append(request)
+        self.requests.append(request)
         match self._script.pop(0) if len(self._script) > 1 else self._script[0]:
             case Reply() as reply:
                 connection.sendall(_head(reply.status, reply.headers | {"Content-Length": str(len(reply.body))}))
@@ -134,7 +134,7 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
 
 
-def _read_request(connection: socket.socket) -> Asked | None:
+def _read_request(connection: socket.socket) -> ReceivedRequest | None:
     data = b""
     while b"\r\n\r\n" not in data:
         if not (more := connection.recv(65536)):
@@ -146,7 +146,7 @@ def _read_request(connection: socket.socket) -> Asked | None:
     while len(body) < int(headers.get("content-length", "0")):
         body += connection.recv(65536)
     method, target, _ = first.split(" ")
-    return Asked(method=method, target=target, headers=headers, body=body)
+    return ReceivedRequest(method=method, target=target, headers=headers, body=body)
 
 
 def unused_address() -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 import httpx
 
-from support.gateways import seen, submit
+from support.gateways import submit, wait_for_status
 from support.workers import Working
 
 ANSWERED_SEC = 20.0
@@ -19,7 +19,7 @@ async def finished(client: httpx.AsyncClient, worker: Working, *texts: str) -> s
     for start in range(0, len(texts), 100):
         runner.write(*texts[start : start + 100], task="load")
     runner.end()
-    await seen(client, run_id, "COMPLETED")
+    await wait_for_status(client, run_id, "COMPLETED")
     return run_id
 
 

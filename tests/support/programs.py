@@ -74,7 +74,7 @@ class Program:
         """Waits for its exit code."""
         return self._process.wait(PATIENCE_SEC)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return "\n".join(["--- stdout", *self.out.all(), "--- stderr", *self.err.all()])
 
     def logs(self) -> list[dict[str, Any]]:
