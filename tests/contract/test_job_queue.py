@@ -1,4 +1,4 @@
-"""What every job queue promises."""
+"""The guarantees of every JobQueue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_ids(deliveries: Sequence[Delivery]) -> list[RunId]:
 
 
 async def receive(queue: TagQueue, count: int) -> list[Delivery]:
-    """So many deliveries, however they are spread over calls."""
+    """This number of deliveries, over any number of calls."""
     found: list[Delivery] = []
     async with asyncio.timeout(10):
         while len(found) < count:
@@ -232,18 +232,18 @@ async def state_becomes(ports: Ports, wanted: tuple[int, int, int]) -> None:
 
 
 async def given_up(ports: Ports) -> None:
-    while (await ports.queue.state("default")).given_up_through == 0:  # noqa: ASYNC110 - it tells of it too early
+    while (await ports.queue.state("default")).given_up_through == 0:  # noqa: ASYNC110 - the notification is early
         await asyncio.sleep(0.01)
 
 
 async def depth_becomes(ports: Ports, count: int) -> None:
-    """An ack is not waited for, so what it does is."""
+    """Waits for the effect of acks, which are sent without waiting."""
     async with asyncio.timeout(5):
         while len(await ports.queue.stored("default")) != count:
             pass
 
 
-# --- seen and moved by others than the holder -------------------------------------------------------------------------
+# --- reads and changes by other processes -----------------------------------------------------------------------------
 
 
 async def test_any_process_can_return_a_delivered_job(ports: Ports) -> None:

@@ -18,7 +18,7 @@ async def put(bucket: KeyValue, key: str, value: bytes, *, revision: int = 0) ->
 
 
 async def take(batches: AsyncGenerator[Sequence[Entry], None], count: int) -> list[Entry]:
-    """The next so many entries; empty batches are skipped."""
+    """The next `count` entries; empty batches are skipped."""
     found: list[Entry] = []
     async with asyncio.timeout(10):
         while len(found) < count:

@@ -1,4 +1,4 @@
-"""What every index of runs promises; the dictionary in memory is the reference, SQLite has to do the same."""
+"""The guarantees of every RunIndex; the in-memory one is the reference for SQLite."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(st.integers
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
-    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    """A bucket's history, and the batches of its delivery: of any size, shuffled, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
         for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)

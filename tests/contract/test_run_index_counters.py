@@ -1,4 +1,4 @@
-"""What every index of runs promises about its sums: they are what a recount would give, and no run is looked at."""
+"""The counters of every RunIndex: they equal a recount, and no run is read."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_reset_clears_the_counters(index: RunIndex) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A run's states in order, as far as it has come; then it may be removed, and begin again."""
+    """The states of a run in order up to the current one; the run may then be removed and start again."""
 
     run_id: RunId
     states: tuple[dict[str, Any], ...]
@@ -131,11 +131,11 @@ def lives(draw: st.DrawFn, run_id: RunId) -> Life:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[Change]]]:
-    """Lives of three runs, one after the other for each run, mixed; and batches, as a bucket without history gives."""
+    """Interleaved lives of three runs, and batches as a bucket without history delivers them."""
     queues = [draw(st.lists(lives(run_id), min_size=1, max_size=3)) for run_id in (A, B, C)]
     everything = []
     for queue in queues:
-        # Only a run that was removed begins again.
+        # Only a removed run starts again.
         courses = [Life(life.run_id, life.states, True) for life in queue[:-1]] + queue[-1:]
         everything.append(courses)
     steps = [_steps(courses) for courses in everything]
@@ -158,7 +158,7 @@ def _steps(courses: Sequence[Life]) -> list[dict[str, Any] | None]:
 
 @st.composite
 def _deliveries(draw: st.DrawFn, history: list[Change]) -> list[list[Change]]:
-    """Cut anywhere, shuffled inside, with replays, and without states that were replaced before they were read."""
+    """Random batches, shuffled, with replays, without states that were replaced before they were read."""
     batches, done = [], 0
     while done < len(history):
         upto = draw(st.integers(done + 1, len(history)))
@@ -174,7 +174,7 @@ def _deliveries(draw: st.DrawFn, history: list[Change]) -> list[list[Change]]:
 
 
 def _replaced(later: list[Change], change: Change) -> bool:
-    """Whether the run goes on within the batch: its next state tells of this one."""
+    """Whether the batch contains a later state of the run, which implies this one."""
     following = next((other for other in later if other.run_id == change.run_id), None)
     return isinstance(change, RunRow) and isinstance(following, RunRow)
 

@@ -1,4 +1,4 @@
-"""What every index promises about jobs by id and by label, and about the labels; memory is the reference for SQLite."""
+"""The jobs and labels of every RunIndex; the in-memory one is the reference for SQLite."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_pages_contain_each_job_once(index: RunIndex, query: JobQuery, step: int
 
 
 def fill(index: RunIndex, runs: list[RunId], tenants: tuple[str, ...]) -> None:
-    """Every second one is RUNNING, every third has `third`, every fifth `fifth`, the others `never`."""
+    """Every second job is RUNNING, every third has the label `third`, every fifth `fifth`, the others `never`."""
     changes = [
         seen(
             n + 1,
@@ -366,7 +366,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C, FOREIGN]), st.none() | st.tuples(st
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
-    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    """A bucket's history, and the batches of its delivery: of any size, shuffled, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
         for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)

@@ -1,4 +1,4 @@
-"""What every index of runs promises about steps: what can be claimed, what waits, what is over, and how many."""
+"""The steps of every RunIndex: claimable nodes, waits, expired leases, and counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
         yield index
 
 
-# As often as a node may be begun where its graph does not say.
+# The default number of attempts of a node.
 LAST = MAX_NODE_ATTEMPTS
 
 

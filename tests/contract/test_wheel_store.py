@@ -14,7 +14,7 @@ from pyoco_server.errors import InvalidRequest, WheelNotFound, WheelVersionConfl
 from support.stores import Ports
 
 NAME = "demo-1.0-py3-none-any.whl"
-# Several pieces, and an end that is none.
+# Several chunks, the last of which is incomplete.
 LARGE = bytes(range(256)) * 4096 + b"the end"
 
 

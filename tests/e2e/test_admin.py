@@ -1,4 +1,4 @@
-"""`pyoco-server-admin` beside a `pyoco-server up` that asks for keys; all processes are real."""
+"""`pyoco-server-admin` with a `pyoco-server up` that requires keys; all processes are real."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_keys_are_listed_without_secrets_and_revoked_permanently(
 
     assert (code, out) == (0, []), err
     while (refused := client.get("/runs", headers=shown)).status_code == 200:
-        pass  # every gateway looks four times a second
+        pass  # every gateway checks four times a second
     assert (refused.status_code, refused.json()["err_id"]) == (403, "ERR-PYOCO-0015")
     assert as_json(folder, "list", "--tenant", "team-b") == []
     (ended,) = as_json(folder, "list", "--tenant", "team-b", "--all")

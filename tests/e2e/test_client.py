@@ -1,4 +1,4 @@
-"""`pyoco-client` as people use it: every command once, against one real `pyoco-server up --with-worker`."""
+"""Every command of `pyoco-client` once, against one real `pyoco-server up --with-worker`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSING_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the worker was started; a flow.yaml finds its tasks there."""
+    """The working directory of the worker, which contains the tasks of a flow.yaml."""
     return tmp_path_factory.mktemp("client")
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with client("init", ".", cwd=folder) as first:
         assert first.exit_code() == 0
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as system:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as system:
         yield address_of(system)
 
 

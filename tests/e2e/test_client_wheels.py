@@ -1,4 +1,4 @@
-"""`pyoco-client` and the wheel registry, against a real gateway; the bar on a real terminal."""
+"""`pyoco-client` and the wheel registry, against a real gateway, with progress bars on a real terminal."""
 
 from __future__ import annotations
 

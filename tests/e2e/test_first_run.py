@@ -1,4 +1,4 @@
-"""One `pyoco-server up --with-worker`, and everything a newcomer tries on it; all processes are real."""
+"""The first steps of a new user with one `pyoco-server up --with-worker`; all processes are real."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def system(folder: Path) -> Iterator[Program]:
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as program:
         yield program
 
 
@@ -47,7 +47,7 @@ def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
 
 
 def wait_for_status(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
-    """The run as soon as it has one of these statuses: polled."""
+    """Polls the run until it has one of these statuses."""
 
     def ask() -> dict[str, Any]:
         run: dict[str, Any] = client.get(f"/runs/{run_id}", params={"include": "records"}).json()
@@ -57,7 +57,7 @@ def wait_for_status(client: httpx.Client, run_id: str, *statuses: str) -> dict[s
 
 
 def begun(client: httpx.Client, run_id: str) -> None:
-    """Return when the flow's task is seen to run."""
+    """Waits until the task of the flow runs."""
     until(lambda: client.get(f"/runs/{run_id}").json()["tasks"], lambda tasks: "RUNNING" in tasks.values())
 
 
@@ -81,11 +81,15 @@ def test_an_unknown_flow_fails_its_run_and_leaves_a_dead_letter(client: httpx.Cl
     run = wait_for_status(client, run_id, "FAILED")
 
     assert "no-such-flow" in run["error"]
-    letter = next(letter for letter in asyncio.run(letters(folder)) if letter.run_id == run_id)
-    assert (letter.reason, letter.flow_name, letter.worker_id) == ("flow_not_found", "no-such-flow", "beside")
+    letter = next(letter for letter in asyncio.run(dead_letters(folder)) if letter.run_id == run_id)
+    assert (letter.reason, letter.flow_name, letter.worker_id) == (
+        "flow_not_found",
+        "no-such-flow",
+        "local",
+    )
 
 
-async def letters(folder: Path) -> list[DeadLetter]:
+async def dead_letters(folder: Path) -> list[DeadLetter]:
     config = locate_broker(replace(NatsBackendConfig(), data_dir=str(folder / "data")))
     async with open_stores(config, name="test") as stores:
         return list(await stores.dead_letters.recent())

@@ -1,4 +1,4 @@
-"""Workers as real processes, and how a gateway shows them when they start, stop and die."""
+"""Workers as real processes, and their states at a gateway when they start, stop and die."""
 
 from __future__ import annotations
 

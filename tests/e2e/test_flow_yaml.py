@@ -1,4 +1,4 @@
-"""Flows that come as a file, run by real processes: no resolver, no code on the gateway, and no text is ever lost."""
+"""Flow files run by real processes: without a resolver, without code on the gateway, without loss of their text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def system(folder: Path) -> Iterator[Program]:
-    """As a newcomer starts it: with a worker, and without telling it of any flow."""
+    """Started with a worker and without a resolver."""
     with up(folder, "--with-worker", "--worker-concurrency", "1", env=QUICK) as program:
         yield program
 

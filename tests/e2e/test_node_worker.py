@@ -1,4 +1,4 @@
-"""The SDK's worker for nodes, in a thread of the test, against a real gateway that is killed and comes back."""
+"""The SDK's worker for nodes, in a thread of the test, against a real gateway that is killed and restarted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph_id() -> str:
 
 @contextmanager
 def working(address: str, graph_id: str, handlers: Mapping[str, Handler], lease_sec: float = 60.0) -> Iterator[None]:
-    """A worker for as long as the block lasts; what it raised fails the test."""
+    """A worker for the duration of the block; its exception fails the test."""
     stop, raised = threading.Event(), []
 
     def loop() -> None:

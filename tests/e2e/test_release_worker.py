@@ -1,4 +1,4 @@
-"""The worker in bash as a process beside a real gateway: an approval, a cancel, a restart, its own end."""
+"""The worker in bash with a real gateway: an approval, a cancel, a restart, its own end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def put_and_execute(shell: Shell, graph_id: str) -> str:
 
 
 def first_wait(shell: Shell, graph_id: str) -> Any:
-    """Lists follow the events, a moment later: ask until it is there."""
+    """Polls, because lists follow the events with a delay."""
     give_up_at = time.monotonic() + PATIENCE_SEC
     while time.monotonic() < give_up_at:
         for wait in shell("waits", "--graph-id", graph_id).json()["items"]:
@@ -85,7 +85,7 @@ def first_wait(shell: Shell, graph_id: str) -> Any:
 
 
 def ended(address: str, execution_id: str) -> Any:
-    """The execution once it is over."""
+    """Waits until the execution is finished, and returns it."""
     with PyocoHttpClient(address) as client:
         for _ in client.follow_events(execution_id):
             pass
@@ -143,7 +143,7 @@ def test_a_cancel_stops_the_command_and_its_child_processes(address: str, tmp_pa
 
 
 def started(program: Program) -> list[int]:
-    """The processes of the slow step, as soon as it has begun."""
+    """Waits until the slow step has started, and returns its processes."""
     return [int(pid) for pid in program.err.wait_for(r"pids (\d+) (\d+)").groups()]
 
 

@@ -36,7 +36,7 @@ flow:
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("sdk")
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as program:
         yield program
 
 
@@ -53,13 +53,13 @@ def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
 def test_small_reads_and_changes_return_their_responses(twin: Twin) -> None:
     twin.ask("wait", submitted(twin, "hello"), timeout_sec=PATIENCE_SEC)  # the worker is registered now
     run_id = submitted(twin, "hello", tag="nobody-serves-this")
-    hidden = twin.ask("patch_worker", "beside", hidden=True)
-    shown = twin.ask("patch_worker", "beside", hidden=False)
+    hidden = twin.ask("patch_worker", "local", hidden=True)
+    shown = twin.ask("patch_worker", "local", hidden=False)
 
     assert twin.ask("health") == {"status": "ok", "nats": "connected", "version": __version__}
     assert "pyoco" in twin.ask("get_metrics")
     assert (hidden["hidden"], shown["hidden"]) == (True, False)
-    assert "beside" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
+    assert "local" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
     assert twin.ask("explain_run", run_id)["reasons"][0]["hint"]
     assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
 
@@ -169,7 +169,7 @@ def take(twin: Twin, graph_id: str) -> Any:
 
 
 def first_wait(twin: Twin, graph_id: str) -> Any:
-    """Lists follow the events, a moment later: ask until it is there."""
+    """Polls, because lists follow the events with a delay."""
     give_up_at = time.monotonic() + PATIENCE_SEC
     while time.monotonic() < give_up_at:
         for wait in twin.take("iter_waits", graph_id=graph_id):

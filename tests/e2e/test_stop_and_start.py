@@ -22,7 +22,7 @@ RESOLVER = f"{FLOWS}:resolve"
 
 
 def ready(program: Program) -> list[int]:
-    """Wait until the worker beside the gateway works too; every process there is."""
+    """Waits until the worker of `up` is ready, and returns all processes."""
     program.out.wait_for('"message":"worker ready"')
     return descendants(program.pid)
 
@@ -250,7 +250,7 @@ def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_pat
 
             assert example.exit_code() == 0, example.output()
             assert run["worker_id"] == "example"
-            # In the caller's own program a flow prints where the program prints.
+            # In the program of the caller, a flow prints to the stdout of the program.
             assert "saying hello to example" in example.out.all()
             assert {line["service"] for line in second.logs()} == {"pyoco-server:http"}
 
@@ -299,13 +299,13 @@ def test_a_stopped_gateway_ends_its_streams_and_does_not_wait_for_their_runs(tmp
 
             program.signal(signal.SIGTERM)
 
-            assert not [line for line in lines if line.startswith("event: ")]  # an end cut short would be an error
+            assert not [line for line in lines if line.startswith("event: ")]  # a truncated stream would be an error
         assert program.exit_code() in (0, -signal.SIGTERM), program.output()
 
 
 @contextmanager
 def gateway_by(served_by: str, folder: Path, everything: Program) -> Iterator[tuple[Program, httpx.Client]]:
-    """That of `up`, or one more on the same broker, served by uvicorn with its own defaults."""
+    """The gateway of `up`, or another on the same broker, served by uvicorn with its own defaults."""
     if served_by == "up":
         with connected(everything) as client:
             yield everything, client

@@ -1,4 +1,4 @@
-"""Wheels uploaded over HTTP and used by runs on real workers: new versions, deletions, bad ones, and a kill -9."""
+"""Wheels uploaded over HTTP and used by runs on real workers: new versions, deletions, broken ones, and a kill."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tools(version: str) -> tuple[str, bytes]:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """The setting alone is enough: the worker beside the gateway has it too."""
+    """The worker of `up` has the setting, too."""
     environment = QUICK | {"PYOCO_WHEEL_SYNC_ENABLED": "1"}
     folder = tmp_path_factory.mktemp("wheels")
     with up(folder, "--with-worker", "--worker-concurrency", "1", env=environment) as program:
@@ -73,7 +73,7 @@ def submit(client: httpx.Client, function: str, path: object = "", tag: str = "d
 
 
 def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dict[str, Any]:
-    """The sync report of the tag's worker, as soon as it has installed exactly these."""
+    """Waits until the worker of the tag has installed exactly these wheels, and returns its sync report."""
 
     def found() -> dict[str, Any]:
         for record in client.get("/workers").json():

@@ -1,4 +1,4 @@
-"""A gateway that does not let everybody in: every way to be refused, on a real nats-server."""
+"""Access control of a gateway on a real nats-server: every reason to reject credentials."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_token_keys_rotate_without_a_restart(settings: Any, tmp_path: Path
 
         async with asyncio.timeout(20):
             while (await client.get("/runs", headers=bearer_headers(new))).status_code != 200:
-                pass  # the file is looked at once a second
+                pass  # the file is checked once a second
         assert (await client.get("/runs", headers=bearer_headers(old))).status_code == 401
 
 
@@ -261,7 +261,7 @@ async def test_no_secret_is_in_any_log_line(settings: Any, caplog: pytest.LogCap
                 await client.post("/runs", json={"flow_name": "hello"}, headers=bearer_headers(credential))
             await client.get("/runs", headers=api_key_headers(key) | bearer_headers(token))
 
-    # Formatted without what the formatter itself would take out.
+    # Formatted without the redaction of the formatter.
     lines = JsonLines("test", NatsBackendConfig())
     text = "\n".join(lines.format(record) for record in caplog.records if record.name.startswith("pyoco_server"))
     assert "request rejected" in text

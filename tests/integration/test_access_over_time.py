@@ -1,4 +1,4 @@
-"""Keys that end, gateways that lose their broker, buckets that are emptied: who is let in afterwards."""
+"""Validity of keys over time: expiry, revocation, broker outages, deleted buckets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAM = "KV_pyoco_auth"
 
 
 async def wait_for_response(client: httpx.AsyncClient, key: str, status: int, err_id: str | None = None) -> None:
-    """Return as soon as a list is answered so; it asks again and again, as a client would."""
+    """Polls a list until it has this status."""
     async with asyncio.timeout(20):
         while True:
             response = await client.get("/runs", headers=api_key_headers(key))
@@ -101,7 +101,7 @@ async def test_a_key_revoked_during_an_outage_is_rejected_after_it(broker: Broke
         async with open_api_keys(config) as keys:
             await keys.revoke(key_id)
 
-        # The gateway may have read the keys before the revocation: that copy is good for a second.
+        # The gateway may have read the keys before the revocation: its cache is valid for a second.
         await wait_for_response(client, key, 403, "ERR-PYOCO-0015")
 
 

@@ -1,4 +1,4 @@
-"""Real workers announce the flows of real resolvers: found out apart from all runs, and never at a worker's cost."""
+"""Real workers announce the flows of real resolvers, without effect on runs or on the worker itself."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_configured_flow_names_override_those_of_the_resolver(start: Start
 
 
 async def test_listing_flows_leaves_no_trace_in_runner_processes(start: Start) -> None:
-    # Tasks that two flows share know their neighbours in both, and would wait for each other for ever.
+    # Tasks shared by two flows have the neighbours of both, and would wait for each other for ever.
     pool = await start("FLOWS = ['back', 'there']")
 
     assert {flow.name for flow in pool.flows} == {"back", "there"}
@@ -146,7 +146,7 @@ async def test_a_new_wheel_updates_the_announcement(tmp_path: Path, monkeypatch:
 
 
 class Resolver:
-    """A resolver as a program brings it along."""
+    """A resolver of an embedding program."""
 
     def __init__(self, flows: Any) -> None:
         self.flows = flows
@@ -162,7 +162,7 @@ def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
 
 
 async def announced_by(config: NatsBackendConfig, resolver: Resolver) -> tuple[AnnouncedFlow, ...]:
-    """What the record of a worker with that resolver has."""
+    """The flows in the record of a worker with that resolver."""
     async with await PyocoNatsWorker.connect(config, resolver, "library"), open_stores(config, name="test") as stores:
         record = await stores.registry.get(WorkerId("library"))
         assert record is not None

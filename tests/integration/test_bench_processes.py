@@ -1,4 +1,4 @@
-"""The benchmark must end what it starts, and count what it sends."""
+"""The benchmark ends the processes that it starts, and counts the requests that it sends."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from support.processes import descendants_of
 
 
 class EveryThirdRefused(BaseHTTPRequestHandler):
-    """Answers POST on a kept connection, every third time with a 503."""
+    """Responds to POST on a kept-alive connection, every third time with a 503."""
 
     protocol_version = "HTTP/1.1"
     bodies: list[bytes]
@@ -26,7 +26,7 @@ class EveryThirdRefused(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Do not log."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A broker that is killed and comes back: answers stay quick and true, nothing is lost, and nobody has to restart."""
+"""Broker outages: responses stay fast and correct, nothing is lost, and no process needs a restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.workers import at_work
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, cancel_grace_period_sec=0.2)
 
-# What the contract promises, and as much again for a busy machine.
+# Twice the time of the contract, for a busy machine.
 ANSWER_SEC = 4.0
 
 
@@ -30,7 +30,7 @@ async def test_without_a_broker_every_request_soon_gets_a_503(
         run_id = await submit(client)
         broker.kill() if how == "killed" else broker.pause()
         try:
-            questions: list[tuple[str, str, Any]] = [
+            requests: list[tuple[str, str, Any]] = [
                 ("POST", "/runs", {"flow_name": "hello"}),
                 ("GET", f"/runs/{run_id}", None),
                 ("GET", f"/runs/{run_id}/tasks", None),
@@ -42,8 +42,8 @@ async def test_without_a_broker_every_request_soon_gets_a_503(
                 ("DELETE", "/wheels/demo-1.0-py3-none-any.whl", None),
             ]
             began_at = time.monotonic()
-            responses = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in questions))
-            # A list asks nobody: it knows of a loss that the others have met, and nothing of a broker that only hangs.
+            responses = await asyncio.gather(*(client.request(verb, path, json=body) for verb, path, body in requests))
+            # A list sends no request: it notices a lost connection, but not a hanging broker.
             responses += [await client.get(path) for path in ("/runs", "/runs?include=full") if how == "killed"]
             took_sec = time.monotonic() - began_at
             health = await client.get("/health")
@@ -62,7 +62,7 @@ async def test_without_a_broker_every_request_soon_gets_a_503(
 async def test_metrics_wait_no_longer_for_a_hanging_broker_than_other_requests(
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing else ends the wait here: the connection does not find out by itself, and start-up may take hours."""
+    """Nothing else ends the wait: the connection does not detect the outage, and start-up may take hours."""
     for patience in ("PING_SEC", "API_SEC"):
         monkeypatch.setattr(f"pyoco_server.adapters.jetstream.connect.{patience}", 3600.0)
     async with serving(config) as client:
@@ -149,16 +149,16 @@ async def test_a_worker_without_a_broker_logs_failed_writes_with_error_ids(
 
 
 async def _logged(caplog: pytest.LogCaptureFixture, err_id: str) -> None:
-    """Return as soon as a line of the log bears this id."""
+    """Waits for a log line with this error id."""
     async with asyncio.timeout(15.0):
-        while not any(getattr(record, "err_id", None) == err_id for record in caplog.records):  # noqa: ASYNC110 - a log tells nobody
+        while not any(getattr(record, "err_id", None) == err_id for record in caplog.records):  # noqa: ASYNC110 - logging has no event
             await asyncio.sleep(0.01)
 
 
 async def test_a_job_that_waits_for_a_long_run_is_executed_once(
     broker: Broker, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that takes jobs ahead gives them back; each delivery counts, and the broker gives up after a few."""
+    """A worker returns prefetched jobs; each delivery counts, and the broker gives up after a few."""
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.05)
     few = replace(config, consumer_max_deliver=4)
     async with serving(few) as client, open_stores(few, name="worker") as stores, at_work(stores, few) as worker:
@@ -174,7 +174,7 @@ async def test_a_job_that_waits_for_a_long_run_is_executed_once(
 
 
 async def _heartbeats(client: Any, run_id: str, count: int) -> None:
-    """Return when the run has shown life so often."""
+    """Waits for this number of heartbeats of the run."""
     shown: set[float] = set()
     while len(shown) <= count:
         shown.add((await wait_for_status(client, run_id, "RUNNING"))["heartbeat_at"])

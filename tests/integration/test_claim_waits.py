@@ -1,4 +1,4 @@
-"""Those who wait in line for work: woken when there is some, each for a node of its own, and let go at the end."""
+"""Waiting claims: each gets its own node as soon as one is ready, and all end with the gateway."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ async def started(client: httpx.AsyncClient) -> str:
     return execution_id
 
 
-async def in_line(gateway: Gateway, count: int) -> None:
-    """Return when so many wait."""
+async def wait_for_claims(gateway: Gateway, count: int) -> None:
+    """Waits until `count` claims wait."""
     async with asyncio.timeout(LONG_SEC):
         while True:
             if gateway.claims.waiting == count:
@@ -58,12 +58,12 @@ async def in_line(gateway: Gateway, count: int) -> None:
 
 async def test_a_waiting_claim_gets_the_node_that_becomes_ready(gateway: Gateway) -> None:
     waiting = asyncio.create_task(claim(gateway.client))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
 
     execution_id = await started(gateway.client)
     first = await waiting
     following = asyncio.create_task(claim(gateway.client))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
     await command(gateway.client, execution_id, "node success", {"output": 1})
     second = await following
 
@@ -76,7 +76,7 @@ async def test_a_claim_that_waits_at_another_gateway_gets_the_node(
 ) -> None:
     async with listening(gateway_settings(broker.url, tmp_path / "other")) as other:
         waiting = asyncio.create_task(claim(other.client))
-        await in_line(other, 1)
+        await wait_for_claims(other, 1)
 
         execution_id = await started(gateway.client)
 
@@ -84,11 +84,11 @@ async def test_a_claim_that_waits_at_another_gateway_gets_the_node(
 
 
 async def test_waiting_claims_get_different_nodes(gateway: Gateway) -> None:
-    line = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
-    await in_line(gateway, 10)
+    pending = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
+    await wait_for_claims(gateway, 10)
 
     created = [await started(gateway.client) for _ in range(10)]
-    responses = await asyncio.gather(*line)
+    responses = await asyncio.gather(*pending)
 
     assert sorted(response.json()["executionId"] for response in responses) == sorted(created)
     assert gateway.claims.waiting == 0
@@ -98,7 +98,7 @@ async def test_a_waiting_claim_gets_a_node_whose_lease_expires(gateway: Gateway)
     await started(gateway.client)
     held = await claim(gateway.client, "silent", leaseSec=1.0)
     waiting = asyncio.create_task(claim(gateway.client, "next"))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
 
     response = await waiting
 
@@ -107,7 +107,7 @@ async def test_a_waiting_claim_gets_a_node_whose_lease_expires(gateway: Gateway)
 
 async def test_a_disconnected_claim_gets_nothing(gateway: Gateway) -> None:
     gone = asyncio.create_task(claim(gateway.client, "gone"))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
 
@@ -126,7 +126,7 @@ async def test_a_waiting_claim_without_work_times_out(gateway: Gateway) -> None:
 async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as leaving:
         waiting = asyncio.create_task(claim(leaving.client))
-        await in_line(leaving, 1)
+        await wait_for_claims(leaving, 1)
 
         leaving.disconnect_all()
 
@@ -139,7 +139,7 @@ async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(
 ) -> None:
     await started(gateway.client)
     first = await claim(gateway.client, wait_sec=0.0, key="claim-1")
-    await _forget_the_answer(gateway, "claim-1")
+    await _lose_response(gateway, "claim-1")
 
     again = await claim(gateway.client, wait_sec=0.0, key="claim-1")
 
@@ -147,8 +147,8 @@ async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(
     assert again.json() == first.json() | {"correlationId": again.json()["correlationId"]}
 
 
-async def _forget_the_answer(gateway: Gateway, key: str) -> None:
-    """As it is when a gateway is killed with its node taken, and nothing answered."""
+async def _lose_response(gateway: Gateway, key: str) -> None:
+    """The state after a gateway was killed between a claim and its response."""
     place = record_key(tenant_id=None, method="POST", path="/executions:claim", key=IdempotencyKey(key))
     stored = await gateway.records.get(place)
     assert stored is not None

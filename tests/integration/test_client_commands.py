@@ -1,4 +1,4 @@
-"""The command tree: every command has an example that is true, and refuses what it cannot understand."""
+"""The command tree: every command has a valid example and rejects invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about executions and graphs: what they ask a server, and what they show of its answers."""
+"""The commands for executions and graphs: their requests and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyoco-client job …`: what the commands ask a server, and what they show of its answers, kind or not."""
+"""`pyoco-client job …`: the requests and the output of its commands, with correct and faulty servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data folder: one owner at a time, whoever dies in whatever way."""
+"""The data folder: one owner at a time, also after any kind of crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of jobs that go wrong, on a real nats-server: the run, the queue, the letter, and the id in the log."""
+"""Failing jobs on a real nats-server: the run, the queue, the dead letter, and the error id in the log."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ async def system(config: NatsBackendConfig) -> AsyncIterator[tuple[httpx.AsyncCl
 
 
 async def produce(config: NatsBackendConfig, payload: bytes, tag: str = "default") -> None:
-    """A foreign producer, who knows nothing but the contract's appendix E."""
+    """A foreign producer, which implements only appendix E of the contract."""
     async with await Connection.open(config) as connection:
         await connection.request(f"pyoco.work.{tag}", payload)
 
 
-async def letter_comes(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+async def wait_for_dead_letter(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
             if items := (await client.get("/dlq", params=query)).json()["items"]:
@@ -50,14 +50,14 @@ async def letter_comes(client: httpx.AsyncClient, **query: Any) -> dict[str, Any
             await asyncio.sleep(0.02)
 
 
-async def emptied(stores: Stores, tag: str = "default") -> None:
+async def wait_until_empty(stores: Stores, tag: str = "default") -> None:
     async with asyncio.timeout(PATIENCE_SEC):
         while await stores.queue.stored(tag):  # noqa: ASYNC110 - the broker sends no event
             await asyncio.sleep(0.02)
 
 
 async def logged(caplog: pytest.LogCaptureFixture, err_id: str) -> dict[str, Any]:
-    """The line of the log that bears this id, as soon as it is there."""
+    """Waits for the log line with this error id."""
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
             for record in caplog.records:
@@ -74,7 +74,7 @@ async def test_a_foreign_producers_job_is_adopted(config: NatsBackendConfig) -> 
         (await worker.executor.begun()).end()
 
         run = await wait_for_status(client, run_id, "COMPLETED")
-        await emptied(stores)
+        await wait_until_empty(stores)
 
     assert (run["flow_name"], run["params"], run["tags"]) == ("theirs", {"x": 1}, ["default"])
     assert run["submitted_at"] == 1700000000.0
@@ -85,11 +85,15 @@ async def test_an_invalid_job_is_removed_and_reported(
 ) -> None:
     async with system(config) as (client, stores, _):
         await produce(config, b"not json")
-        letter = await letter_comes(client, reason="invalid_job")
-        await emptied(stores)
+        letter = await wait_for_dead_letter(client, reason="invalid_job")
+        await wait_until_empty(stores)
         line = await logged(caplog, "ERR-PYOCO-0012")
 
-    assert (letter["run_id"], letter["tag"], letter["subject"]) == (None, "default", "pyoco.work.default")
+    assert (letter["run_id"], letter["tag"], letter["subject"]) == (
+        None,
+        "default",
+        "pyoco.work.default",
+    )
     assert letter["error"]
     assert (line["reason"], line["subject"], line["msg_id"]) == ("invalid_job", "pyoco.work.default", "MSG-PYOCO-0012")
 
@@ -100,8 +104,8 @@ async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(
     async with system(config) as (client, stores, _):
         run_id = await submit(client, tag="nobody")
         await produce(config, orjson.dumps({"run_id": run_id, "flow_name": "theirs", "tag": "default", "params": 7}))
-        await letter_comes(client, reason="invalid_job")
-        await emptied(stores)
+        await wait_for_dead_letter(client, reason="invalid_job")
+        await wait_until_empty(stores)
 
         run = await wait_for_status(client, run_id, "PENDING")
 
@@ -130,7 +134,7 @@ async def test_a_dead_letter_that_cannot_be_written_is_only_logged(
         (await worker.executor.begun()).end("failed", error_type="ValueError", message="no such file")
 
         run = await wait_for_status(client, run_id, "FAILED")
-        await emptied(stores)
+        await wait_until_empty(stores)
         line = await logged(caplog, "ERR-PYOCO-0011")
 
     assert run["error"] == "ValueError: no such file"
@@ -148,8 +152,8 @@ async def test_a_job_without_deliveries_left_fails_its_run_and_leaves_the_queue(
         asking = asyncio.ensure_future(queue.receive(1))
 
         run = await wait_for_status(client, run_id, "FAILED")
-        letter = await letter_comes(client, reason="max_deliver")
-        await emptied(stores)
+        letter = await wait_for_dead_letter(client, reason="max_deliver")
+        await wait_until_empty(stores)
         asking.cancel()
         await queue.close()
 
@@ -166,4 +170,4 @@ async def test_a_run_cancelled_before_its_tag_has_workers_leaves_no_job(
         await client.post(f"/runs/{run_id}/cancel")
         await wait_for_status(client, run_id, "CANCELLED")
 
-        await emptied(stores, "nobody")
+        await wait_until_empty(stores, "nobody")

@@ -1,4 +1,4 @@
-"""`/dlq` over HTTP: letters listed, filtered and paged, and jobs run again, on a real nats-server."""
+"""`/dlq` over HTTP on a real nats-server: list, filters, pages and replay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def resolve(name: str) -> Flow:
 
 
 @asynccontextmanager
-async def worked_off(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
+async def running_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
     worker = await PyocoNatsWorker.connect(config, resolve, "w-1", ["default"])
     try:
         yield worker
@@ -44,27 +44,27 @@ async def worked_off(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker
         await worker.close()
 
 
-async def letters(client: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
+async def dead_letters(client: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
     response = await client.get("/dlq", params=query)
     assert response.status_code == 200, response.text
     items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
-async def write(stores: Stores, *letters: DeadLetter) -> None:
-    for letter in letters:
+async def write(stores: Stores, *items: DeadLetter) -> None:
+    for letter in items:
         await stores.dead_letters.publish(letter)
 
 
 async def test_a_failed_run_has_a_dead_letter_with_all_fields(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
-    async with worked_off(config) as worker:
+    async with running_worker(config) as worker:
         run_id = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly"])
         await worker.run_once(timeout=10.0)
         await wait_for_status(client, run_id, "FAILED")
 
-    (letter,) = await letters(client)
+    (letter,) = await dead_letters(client)
 
     assert letter | {"seq": 0, "timestamp": 0.0} == {
         "seq": 0,
@@ -84,11 +84,11 @@ async def test_a_failed_run_has_a_dead_letter_with_all_fields(
 async def test_a_replay_is_a_new_run_with_equal_flow_and_params(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
-    async with worked_off(config) as worker:
+    async with running_worker(config) as worker:
         first = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly", "big"])
         await worker.run_once(timeout=10.0)
         await wait_for_status(client, first, "FAILED")
-        (letter,) = await letters(client)
+        (letter,) = await dead_letters(client)
 
         response = await client.post(f"/dlq/{letter['seq']}/replay")
         again = response.json()
@@ -111,7 +111,7 @@ async def test_a_flow_yaml_run_is_replayed_with_its_text_and_tasks(
     first = (await client.get(f"/runs/{submitted.json()['run_id']}")).json()
     async with open_stores(config, name="test") as stores:
         await write(stores, DeadLetter(timestamp=1.0, reason="max_deliver", run_id=first["run_id"], tag="default"))
-        (letter,) = await letters(client)
+        (letter,) = await dead_letters(client)
 
         again = (await client.post(f"/dlq/{letter['seq']}/replay")).json()
 
@@ -146,10 +146,10 @@ async def test_dead_letters_are_filtered_and_paged_newest_first(
         ::-1
     ]
     assert (first["next_cursor"] is not None, second["next_cursor"]) == (True, None)
-    assert {letter["reason"] for letter in await letters(client, reason="max_deliver")} == {"max_deliver"}
-    assert [letter["timestamp"] for letter in await letters(client, tag="gpu", limit=2)] == [10.0, 8.0]
-    assert {letter["tag"] for letter in await letters(client, flow="b")} == {"cpu"}
-    assert await letters(client, tag="nobody") == []
+    assert {letter["reason"] for letter in await dead_letters(client, reason="max_deliver")} == {"max_deliver"}
+    assert [letter["timestamp"] for letter in await dead_letters(client, tag="gpu", limit=2)] == [10.0, 8.0]
+    assert {letter["tag"] for letter in await dead_letters(client, flow="b")} == {"cpu"}
+    assert await dead_letters(client, tag="nobody") == []
 
 
 async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
@@ -157,7 +157,7 @@ async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient,
         await write(stores, DeadLetter(timestamp=1.0, reason="flow_not_found", tag="a"))
         await write(stores, *(DeadLetter(timestamp=2.0, reason="execution_error", tag="a") for _ in range(1200)))
 
-    assert [letter["timestamp"] for letter in await letters(client, reason="flow_not_found")] == [1.0]
+    assert [letter["timestamp"] for letter in await dead_letters(client, reason="flow_not_found")] == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_dead_letters_of_another_tenant_do_not_exist(tmp_path: Path) -> No
 
             async def shown(key: dict[str, str]) -> list[float]:
                 client.headers.update(key)
-                return [letter["timestamp"] for letter in await letters(client)]
+                return [letter["timestamp"] for letter in await dead_letters(client)]
 
             seen_by = [await shown(key) for key in (owner, stranger, admin)]
             replays = [await client.post("/dlq/1/replay", headers=key) for key in (stranger, reader, admin)]

@@ -1,4 +1,4 @@
-"""The embedded nats-server as a process among processes: nothing here is simulated."""
+"""The embedded nats-server as a real process."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ async def _store(client: Client, data: bytes) -> int:
 
 
 def _listening_addresses(port: int) -> list[str]:
-    """In the kernel's spelling: 0100007F is 127.0.0.1."""
+    """In the notation of the kernel: 0100007F is 127.0.0.1."""
     sockets = [
         line.split()[1:4] for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()
     ]
@@ -305,19 +305,19 @@ async def _ignore(_: Exception) -> None:
 
 @asynccontextmanager
 async def _logged(message: str) -> AsyncIterator[None]:
-    """Leaves when the server's log has said it."""
-    said, loop = asyncio.Event(), asyncio.get_running_loop()
+    """Waits at the end of the block until this message is logged."""
+    logged, loop = asyncio.Event(), asyncio.get_running_loop()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.getMessage() == message:
-                loop.call_soon(said.set)
+                loop.call_soon(logged.set)
 
     listener = Listener()
     nats_server_module.logger.addHandler(listener)
     try:
         async with asyncio.timeout(10):
             yield
-            await said.wait()
+            await logged.wait()
     finally:
         nats_server_module.logger.removeHandler(listener)

@@ -1,4 +1,4 @@
-"""Environments with real pip and tiny wheels: what is built, what is left out and why, and what may be removed."""
+"""Environments with real pip and tiny wheels: builds, skipped wheels with reasons, and removal."""
 
 from __future__ import annotations
 

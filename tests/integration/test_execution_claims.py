@@ -1,4 +1,4 @@
-"""Nodes in the hands of programs and people: claims, leases, waits, deadlines and cancels, at two gateways."""
+"""Nodes claimed by programs and resumed by people, at two gateways: leases, waits, deadlines, cancels."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LONG = 30.0
 
 @pytest.fixture(scope="module")
 def other(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Somebody at another gateway of the same broker, which does not wait long for holders after a cancel."""
+    """A caller of another gateway of the same broker, which has a short grace period for cancels."""
     settings = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("other"), cancel_grace_period_sec=0.1)
     with served(settings) as address, httpx.Client(base_url=address, timeout=60.0) as http:
         yield Caller(http)
 
 
 def until(caller: Caller, execution_id: str, happens: str) -> dict[str, Any]:
-    """The event, once it is stored."""
+    """Waits until the event is stored, and returns it."""
     with caller.following(execution_id) as events:
         return next(event for event in events if event["type"] == happens)
 
 
-def taken(response: httpx.Response) -> tuple[str, str]:
+def claimed_node(response: httpx.Response) -> tuple[str, str]:
     assert response.status_code == 200, response.text
     return response.json()["executionId"], response.json()["nodeId"]
 
@@ -73,7 +73,7 @@ def test_claims_return_the_oldest_execution_first_until_none_is_left(caller: Cal
     caller.put("in order", PAIR)
     created = [caller.create("in order", "start") for _ in range(3)]
 
-    claimed = [taken(caller.claim("in order", "unknown")) for _ in created]
+    claimed = [claimed_node(caller.claim("in order", "unknown")) for _ in created]
     nothing = [caller.claim("in order"), caller.claim("unknown"), caller.claim("in order", waitSec=0.05)]
 
     assert claimed == [(execution_id, NODE) for execution_id in created]
@@ -91,7 +91,7 @@ def test_a_repeated_claim_returns_the_same_node(caller: Caller) -> None:
 
     assert (again.status_code, again.content, again.headers["idempotency-replayed"]) == (200, first.content, "true")
     assert code_of(conflict) == (409, "IDEMPOTENCY_CONFLICT")
-    assert {taken(first), taken(others)} == {(execution_id, "a"), (execution_id, "b")}
+    assert {claimed_node(first), claimed_node(others)} == {(execution_id, "a"), (execution_id, "b")}
     assert caller.types(execution_id).count("NODE_STARTED") == 2
 
 
@@ -102,7 +102,7 @@ def test_a_key_of_an_empty_claim_is_usable_again(caller: Caller) -> None:
     execution_id = caller.create("later", "start")
 
     assert nothing.status_code == 204
-    assert taken(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
+    assert claimed_node(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
 
 
 def test_concurrent_claims_at_two_gateways_get_different_nodes(caller: Caller, other: Caller) -> None:
@@ -116,7 +116,7 @@ def test_concurrent_claims_at_two_gateways_get_different_nodes(caller: Caller, o
             for number in range(12)
             for one in (caller, other)
         ]
-        claimed = [taken(one.result()) for one in pending]
+        claimed = [claimed_node(one.result()) for one in pending]
 
     assert sorted(claimed) == sorted((execution_id, name) for name in names)
     assert caller.types(execution_id).count("NODE_STARTED") == 24
@@ -131,7 +131,7 @@ def test_a_concurrent_repeat_of_a_claim_gets_the_same_node(caller: Caller, other
         pending = [
             crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)
         ]
-        claimed = {taken(one.result()) for one in pending}
+        claimed = {claimed_node(one.result()) for one in pending}
 
     assert len(claimed) == 1
     assert caller.types(execution_id).count("NODE_STARTED") == 1
@@ -163,7 +163,7 @@ def test_a_node_with_an_expired_lease_is_claimed_again_and_its_old_holder_fenced
     right = caller.ask(execution_id, "node success", {"attempt": 2, "output": "second"})
 
     assert guard_of(early) == "NODE_HELD"
-    assert (taken(first), taken(second)) == ((execution_id, NODE),) * 2
+    assert (claimed_node(first), claimed_node(second)) == ((execution_id, NODE),) * 2
     assert (first.json()["attempt"], second.json()["attempt"]) == (1, 2)
     assert set(late.values()) == {"FENCED"}
     assert (right.status_code, caller.node(execution_id)["output"]) == (202, "second")
@@ -184,7 +184,7 @@ def test_progress_renews_a_lease_by_its_duration_or_a_given_one(caller: Caller) 
 def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(caller: Caller) -> None:
     caller.put("once", {"nodes": [{"id": NODE, "maxAttempts": 1}]})
     execution_id = caller.create("once", "start")
-    taken(caller.claim("once", leaseSec=1))
+    claimed_node(caller.claim("once", leaseSec=1))
 
     until(caller, execution_id, "EXECUTION_FAILED")
 

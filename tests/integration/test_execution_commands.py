@@ -1,4 +1,4 @@
-"""How commands to `/executions` are answered: shapes, replays, keys, correlation, and what is checked of a body."""
+"""Responses to commands of `/executions`: fields, replays, keys, correlation ids, and validation of bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.executions import (
     path_of,
 )
 
-# What must have been done to an open graph so that a command is accepted.
+# The commands to an open graph after which a command is accepted.
 BEFORE: dict[str, tuple[str, ...]] = {
     "start": (),
     "cancel": (),
@@ -176,11 +176,11 @@ def test_a_command_to_a_missing_execution_is_a_404(caller: Caller, execution_id:
 def test_a_read_of_a_missing_execution_is_a_404(caller: Caller, path: str) -> None:
     for execution_id in (MISSING, "nonsense"):
         if path.startswith("/waits") and execution_id == MISSING:
-            continue  # a filter that fits nothing: an empty list
+            continue  # a filter without matches: an empty list
         assert code_of(caller.http.get(path.format(execution_id))) == (404, "EXECUTION_NOT_FOUND")
 
 
-# --- what is checked of a body ----------------------------------------------------------------------------------------
+# --- validation of bodies ---------------------------------------------------------------------------------------------
 
 
 def test_a_report_of_another_attempt_is_rejected(caller: Caller) -> None:

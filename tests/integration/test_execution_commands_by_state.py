@@ -1,4 +1,4 @@
-"""Every command of `/executions` in every state that can be reached, as the contract and the state machine have it."""
+"""Every command of `/executions` in every reachable state, as defined by the contract and the state machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.executions import BODIES, NAMES, NEXT, NODE, PAIR, SUCCEEDED, Calle
 HELD_CANCEL = ("start", "node start", "cancel")
 WAITING = ("start", "node start", "node wait")
 
-# What was done to an execution, by the name of the state that it is in then. Commands to nodes are to the first one.
+# The commands that lead to each state, by its name. Node commands are sent to the first node.
 GRAPH: dict[str, tuple[str, ...]] = {
     "created": (),
     "ready": ("start",),
@@ -47,8 +47,8 @@ FLOW: dict[str, tuple[str, ...]] = {
     "archived": ("start", "cancel", "archive"),
 }
 
-# `+`: 202, and it has happened. `=`: 202, because it is so already: no event. A word: 409, with that guard.
-# `stops`: 409 because of the cancel, but the holder has said that it has stopped, and was the last one.
+# `+`: 202 with an event. `=`: 202 without an event, because the state has it already. A word: 409 with that guard.
+# `stops`: 409 because of the cancel, but the report confirms that the last holder has stopped.
 COLUMNS = ("start", "cancel", "archive", "complete", "fail")
 GRAPH_TABLE = {
     "created": "+ + NOT_FINISHED NOT_STARTED +",
@@ -97,7 +97,7 @@ GRAPH_NODES = {
     "created": f"NOT_STARTED {_NOT_RUNNING}",
     "ready": f"+ {_NOT_RUNNING}",
     "running": _RUNNING,
-    # In a known graph a node that waits is not begun anew.
+    # In a known graph a waiting node is not started again.
     "waiting": "NODE_NOT_RUNNING NODE_NOT_RUNNING = + NODE_NOT_RUNNING +",
     "resumed": _RUNNING,
     "succeeded": _SUCCEEDED,
@@ -145,7 +145,7 @@ def graph_id(caller: Caller) -> str:
 
 
 def in_state(caller: Caller, kind: str, history: tuple[str, ...], graph_id: str) -> str:
-    """An execution of that kind to which this was done."""
+    """An execution of that kind after these commands."""
     body: dict[str, Any] = {"flow": {"tag": "nobodys"}}.get(kind, {})
     execution_id = caller.create(graph_id if kind == "graph" else f"some {kind}", **body)
     for command in history:

@@ -1,4 +1,4 @@
-"""Looking at executions: as of any event, their events by pages and as a stream, in lists, and in other dialects."""
+"""Reads of executions: at any version, their events in pages and as a stream, lists, and the other APIs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.executions import NEXT, NODE, PAIR, SUCCEEDED, Caller, code_of
 
 @pytest.fixture
 def finished(caller: Caller) -> str:
-    """A graph that was worked on from the beginning to its end, and archived."""
+    """A graph execution that is complete and archived."""
     caller.put("pair", PAIR)
     execution_id = caller.create(
         "pair", "start", "node start", "node progress", "node wait", "node resume", "node success"
@@ -45,7 +45,7 @@ TYPES = [
 
 
 def plain(execution: dict[str, Any]) -> dict[str, Any]:
-    """Without what no event sets."""
+    """Without the fields that no event sets."""
     return {name: value for name, value in execution.items() if name not in ("updatedAt", "nodesTruncated")}
 
 
@@ -230,7 +230,7 @@ def test_a_listed_execution_equals_the_execution(caller: Caller) -> None:
     }
 
 
-# --- other dialects ---------------------------------------------------------------------------------------------------
+# --- other APIs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

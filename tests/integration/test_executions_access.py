@@ -1,4 +1,4 @@
-"""`/executions`, `/graphs` and `/waits` where not everybody is let in: credentials, scopes, and other tenants."""
+"""Access control of `/executions`, `/graphs` and `/waits`: credentials, scopes, and tenants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.served import served
 CREATION: dict[str, Any] = {"graphId": "open", "input": {}}
 CLAIM: dict[str, Any] = {"graphIds": ["pair", "open"], "workerId": WORKER}
 WORK = ("complete", "fail", *(command for command in BODIES if command.startswith("node")))
-# Everything that can be asked, the body for it, and the scope that it takes.
+# Every request with its body and the required scope.
 ASKED: list[tuple[str, str, Any, Scope]] = [
     ("GET", "/executions", None, Scope.RUNS_READ),
     ("GET", "/executions/{executionId}", None, Scope.RUNS_READ),
@@ -45,8 +45,8 @@ ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{execut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """A gateway that lets in whoever has a key, and the settings by which keys are made."""
+class Access:
+    """A gateway that requires keys, and the settings to create them."""
 
     address: str
     config: NatsBackendConfig
@@ -59,11 +59,11 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def access(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     folder = tmp_path_factory.mktemp("guarded")
     config = gateway_settings(shared_broker.url, folder, http_auth_mode="api_key")
     with served(config) as address:
-        yield House(address=address, config=config)
+        yield Access(address=address, config=config)
 
 
 def everything_but(*scopes: Scope) -> frozenset[Scope]:
@@ -71,16 +71,16 @@ def everything_but(*scopes: Scope) -> frozenset[Scope]:
 
 
 @pytest.fixture(scope="module")
-def owner(house: House) -> Iterator[Caller]:
-    caller = house.caller(house.key("team-a", *everything_but()))
+def owner(access: Access) -> Iterator[Caller]:
+    caller = access.caller(access.key("team-a", *everything_but()))
     with caller.http:
         caller.put("pair")
         yield caller
 
 
 @pytest.fixture(scope="module")
-def stranger(house: House) -> Iterator[Caller]:
-    caller = house.caller(house.key("team-b", *everything_but()))
+def stranger(access: Access) -> Iterator[Caller]:
+    caller = access.caller(access.key("team-b", *everything_but()))
     with caller.http:
         yield caller
 
@@ -104,14 +104,14 @@ def test_every_route_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
 def test_every_request_requires_a_key_with_its_scope(
-    house: House, method: str, path: str, body: Any, scope: Scope
+    access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:
-    with httpx.Client(base_url=house.address) as http:
-        nobody = Caller(http)
-        unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **api_key_headers(KEY))
-        without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
-        alone = ask(nobody, method, path, body, **house.key("team-c", scope))
+    with httpx.Client(base_url=access.address) as http:
+        anonymous = Caller(http)
+        unknown = ask(anonymous, method, path, body)
+        wrong = ask(anonymous, method, path, body, **api_key_headers(KEY))
+        without = ask(anonymous, method, path, body, **access.key("team-c", *everything_but(scope)))
+        alone = ask(anonymous, method, path, body, **access.key("team-c", scope))
 
     assert code_of(unknown) == (401, "UNAUTHENTICATED")
     assert code_of(wrong) == (401, "INVALID_API_KEY")
@@ -147,7 +147,7 @@ def test_an_idempotency_key_is_scoped_to_its_tenant(owner: Caller, stranger: Cal
     assert code_of(foreign) == (404, "EXECUTION_NOT_FOUND")
 
 
-def test_nodes_waits_and_lists_are_limited_to_their_tenant(house: House, owner: Caller, stranger: Caller) -> None:
+def test_nodes_waits_and_lists_are_limited_to_their_tenant(access: Access, owner: Caller, stranger: Caller) -> None:
     owner.put("ours", PAIR)
     ready = owner.create("ours", "start")
     waiting = owner.create("ours", "start", "node start", "node wait")
@@ -159,7 +159,7 @@ def test_nodes_waits_and_lists_are_limited_to_their_tenant(house: House, owner: 
     assert (nothing.status_code, seen, by_id) == (204, [[], []], [])
     waits = owner.http.get("/waits", params={"graphId": "ours"}).json()["items"]
     assert [wait["executionId"] for wait in waits] == [waiting]
-    admin = house.caller(house.key("ops", Scope.ADMIN))
+    admin = access.caller(access.key("ops", Scope.ADMIN))
     with admin.http:
         listed = admin.http.get("/executions", params={"graphId": "ours"}).json()["items"]
         assert {item["executionId"] for item in listed} == {ready, waiting}
@@ -177,9 +177,9 @@ def test_a_graph_of_another_tenant_is_not_executed(owner: Caller, stranger: Call
     assert (theirs["nodes"], theirs["graphVersion"]) == ([], None)
 
 
-def test_events_contain_the_key_id_of_their_command(house: House) -> None:
-    headers = house.key("team-d", *everything_but())
-    caller = house.caller(headers)
+def test_events_contain_the_key_id_of_their_command(access: Access) -> None:
+    headers = access.key("team-d", *everything_but())
+    caller = access.caller(headers)
     with caller.http:
         execution_id = caller.create("open", "start", "cancel")
 

@@ -1,4 +1,4 @@
-"""Flows that a real worker process announces, run by way of `/executions`; and graphs and their versions."""
+"""Flows that a real worker process announces, started through `/executions`; and graphs and their versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SEC = 30.0
 
 @pytest.fixture(scope="module")
 def program(shared_broker: Broker, caller: Caller, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """A worker at work, whose flows are known to the gateway."""
+    """A running worker whose flows are known to the gateway."""
     folder = tmp_path_factory.mktemp("worker")
     arguments = ("--worker-id", "real", "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2")
     with worker(*arguments, cwd=folder, env={"PYOCO_NATS_URL": shared_broker.url}) as started:
@@ -33,7 +33,7 @@ def _until_announced(caller: Caller, name: str) -> None:
 
 
 def to_its_end(caller: Caller, execution_id: str) -> dict[str, Any]:
-    """The execution, once its stream has ended."""
+    """Waits until the stream has ended, and returns the execution."""
     with caller.following(execution_id) as events:
         for _ in events:
             pass

@@ -1,4 +1,4 @@
-"""Bodies that mean harm, or nothing, to `/executions`: each is refused in its words, and nothing comes of it."""
+"""Hostile and meaningless bodies to `/executions`: each is rejected with its error, without effect."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ WRONG_CLAIMS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def running(caller: Caller) -> str:
-    """An execution whose node runs; nothing of this module changes it."""
+    """An execution with a running node; no test of this module changes it."""
     return caller.create("untouched", "start", "node start")
 
 

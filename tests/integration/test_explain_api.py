@@ -1,4 +1,4 @@
-"""`GET /runs/{run_id}/explain`, through a gateway, on a real nats-server: what a person asks when nothing happens."""
+"""`GET /runs/{run_id}/explain` through a gateway on a real nats-server: the reasons why a run does not progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.settings(worker_heartbeat_interval_sec=0.1, run_heartbe
 
 
 async def explained(client: httpx.AsyncClient, run_id: str, *codes: str, **headers: str) -> dict[str, Any]:
-    """The explanation as soon as it has these reasons."""
+    """Polls the explanation until it has these reasons."""
     async with asyncio.timeout(20):
         while True:
             response = await client.get(f"/runs/{run_id}/explain", headers=headers)

@@ -1,4 +1,4 @@
-"""`/graphs` over HTTP: put, get and list, by tenants and through two gateways, on a real nats-server."""
+"""`/graphs` over HTTP on a real nats-server: put, get and list, by tenant and through two gateways."""
 
 from __future__ import annotations
 

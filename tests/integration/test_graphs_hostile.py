@@ -19,7 +19,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 def edges(count: int) -> list[list[str]]:
-    """So many different edges without a cycle, between two hundred nodes and one that is not there."""
+    """`count` different edges without a cycle, between two hundred nodes and one that does not exist."""
     names = [f"{number:x}" for number in range(202)]
     return [[a, b] for place, a in enumerate(names) for b in names[place + 1 :]][:count]
 

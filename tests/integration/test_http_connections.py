@@ -1,5 +1,4 @@
-"""HTTP from the wire: heads that are endless or never come end their connection, and readers that read nothing; all
-others are served as before."""
+"""HTTP connections: endless and missing request heads close their connection; others are served."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 
 
 async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that answers, when the body is whole, with the names of the headers it was called with and its size."""
+    """An app that responds to a complete body with the names of the request headers and the size of the body."""
     size, more = 0, True
     while more:
         message = await receive()
@@ -33,7 +32,7 @@ async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-class Impatient(BoundedHttp):
+class ShortTimeouts(BoundedHttp):
     head_patience_sec = 0.05
 
 
@@ -43,7 +42,7 @@ class Connection:
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """Send, as far as the other side still listens."""
+        """Sends until the peer closes the connection."""
         try:
             for piece in pieces:
                 self.writer.write(piece)
@@ -57,7 +56,7 @@ class Connection:
         return head + await self.reader.readexactly(size)
 
     async def is_closed(self) -> bool:
-        """Wait until the other side has closed it; what it said before is passed over."""
+        """Waits until the peer has closed the connection; earlier data is discarded."""
         try:
             while await self.reader.read(PIECE):
                 pass
@@ -119,12 +118,12 @@ async def test_a_request_head_with_endless_headers_is_rejected() -> None:
 
 
 async def test_a_connection_without_a_request_is_closed() -> None:
-    async with connected(Impatient) as connection:
+    async with connected(ShortTimeouts) as connection:
         assert await connection.is_closed()
 
 
 async def test_a_partial_request_head_closes_its_connection_also_after_a_whole_request() -> None:
-    async with connected(Impatient) as connection:
+    async with connected(ShortTimeouts) as connection:
         await connection.send(HEAD + b"Content-Length: 3\r\n\r\nabc")
         assert (await connection.response()).endswith(b"host content-length 3")
 

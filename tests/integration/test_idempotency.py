@@ -1,4 +1,4 @@
-"""Requests with a key at a real gateway: one effect, one answer, whoever sends them, when, and to which gateway."""
+"""Requests with an idempotency key at real gateways: one effect and one response."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ async def test_the_openapi_document_has_the_key_for_every_change(client: httpx.A
         if method in ("post", "put", "patch", "delete") and path != TICKETS
     ]
 
-    # A ticket is a secret: it is given out anew, and never kept.
+    # A ticket is a secret: each one is new, and none is stored.
     assert "Idempotency-Key" not in str(paths[TICKETS]["post"])
     assert len(changing) >= 7
     for path, operation in changing:

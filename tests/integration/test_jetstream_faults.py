@@ -247,7 +247,7 @@ async def up(ports: Ports) -> bool:
 
 
 async def grown(acknowledged: dict[RunId, list[CommitId]], moved: asyncio.Event) -> None:
-    """Until every writer has stored something more."""
+    """Waits until every writer has stored another commit."""
     before = {run_id: len(commits) for run_id, commits in acknowledged.items()}
     async with asyncio.timeout(20):
         while any(len(acknowledged[run_id]) <= count for run_id, count in before.items()):

@@ -1,4 +1,4 @@
-"""The fleet followed on a real JetStream: what becomes of the bucket, and what strangers put into it."""
+"""The fleet on a real JetStream: recreated buckets and foreign records."""
 
 from __future__ import annotations
 

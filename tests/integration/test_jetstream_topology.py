@@ -1,4 +1,4 @@
-"""Streams, buckets and consumers as they really are on the broker: made once, respected afterwards."""
+"""Streams, buckets and consumers on the broker: created once, and kept as they are."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_changes_of_an_operator_are_kept(connection: Connection, config: N
 async def test_a_stream_of_our_name_with_other_subjects_is_rejected(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
-    await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["somebody.else"]})
+    await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["another.subject"]})
 
     with pytest.raises(InvalidUsage, match="'PYOCO_WORK' for other subjects"):
         await ensure_resources(connection, config)

@@ -1,4 +1,4 @@
-"""The object store of wheels on a real nats-server: what other clients see of it, what is left behind, what breaks."""
+"""The object store of wheels on a real nats-server: other clients, leftovers, corruption."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = bytes(range(256)) * 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A broker, and a store on it as one gateway has it."""
+    """A broker, and the store of one gateway on it."""
 
     broker: Broker
     connection: Connection
@@ -177,7 +177,7 @@ async def test_a_cancelled_upload_leaves_no_chunk(place: Place) -> None:
 
 
 async def test_chunks_of_a_killed_gateway_are_removed_by_the_next_upload(place: Place) -> None:
-    await place.pieces.write("left-behind", pieces_of(LARGE))
+    await place.pieces.write("leftover", pieces_of(LARGE))
 
     async with opened(place.broker, quiet_sec=0.0) as later:
         wheel = await later.wheels.put(NAME, pieces_of(LARGE), tags=())
@@ -209,8 +209,8 @@ async def test_a_download_resumes_after_a_broker_restart(place: Place) -> None:
 
 
 async def test_an_upload_that_ends_during_a_sweep_is_no_error(place: Place) -> None:
-    await place.pieces.write("left-behind", pieces_of(LARGE))
+    await place.pieces.write("leftover", pieces_of(LARGE))
 
-    await place.pieces.purge_idle(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
+    await place.pieces.purge_idle(["finished", "leftover"], quiet_sec=0.0)
 
     assert await place.pieces.upload_ids() == frozenset()

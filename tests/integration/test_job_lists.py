@@ -1,4 +1,4 @@
-"""Lists of jobs and of their tags, on a real nats-server: filters, pages while jobs change, two gateways."""
+"""Lists of jobs and tags on a real nats-server: filters, pages while jobs change, two gateways."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.gateways import gateway_settings, serving, submit
-from support.hand import Hand
 from support.jobs import by_hand, job, refused, submit_job
+from support.run_driver import RunDriver
 
 INVALID = (422, "ERR-PYOCO-0017")
 
 
 @pytest.fixture
 def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsBackendConfig:
-    # Lists wait for what the gateway wrote itself: a busy machine is not a broken one.
+    # Lists wait long for the gateway's own writes, because the machine may be busy.
     monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
     return gateway_settings(broker.url, tmp_path)
 
@@ -34,7 +34,7 @@ async def page(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 
 
 async def pages(client: httpx.AsyncClient, **query: Any) -> AsyncIterator[list[str]]:
-    """The ids of page after page, to the end."""
+    """The ids of each page, to the end."""
     following: dict[str, str] = {}
     while True:
         body = await page(client, **query, **following)
@@ -49,7 +49,7 @@ async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
-    """All tags, page after page."""
+    """The tags of all pages."""
     counts: dict[str, int] = {}
     following: dict[str, str] = {}
     while True:
@@ -92,12 +92,12 @@ async def test_every_status_is_listed_by_its_name(client: httpx.AsyncClient, con
     names = ("pending", "running", "stopping", "completed", "failed", "canceled")
     ids = {name: await submit_job(client, "x", name) for name in names}
     async with open_stores(config, name="worker") as stores:
-        hand = Hand(stores)
+        driver = RunDriver(stores)
         for name in ("running", "stopping", "completed", "failed"):
-            await hand.start(ids[name])
-        await hand.complete(ids["completed"])
-        await hand.fail(ids["failed"], "no such file")
-    # What the gateway itself wrote last is waited for, and with it what a worker wrote before.
+            await driver.start(ids[name])
+        await driver.complete(ids["completed"])
+        await driver.fail(ids["failed"], "no such file")
+    # A list waits for the last write of its gateway, and thereby for earlier ones of a worker.
     for name in ("stopping", "canceled"):
         await client.delete(f"/jobs/{ids[name]}")
 
@@ -127,7 +127,7 @@ async def test_pages_contain_every_job_once_during_changes(client: httpx.AsyncCl
         if shown:
             await submit_job(client, "x")  # newer than the first page
             await client.post(f"/jobs/{job_ids[0]}/tags", json={"tag": f"moved {len(shown)}"})
-            await client.delete(f"/jobs/{shown[-1]}")  # behind us
+            await client.delete(f"/jobs/{shown[-1]}")  # on an earlier page
 
     assert shown == job_ids[::-1]
 

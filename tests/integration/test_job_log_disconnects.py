@@ -1,4 +1,4 @@
-"""Readers of a growing log that are cut at random points and go on at another gateway: every line once and in order."""
+"""Readers of a growing log that disconnect at random and resume at another gateway."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def write(writer: Writer, random: Random) -> None:
 
 
 async def read_events(gateways: list[Gateway], run_id: str, random: Random) -> list[str]:
-    """As a browser does: again and again, behind the last event, until that is the end."""
+    """Reconnects after the last event, as a browser does, until the end event."""
     had: list[str] = []
     last: dict[str, str] = {}
     while True:

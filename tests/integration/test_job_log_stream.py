@@ -1,4 +1,4 @@
-"""`GET /jobs/{id}/logs/stream` of real gateways on a real broker: every line once, until the end of the job."""
+"""`GET /jobs/{id}/logs/stream` of real gateways on a real broker: every line once, until the job ends."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 async def following(
     client: httpx.AsyncClient, run_id: str, *, headers: dict[str, str] | None = None, **query: Any
 ) -> AsyncIterator[AsyncGenerator[Event, None]]:
-    """The events of a log's stream; leaving the block hangs up."""
+    """The events of a log stream; leaving the block disconnects."""
     async with client.stream("GET", f"/jobs/{run_id}/logs/stream", params=query, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
         yield events_in(response.aiter_lines())
 
 
-def behind(event: Event) -> dict[str, str]:
+def resume_after(event: Event) -> dict[str, str]:
     assert event.event_id is not None
     return {"Last-Event-ID": event.event_id}
 
@@ -55,7 +55,7 @@ def messages(events: list[Event]) -> list[str]:
 
 
 async def finish(gateway: Gateway, run_id: str) -> None:
-    """Of a run that nobody holds."""
+    """Completes a run without a holder."""
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
 
@@ -84,7 +84,7 @@ async def test_a_stream_sends_each_line_and_then_the_end(
     }
     assert [event.data["n"] for event in received[:-1]] == list(range(1, 200))
     assert (received[-1].name, received[-1].data) == ("end", {"status": "completed"})
-    response = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=behind(received[-1]))
+    response = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=resume_after(received[-1]))
     assert (response.status_code, response.content) == (204, b"")
     assert gateway.topics.open_count == 0
 

@@ -1,4 +1,4 @@
-"""`GET /jobs/{id}/logs` of a real gateway on a real broker: tokens, filters, tags, and ranges of bytes."""
+"""`GET /jobs/{id}/logs` of a real gateway on a real broker: tokens, filters, ETags, and byte ranges."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ async def test_an_unchanged_log_is_a_304(client: httpx.AsyncClient, worker: Work
             assert (again.headers["vary"], again.headers["cache-control"]) == ("Accept", "private, no-cache")
         for value in ('"x"', tag.strip('"'), f'{tag}, "'):
             assert (await client.get(where, headers=headers | {"If-None-Match": value})).status_code == 200, value
-    # What is known is not asked for in parts either.
+    # A matching ETag also takes precedence over a range.
     assert (await text(client, job_id, Range="bytes=99-", If_None_Match=tags[1])).status_code == 304
-    # Two headers are one list.
+    # Two headers form one list.
     twice = [("If-None-Match", '"x"'), ("If-None-Match", tags[0])]
     assert (await client.get(path, headers=twice)).status_code == 304
 
@@ -198,7 +198,7 @@ async def test_tokens_etags_and_ranges_are_valid_at_every_gateway_for_a_growing_
         (await client.get(f"/jobs/{job_id}/logs", headers=headers)).headers["etag"] for headers in (TEXT, {})
     ]
 
-    for _ in range(2):  # beside the first one, and started again
+    for _ in range(2):  # at a second gateway, and restarted
         async with serving(config) as another:
             assert messages(await page(another, job_id, sinceToken=token)) == ["three", "four"]
             assert got + (await text(another, job_id, Range=f"bytes={len(got)}-")).content == b"one\ntwo\nthree\nfour\n"

@@ -1,4 +1,4 @@
-"""Many who read large logs of one gateway at once: the broker is asked for a few chunks at a time, and others go on."""
+"""Concurrent reads of large logs at one gateway: few chunks at a time, and other requests continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/jobs/{id}/ws` of real gateways on a real broker: status and log down, commands up, and hostile peers."""
+"""`/jobs/{id}/ws` of real gateways on a real broker: status and log frames, commands, and hostile clients."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from support.written import Writer, numbered
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
-async def until_nobody_watches(gateway: Gateway) -> None:
+async def wait_until_no_watchers(gateway: Gateway) -> None:
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - a disconnect sets no event
             await asyncio.sleep(0.01)
 
 
@@ -56,7 +56,7 @@ def fragments(count: int) -> bytes:
     return masked(0x1, b"", fin=False) + masked(0x0, b"", fin=False) * count
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- frames of the gateway --------------------------------------------------------------------------------------------
 
 
 async def test_a_socket_sends_status_and_log_until_the_end(
@@ -79,7 +79,7 @@ async def test_a_socket_sends_status_and_log_until_the_end(
     assert messages(frames) == numbered(1, 100)
     assert frames[-1] == {"type": "end", "status": "completed"}
     assert code == 1000
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
 async def test_a_status_frame_equals_the_job(gateway: Gateway) -> None:
@@ -115,7 +115,7 @@ async def test_the_log_may_be_omitted_or_start_at_its_tail(gateway: Gateway, sto
     assert messages(tail) == ["8", "9"]
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- frames of the client ---------------------------------------------------------------------------------------------
 
 
 async def test_a_ping_gets_a_pong_and_a_cancel_cancels(gateway: Gateway) -> None:
@@ -133,7 +133,7 @@ async def test_a_ping_gets_a_pong_and_a_cancel_cancels(gateway: Gateway) -> None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "payload",
     [
         "",
         "hello",
@@ -150,10 +150,10 @@ async def test_a_ping_gets_a_pong_and_a_cancel_cancels(gateway: Gateway) -> None
         b'{"type":"ping"}',
     ],
 )
-async def test_an_invalid_frame_gets_an_error_without_effect(gateway: Gateway, said: str | bytes) -> None:
+async def test_an_invalid_frame_gets_an_error_without_effect(gateway: Gateway, payload: str | bytes) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await socket.send(said)
+        await socket.send(payload)
 
         error = await next_frame(socket, "error")
         await send(socket, type="ping")
@@ -184,21 +184,21 @@ async def test_too_many_frames_close_the_socket(gateway: Gateway) -> None:
         await send(socket, type="ping")
 
         assert (await to_the_close(socket))[1] == 1008
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
 @pytest.mark.parametrize(("size", "code"), [(64 * 1024 + 1, 1009), (5_000_000, 1009)])
 async def test_a_frame_above_the_limit_is_not_read(gateway: Gateway, size: int, code: int) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        with suppress(ConnectionClosed):  # it may hear of that while it still sends
+        with suppress(ConnectionClosed):  # the close may arrive while it still sends
             await socket.send("x" * size)
 
         assert (await to_the_close(socket))[1] == code
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
-# --- who may ----------------------------------------------------------------------------------------------------------
+# --- access -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
@@ -291,7 +291,7 @@ async def test_only_the_socket_of_a_revoked_key_is_closed(broker: Broker, tmp_pa
             await next_frame(other, "pong")
 
 
-# --- limits, and the end of a gateway ---------------------------------------------------------------------------------
+# --- limits and shutdown ----------------------------------------------------------------------------------------------
 
 
 async def test_sockets_above_the_limit_are_closed_for_a_later_retry(broker: Broker, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ async def test_a_client_that_does_not_read_its_close_frame_is_dropped(
             async with asyncio.timeout(PATIENCE_SEC):
                 while gateway.topics.open_count:
                     await writer.write(*["x" * 1000] * 50)
-                while gateway.sockets:  # noqa: ASYNC110 - nobody tells when a connection has gone
+                while gateway.sockets:  # noqa: ASYNC110 - a disconnect sets no event
                     await asyncio.sleep(0.01)
 
 
@@ -400,7 +400,7 @@ async def test_a_flood_of_frames_is_bounded(gateway: Gateway, flood: bytes) -> N
                 await loop.sock_sendall(hostile, flood)
 
         assert (await gateway.client.get("/health")).status_code == 200
-        await until_nobody_watches(gateway)
+        await wait_until_no_watchers(gateway)
 
 
 async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The tags of jobs, on a real nats-server: idempotent, also after the end, as events, and never lost to each other."""
+"""Tags of jobs on a real nats-server: idempotent, also after the end, stored as events, safe when concurrent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.executions import MISSING
 from support.gateways import gateway_settings, serving
-from support.hand import Hand
 from support.jobs import by_hand, do, events, job, refused, submit_job
+from support.run_driver import RunDriver
 
-# Whatever can be shown on one line, and be taken off again.
+# Any text that fits on one line.
 LABELS = [
     "urgent",
     "a/b",
@@ -95,8 +95,8 @@ async def test_a_tag_event_has_its_actor_and_key_id(client: httpx.AsyncClient) -
 async def test_finished_and_archived_jobs_can_be_tagged(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     job_id = await submit_job(client, "raw")
     async with open_stores(config, name="worker") as stores:
-        await Hand(stores).start(job_id)
-        await Hand(stores).complete(job_id)
+        await RunDriver(stores).start(job_id)
+        await RunDriver(stores).complete(job_id)
 
     assert (await add(client, job_id, "seen")).json() == ["raw", "seen"]
     await client.delete(f"/jobs/{job_id}")
@@ -121,7 +121,7 @@ async def test_adding_an_invalid_tag_fails_and_removing_it_succeeds(client: http
     response = await add(client, job_id, label)
 
     assert refused(response) == (422, "ERR-PYOCO-0002")
-    if label not in (".", ".."):  # with those the client asks for another place
+    if label not in (".", ".."):  # the client normalizes these to another path
         assert (await remove(client, job_id, label)).status_code == 204
     assert [event["type"] for event in await events(client, job_id)] == ["EXECUTION_CREATED"]
 

@@ -1,4 +1,4 @@
-"""Tickets for the WebSocket of a job, at real gateways: one use, for one job, no longer than their key is good."""
+"""Tickets for the WebSocket of a job, at real gateways: one use, one job, no longer valid than their key."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ async def test_a_ticket_is_valid_at_any_one_gateway(gateway: Gateway, broker: Br
     (tmp_path / "other").mkdir()
     settings = gateway_settings(broker.url, tmp_path / "other", http_auth_mode="api_key")
 
-    async def came(where: Gateway) -> str:
+    async def outcome_of(where: Gateway) -> str:
         async with joined(where, run_id, ticket=ticket, logs="false") as socket:
             frames, closed = await to_the_close(socket)
             return str(frames[-1]["type"]) if closed == 1000 else str(closed)
 
     async with listening(settings) as other:
         await gateway.client.post(f"/runs/{run_id}/cancel")
-        assert sorted(await asyncio.gather(*(came(one) for one in (gateway, other)))) == ["4401", "end"]
+        assert sorted(await asyncio.gather(*(outcome_of(one) for one in (gateway, other)))) == ["4401", "end"]
 
 
 async def test_a_ticket_is_valid_for_its_job_and_a_short_time(

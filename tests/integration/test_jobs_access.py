@@ -1,4 +1,4 @@
-"""`/jobs` and `/tags` where not everybody is let in: credentials, scopes, and other tenants."""
+"""Access control of `/jobs` and `/tags`: credentials, scopes, and tenants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.gateways import gateway_settings
 from support.jobs import ANALYSIS, refused
 from support.served import served
 
-# Everything that can be asked, the body for it, and the scope that it takes.
+# Every request with its body and the required scope.
 ASKED: list[tuple[str, str, Any, Scope]] = [
     ("POST", "/jobs", ANALYSIS, Scope.RUNS_WRITE),
     ("GET", "/jobs", None, Scope.RUNS_READ),
@@ -40,8 +40,8 @@ NOT_THERE = (404, "ERR-PYOCO-0005")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """A gateway that lets in whoever has a key, and the settings by which keys are made."""
+class Access:
+    """A gateway that requires keys, and the settings to create them."""
 
     address: str
     config: NatsBackendConfig
@@ -55,13 +55,13 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def access(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     config = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("guarded"), http_auth_mode="api_key")
     with pytest.MonkeyPatch.context() as patch:
-        # Its lists wait for what it wrote itself: a busy machine is not a broken one.
+        # Its lists wait long for its own writes, because the machine may be busy.
         patch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
         with served(config) as address:
-            yield House(address=address, config=config)
+            yield Access(address=address, config=config)
 
 
 def everything_but(*scopes: Scope) -> frozenset[Scope]:
@@ -69,14 +69,14 @@ def everything_but(*scopes: Scope) -> frozenset[Scope]:
 
 
 @pytest.fixture(scope="module")
-def owner(house: House) -> Iterator[httpx.Client]:
-    with house.client("team-a", *everything_but()) as client:
+def owner(access: Access) -> Iterator[httpx.Client]:
+    with access.client("team-a", *everything_but()) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def stranger(house: House) -> Iterator[httpx.Client]:
-    with house.client("team-b", *everything_but()) as client:
+def stranger(access: Access) -> Iterator[httpx.Client]:
+    with access.client("team-b", *everything_but()) as client:
         yield client
 
 
@@ -105,7 +105,7 @@ def test_every_route_is_in_the_table() -> None:
         for route in create_app(NatsBackendConfig()).router.routes
         if isinstance(route, APIRoute) and route.path.startswith(("/jobs", "/tags"))
         for method in route.methods or ()
-        if method != "HEAD"  # the same endpoint as its GET, and without a body to look at
+        if method != "HEAD"  # the same endpoint as its GET, without a body
     }
 
     assert {(method, path) for method, path, _, _ in ASKED} == routes
@@ -113,13 +113,13 @@ def test_every_route_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
 def test_every_request_requires_a_key_with_its_scope(
-    house: House, method: str, path: str, body: Any, scope: Scope
+    access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:
-    with house.client("") as nobody:
-        unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **api_key_headers(KEY))
-        without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
-        alone = ask(nobody, method, path, body, **house.key("team-c", scope))
+    with access.client("") as anonymous:
+        unknown = ask(anonymous, method, path, body)
+        wrong = ask(anonymous, method, path, body, **api_key_headers(KEY))
+        without = ask(anonymous, method, path, body, **access.key("team-c", *everything_but(scope)))
+        alone = ask(anonymous, method, path, body, **access.key("team-c", scope))
 
     assert (refused(unknown)[0], unknown.json()["code"]) == (401, "UNAUTHENTICATED")
     assert (refused(wrong)[0], wrong.json()["code"]) == (401, "INVALID_API_KEY")
@@ -155,7 +155,7 @@ def test_an_idempotency_key_is_scoped_to_its_tenant(owner: httpx.Client, strange
 
 
 def test_lists_and_tags_are_limited_to_the_tenant_of_the_caller(
-    house: House, owner: httpx.Client, stranger: httpx.Client
+    access: Access, owner: httpx.Client, stranger: httpx.Client
 ) -> None:
     job_id = submitted(owner, tags=["ours alone"])
 
@@ -164,12 +164,12 @@ def test_lists_and_tags_are_limited_to_the_tenant_of_the_caller(
 
     assert [[found["id"] for found in jobs] for jobs in lists] == [[job_id], []]
     assert tags == [[{"tag": "ours alone", "count": 1}], []]
-    with house.client("ops", Scope.ADMIN) as admin:
+    with access.client("ops", Scope.ADMIN) as admin:
         assert [found["id"] for found in admin.get("/jobs", params={"tag": "ours alone"}).json()["jobs"]] == [job_id]
 
 
-def test_events_contain_the_key_id_of_their_tag(house: House) -> None:
-    with house.client("team-d", *everything_but()) as client:
+def test_events_contain_the_key_id_of_their_tag(access: Access) -> None:
+    with access.client("team-d", *everything_but()) as client:
         job_id = submitted(client)
         client.post(f"/jobs/{job_id}/tags", json={"tag": "x"}).raise_for_status()
         client.delete(f"/jobs/{job_id}").raise_for_status()

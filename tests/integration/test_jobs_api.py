@@ -1,4 +1,4 @@
-"""`/jobs` through the gateway, on a real nats-server: submit, read, delete; the same thing as runs and executions."""
+"""`/jobs` through the gateway on a real nats-server: submit, read, delete; equality with runs and executions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.executions import MISSING
 from support.gateways import gateway_settings, serving, submit
-from support.hand import Hand
 from support.jobs import ANALYSIS, by_hand, do, events, job, refused, submit_job
+from support.run_driver import RunDriver
 
 NOT_THERE = (404, "ERR-PYOCO-0005")
 INVALID = (422, "ERR-PYOCO-0002")
@@ -32,10 +32,10 @@ def config(shared_broker: Broker, tmp_path: Path) -> NatsBackendConfig:
 
 
 @pytest_asyncio.fixture
-async def hand(config: NatsBackendConfig) -> AsyncIterator[Hand]:
-    """What a worker would do."""
+async def driver(config: NatsBackendConfig) -> AsyncIterator[RunDriver]:
+    """Sends the commands of a worker."""
     async with open_stores(config, name="worker") as stores:
-        yield Hand(stores)
+        yield RunDriver(stores)
 
 
 async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
@@ -88,13 +88,13 @@ async def test_the_default_flow_is_a_setting(shared_broker: Broker, tmp_path: Pa
     assert body["flow"] == "analyse"
 
 
-async def test_a_job_is_pending_running_and_completed(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_a_job_is_pending_running_and_completed(client: httpx.AsyncClient, driver: RunDriver) -> None:
     completed, failed = await submit_job(client), await submit_job(client)
-    await hand.start(completed)
-    await hand.start(failed)
+    await driver.start(completed)
+    await driver.start(failed)
     running = await job(client, completed)
-    await hand.complete(completed)
-    await hand.fail(failed, "ValueError: no such file")
+    await driver.complete(completed)
+    await driver.fail(failed, "ValueError: no such file")
 
     ends = [await job(client, job_id) for job_id in (completed, failed)]
 
@@ -169,13 +169,15 @@ async def test_deleting_a_waiting_job_cancels_it(client: httpx.AsyncClient) -> N
     assert body["createdAt"] <= body["cancelRequestedAt"] <= body["completedAt"]
 
 
-async def test_a_deleted_job_is_running_until_its_worker_has_stopped(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_a_deleted_job_is_running_until_its_worker_has_stopped(
+    client: httpx.AsyncClient, driver: RunDriver
+) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
+    await driver.start(job_id)
 
     responses = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
     stopping = await job(client, job_id)
-    await hand.complete(job_id)
+    await driver.complete(job_id)
 
     assert [response.status_code for response in responses] == [204, 204]
     assert (stopping["status"], stopping["completedAt"]) == ("running", None)
@@ -184,11 +186,11 @@ async def test_a_deleted_job_is_running_until_its_worker_has_stopped(client: htt
 
 
 async def test_deleting_a_finished_job_archives_it_once_and_keeps_it_readable(
-    client: httpx.AsyncClient, hand: Hand
+    client: httpx.AsyncClient, driver: RunDriver
 ) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
-    await hand.complete(job_id)
+    await driver.start(job_id)
+    await driver.complete(job_id)
 
     responses = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
 
@@ -222,12 +224,12 @@ async def test_deleting_a_missing_job_succeeds(client: httpx.AsyncClient, job_id
 
 
 async def test_a_job_that_ends_during_concurrent_deletes_is_archived_or_canceled(
-    client: httpx.AsyncClient, hand: Hand
+    client: httpx.AsyncClient, driver: RunDriver
 ) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
+    await driver.start(job_id)
 
-    end = asyncio.ensure_future(hand.complete(job_id))
+    end = asyncio.ensure_future(driver.complete(job_id))
     responses = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
     await end
 

@@ -1,4 +1,4 @@
-"""`PyocoNatsWorker` inside the caller's program: flows in threads, a real gateway and a real nats-server around it."""
+"""`PyocoNatsWorker` in a program: flows in threads, with a real gateway and a real nats-server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_SEC = 10.0
 
 
 class Flows:
-    """What the flows of these tests do, and how a test steps in."""
+    """The flows of these tests, controlled by the test."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -38,8 +38,8 @@ class Flows:
     def resolve(self, name: str) -> Flow:
         flows: dict[str, Callable[..., object]] = {
             "hello": self._hello,
-            "listens": self._listen,
-            "deaf": self._be_deaf,
+            "listens": self._cooperate,
+            "deaf": self._ignore_cancel,
             "prints": self._print,
         }
         return Flow(name) >> TaskWrapper(Task(func=flows[name], name=name))
@@ -48,21 +48,21 @@ class Flows:
         return f"Hello, {name}!"
 
     def _print(self) -> None:
-        print("by a task")  # noqa: T201 - that it is heard is what it is for
+        print("by a task")  # noqa: T201 - its output is captured
         sys.stderr.write("badly")
-        other = threading.Thread(target=print, args=("of nobody",))
+        other = threading.Thread(target=print, args=("of another thread",))
         other.start()
         other.join()
         raise ValueError("no such file")
 
-    def _listen(self, ctx: Context) -> str:
+    def _cooperate(self, ctx: Context) -> str:
         self.begun.set()
         while not ctx.is_cancelled and not self.go_on.wait(0.01):
             continue
         self.stopped.set()
         return "done"
 
-    def _be_deaf(self) -> str:
+    def _ignore_cancel(self) -> str:
         self.begun.set()
         self.go_on.wait(PATIENCE_SEC)
         self.stopped.set()
@@ -88,7 +88,7 @@ async def worker(config: NatsBackendConfig, flows: Flows, name: str = "worker") 
 
 @asynccontextmanager
 async def at_work(one: PyocoNatsWorker) -> AsyncIterator[asyncio.Task[str | None]]:
-    """One job, worked on beside the test."""
+    """Executes one job concurrently with the test."""
     async with asyncio.TaskGroup() as group:
         yield group.create_task(one.run_once(timeout=PATIENCE_SEC))
 
@@ -106,9 +106,9 @@ async def test_output_of_tasks_is_stored_and_still_printed(
     lines = [(item["message"], item["task"], item["stream"], item["level"]) for item in page["items"]]
     assert lines[:2] == [("by a task", "prints", "stdout", "INFO"), ("badly", "prints", "stderr", "WARNING")]
     assert lines[-1] == ("ValueError: no such file", "prints", "pyoco", "ERROR")
-    assert "of nobody" not in {message for message, *_ in lines}
+    assert "of another thread" not in {message for message, *_ in lines}
     output = capsys.readouterr()
-    assert (output.out, output.err) == ("by a task\nof nobody\n", "badly")
+    assert (output.out, output.err) == ("by a task\nof another thread\n", "badly")
     assert (sys.stdout, sys.stderr) == before
 
 
@@ -218,7 +218,7 @@ async def test_received_jobs_that_have_not_started_are_returned_on_close(
         async with worker(config, flows, "first") as one:
             assert await one.run_once(timeout=0.01) is None
             run_id = await submit(client)
-            assert await other.run_once(timeout=0.1) is None  # the first has it, and keeps it for its next call
+            assert await other.run_once(timeout=0.1) is None  # the first worker keeps it for its next call
 
         assert await other.run_once(timeout=PATIENCE_SEC) == run_id
 

@@ -1,4 +1,4 @@
-"""`GET /metrics` on a real broker, read by Prometheus' own parser: every name is there, and what happened is in it."""
+"""`GET /metrics` on a real broker, parsed by prometheus_client: all names, and correct values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 class Scrape:
-    """One answer, by name and labels."""
+    """One response by name and labels."""
 
     def __init__(self, text: str) -> None:
         self.families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -52,7 +52,7 @@ async def scrape(client: httpx.AsyncClient, headers: dict[str, str] | None = Non
 
 
 async def scraped(client: httpx.AsyncClient, name: str, expected: float, **labels: str) -> Scrape:
-    """The first scrape that shows this value."""
+    """Scrapes until the metric has this value."""
     async with asyncio.timeout(10.0):
         while True:
             found = await scrape(client)
@@ -159,10 +159,10 @@ async def test_metrics_require_their_scope(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
     key = await hand_out(guarded, "acme", Scope.RUNS_READ)
     async with serving(guarded) as client:
-        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=api_key_headers(key))
+        anonymous, unscoped = await client.get("/metrics"), await client.get("/metrics", headers=api_key_headers(key))
 
-    assert (nobody.status_code, nobody.json()["err_id"]) == (401, "ERR-PYOCO-0014")
-    assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
+    assert (anonymous.status_code, anonymous.json()["err_id"]) == (401, "ERR-PYOCO-0014")
+    assert (unscoped.status_code, unscoped.json()["err_id"]) == (403, "ERR-PYOCO-0036")
 
 
 async def test_without_a_broker_metrics_are_unavailable(broker: Broker, config: NatsBackendConfig) -> None:

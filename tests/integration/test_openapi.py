@@ -1,4 +1,4 @@
-"""The OpenAPI document against the gateway: whatever it allows, or nearly allows, is answered as it says."""
+"""The OpenAPI document against the gateway: responses to valid and nearly valid requests conform to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MODELS = _models()
 
 @schemathesis.check
 def no_undocumented_field(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
-    """Clients are written from the document: a field that it does not mention might as well not be sent."""
+    """Clients are written from the document, so every field of a response must be in it."""
     model = MODELS.get((case.method.upper(), case.operation.path, response.status_code))
     if model is not None and "json" in response.headers.get("content-type", [""])[0]:
         TypeAdapter(model).validate_json(response.content, extra="forbid")
@@ -114,7 +114,7 @@ OPERATIONS = [
     "GET /jobs/{id}/logs",
     "GET /metrics",
 ]
-# There is nothing about them that the document could forbid.
+# The document cannot forbid anything about them.
 NEVER_WRONG = (
     "GET /health",
     "GET /metrics",
@@ -127,13 +127,13 @@ CASES = [
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
 EXAMPLES = 30
-# Commands are one route with many bodies.
+# All commands share one route.
 EXAMPLES_OF_A_COMMAND = 15
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A gateway behind a real socket, with one run of each kind that can be had without a worker."""
+    """A gateway on a real socket, with one run of each kind that can be had without a worker."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     with Broker(folder) as broker, served(gateway_settings(broker.url, folder)) as found:
         yield found
@@ -141,7 +141,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def runs(address: str) -> list[str]:
-    """Ids of runs that exist: one that waits, one that was cancelled."""
+    """Ids of existing runs: a waiting one and a cancelled one."""
     with httpx.Client(base_url=address) as client:
         ids = [client.post("/runs", json={"flow_name": "hello"}).json()["run_id"] for _ in range(2)]
         client.post(f"/runs/{ids[1]}/cancel")
@@ -173,7 +173,7 @@ def test_every_response_conforms_to_the_document(
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
-    # The stream of the run that waits would end with the patience of the one who asks, and so would its log.
+    # The stream and the log of the waiting run would end only with the timeout of the client.
     there = runs[1:] if path.endswith(("/watch", "/logs", "/stream")) else runs
     ids = st.fixed_dictionaries(
         {
@@ -205,7 +205,7 @@ def test_every_response_conforms_to_the_document(
 
 
 def _without_waiting(case: schemathesis.Case[Any]) -> None:
-    """A claim would otherwise wait for as long as it says."""
+    """Sets `waitSec` to zero, because a claim would wait that long."""
     wait_sec = case.body.get("waitSec") if isinstance(case.body, dict) else None
     if isinstance(case.body, dict) and isinstance(wait_sec, int | float) and wait_sec > 0:
         case.body["waitSec"] = 0

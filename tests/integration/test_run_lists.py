@@ -1,4 +1,4 @@
-"""`GET /runs` in full, through gateways on a real nats-server: filters, pages while runs change, and refusals."""
+"""`GET /runs` through gateways on a real nats-server: filters, pages while runs change, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of real runners under a real worker on a real broker: every way to write, every way to die, every trouble."""
+"""Logs of real runners of a real worker on a real broker: every way to write, crashes, and outages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def stores(broker: Broker) -> AsyncIterator[Stores]:
 
 @asynccontextmanager
 async def at_work(broker: Broker, **changed: Any) -> AsyncIterator[None]:
-    """A worker with real runners, within the block; on a connection of its own."""
+    """A worker with real runners and its own connection, for the duration of the block."""
     config = settings(broker.url, consumer_ack_wait_sec=30.0, run_heartbeat_interval_sec=0.05, **changed)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(PATIENCE_SEC), open_stores(config, name="worker") as stores:
@@ -90,7 +90,7 @@ async def texts_of(stores: Stores, run_id: RunId) -> list[str]:
 
 
 async def written(stores: Stores, run_id: RunId, count: int) -> None:
-    """Return as soon as so many lines are stored."""
+    """Waits until `count` lines are stored."""
     news = asyncio.Event()
     stop = await stores.run_logs.listen(run_id, news.set)
     while (last := await stores.run_logs.last(run_id)) is None or last.chunk.next_line <= count:
@@ -154,7 +154,7 @@ async def test_output_of_parallel_tasks_is_kept_apart(broker: Broker, stores: St
     assert len(found) == 800
 
 
-# --- every way to die -------------------------------------------------------------------------------------------------
+# --- crashes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed
     assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
 
 
-# --- much -------------------------------------------------------------------------------------------------------------
+# --- volume -----------------------------------------------------------------------------------------------------------
 
 
 async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(broker: Broker, stores: Stores) -> None:
@@ -204,7 +204,7 @@ async def test_a_hundred_thousand_lines_are_stored_in_order(broker: Broker, stor
     assert await texts_of(stores, run_id) == [f"line {number}" for number in range(100_000)]
 
 
-# --- trouble ----------------------------------------------------------------------------------------------------------
+# --- outages ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_broker_restart_loses_no_line(broker: Broker, stores: Stores) -> None:

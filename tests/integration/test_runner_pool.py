@@ -1,4 +1,4 @@
-"""Real runner processes under a real pool: how runs end, how processes die, and that nothing is left behind."""
+"""Real runner processes of a real pool: ends of runs, deaths of processes, and no leftovers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, p
 
 
 class Output:
-    """What the runners have written, and a way to wait for it."""
+    """The output of the runners, with a way to wait for it."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -83,7 +83,7 @@ def is_running(pid: int) -> bool:
 
 
 def until_stopped(pid: int, limit_sec: float = 10) -> None:
-    """Wait until every thread of the process has stopped; the kernel tells this to the parent only."""
+    """Waits until every thread of the process has stopped; the kernel reports this to the parent only."""
     deadline = time.monotonic() + limit_sec
     while not all(stat.read_text().rpartition(") ")[2][0] == "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
         assert time.monotonic() < deadline, f"process {pid} did not stop"
@@ -91,7 +91,7 @@ def until_stopped(pid: int, limit_sec: float = 10) -> None:
 
 
 def until_gone(pid: int, limit_sec: float = 10) -> None:
-    """Wait for the end of a process that is nobody's child here."""
+    """Waits for the end of a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -335,7 +335,7 @@ async def test_an_ignored_cancel_ends_with_a_kill(pool: RunnerPool, output: Outp
 async def test_a_late_cancel_does_not_affect_the_next_run(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("sum", "run-a", a=1, b=1))
-        runner.cancel()  # may come too late for run-a
+        runner.cancel()  # may arrive too late for run-a
         await updates_of(runner)
         runner.begin(job("sum", "run-b", a=1, b=1))
         second = ended_of(await updates_of(runner))
@@ -437,14 +437,14 @@ async def test_a_waiting_borrower_fails_when_the_pool_closes(pool: RunnerPool, o
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("print('so long'); import os; os._exit(7)", "died (exit code 7)\nso long"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, said: str) -> None:
+async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, message: str) -> None:
     (tmp_path / "broken_flows.py").write_text(code)
     pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, lines: None)
 
@@ -452,7 +452,7 @@ async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, 
         async with asyncio.timeout(10):
             await pool.start()
 
-    assert said in refused.value.detail
+    assert message in refused.value.detail
     assert pool.pids() == []
 
 

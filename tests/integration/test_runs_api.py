@@ -1,4 +1,4 @@
-"""Every endpoint of the first slice, through the gateway, on a real nats-server; nobody works on the runs here."""
+"""The endpoints of `/runs` through the gateway on a real nats-server, without a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
-from support.hand import Hand
+from support.run_driver import RunDriver
 from support.runners import began, declared, succeeded
 
 # --- health and submit ------------------------------------------------------------------------------------------------
@@ -110,10 +110,10 @@ async def test_a_rejected_submit_leaves_no_run(config: NatsBackendConfig) -> Non
 
 async def test_task_states_are_returned_and_records_on_request(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        hand = Hand(stores)
+        driver = RunDriver(stores)
         run_id = await submit(client)
-        await hand.start(run_id)
-        await hand.record(
+        await driver.start(run_id)
+        await driver.record(
             run_id, declared("load", "save"), began("load"), succeeded("load", {"rows": 2}), began("save")
         )
         plain = (await client.get(f"/runs/{run_id}")).json()
@@ -132,8 +132,8 @@ async def test_task_states_are_returned_and_records_on_request(config: NatsBacke
 async def test_a_failed_run_has_its_error(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
-        await Hand(stores).start(run_id)
-        await Hand(stores).fail(run_id, "ValueError: no such file")
+        await RunDriver(stores).start(run_id)
+        await RunDriver(stores).fail(run_id, "ValueError: no such file")
         run = (await client.get(f"/runs/{run_id}")).json()
 
     assert (run["status"], run["error"]) == ("FAILED", "ValueError: no such file")
@@ -168,8 +168,8 @@ async def test_a_list_of_another_gateway_soon_contains_a_write(
 async def test_a_list_is_filtered_by_status_flow_and_tag(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         hello, etl = await submit(client, "hello"), await submit(client, "etl", tag="gpu")
-        await Hand(stores).start(etl)
-        await Hand(stores).complete(etl)
+        await RunDriver(stores).start(etl)
+        await RunDriver(stores).complete(etl)
 
         await listed(client, [etl], status="COMPLETED")
         await listed(client, [hello], status="PENDING")
@@ -239,15 +239,15 @@ async def test_cancelling_is_idempotent(config: NatsBackendConfig) -> None:
 async def test_cancelling_a_finished_run_returns_its_final_state(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
-        await Hand(stores).start(run_id)
-        await Hand(stores).complete(run_id)
+        await RunDriver(stores).start(run_id)
+        await RunDriver(stores).complete(run_id)
         response = await client.post(f"/runs/{run_id}/cancel")
 
     assert (response.status_code, response.json()["status"]) == (200, "COMPLETED")
     assert "cancel" not in response.json()
 
 
-# --- starting again ---------------------------------------------------------------------------------------------------
+# --- restart ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_run_survives_a_gateway_restart(config: NatsBackendConfig) -> None:

@@ -1,4 +1,4 @@
-"""`POST /runs/yaml` on a real nats-server: what is accepted is safe and whole, and the rest gets its own error."""
+"""`POST /runs/yaml` on a real nats-server: accepted files are complete and safe, others get a specific error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executions with peers that disconnect, fall silent and refuse."""
+"""Executions with peers that disconnect, stop responding and reject requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What importing the SDK brings along, in an interpreter of its own."""
+"""The modules that an import of the SDK loads, in a separate interpreter."""
 
 from __future__ import annotations
 

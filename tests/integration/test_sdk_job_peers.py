@@ -1,4 +1,4 @@
-"""Jobs and their logs from peers that disconnect, restart, answer wrongly and refuse."""
+"""Jobs and their logs from peers that disconnect, restart, send wrong responses and reject requests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def followed(
 
 
 def text(body: bytes, first: int | None = None, whole: int | None = None, **headers: str) -> Reply:
-    """A log as text: all of it, or what there is from a byte on."""
+    """A log as text: completely, or from a byte on."""
     named = {name.replace("_", "-"): value for name, value in headers.items()} | {"Content-Type": "text/plain"}
     if first is None:
         return Reply(body=body, headers=named)

@@ -1,4 +1,4 @@
-"""Clients against peers that fail: what is repeated, what is not, and which error is raised."""
+"""Clients against failing peers: repeated requests, other requests, and raised errors."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_missing_response_times_out() -> None:
 
 @BOTH
 def test_the_timeout_applies_to_the_whole_response(kind: Kind) -> None:
-    ticks = count(0.0, 6.0)  # each look at the clock is six seconds after the last
+    ticks = count(0.0, 6.0)  # each reading of the clock is six seconds after the last
     slow = Timing(monotonic=lambda: next(ticks))
     drops = Stream([b"{"] * 100, content_type="application/json")
 

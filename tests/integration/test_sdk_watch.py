@@ -1,4 +1,4 @@
-"""Watch and wait over real sockets, with peers that disconnect, fall silent and come back."""
+"""Watch and wait over real sockets, with peers that disconnect, stop responding and return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels against a real gateway, and against peers that fail in the middle."""
+"""Wheels against a real gateway, and against peers that fail during a transfer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def twin(address: str) -> Iterator[Twin]:
         there.ask("delete_wheel", one["name"])
 
 
-def impatient(url: str, kind: Kind = "async") -> Twin:
+def short_timeouts(url: str, kind: Kind = "async") -> Twin:
     return Twin(url, retries=3, timing=Pauses().timing(), kind=kind)
 
 
@@ -122,7 +122,7 @@ def test_rejected_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> Non
 @BOTH
 def test_an_upload_whose_response_was_lost_is_found_registered(kind: Kind) -> None:
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
-        assert impatient(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
+        assert short_timeouts(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
 
     assert [requests.method for requests in peer.requests] == ["POST", "POST", "GET"]
     assert all(DATA in requests.body for requests in peer.requests[:2])
@@ -131,12 +131,12 @@ def test_an_upload_whose_response_was_lost_is_found_registered(kind: Kind) -> No
 def test_a_repeated_upload_with_other_bytes_is_a_conflict() -> None:
     theirs = OURS | {"sha256_hex": "00" * 32}
     with Peer(AWAY, CONFLICT, Reply.json([theirs])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(peer.url).ask("upload_wheel", NAME, DATA)
+        short_timeouts(peer.url).ask("upload_wheel", NAME, DATA)
 
 
 def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
     with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(peer.url).ask("upload_wheel", NAME, DATA)
+        short_timeouts(peer.url).ask("upload_wheel", NAME, DATA)
 
     assert len(peer.requests) == 1
 
@@ -144,7 +144,7 @@ def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
 @BOTH
 def test_a_deletion_whose_response_was_lost_is_a_success(kind: Kind) -> None:
     with Peer(Cut(), NOT_THERE) as peer:
-        assert impatient(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
+        assert short_timeouts(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
 
 
 @BOTH
@@ -160,7 +160,7 @@ def test_a_corrupt_download_keeps_the_existing_file(kind: Kind, tmp_path: Path, 
     target.write_bytes(b"before")
 
     with Peer(broken) as peer, pytest.raises((UnexpectedAnswer, GatewayUnreachable)):
-        impatient(peer.url, kind=kind).ask("download_wheel", NAME, target)
+        short_timeouts(peer.url, kind=kind).ask("download_wheel", NAME, target)
 
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]

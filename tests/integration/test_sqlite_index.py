@@ -1,4 +1,4 @@
-"""The SQLite file under abuse: whatever is wrong with it, the gateway starts, and never shows half of a batch."""
+"""A damaged SQLite file never prevents the start of a gateway, and never returns part of a batch."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_lists_of_any_length_keep_their_members(tmp_path: Path) -> None:
 
 
 def lists_of(path: Path) -> dict[str, int]:
-    """The length of each posting list, as counted."""
+    """The length of each posting list."""
     with closing(sqlite3.connect(path)) as other:
         lists = other.execute("SELECT list, term, runs FROM posting_lists").fetchall()
         blocks = {found for (found,) in other.execute("SELECT DISTINCT list FROM postings")}

@@ -1,4 +1,4 @@
-"""How SQLite reads lists and steps: through an index whose order is that of the list, never a whole table or a sort."""
+"""Query plans of SQLite: lists and steps are read through an index in list order, without table scans and sorts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plan(file: sqlite3.Connection, *statements: Statement) -> list[str]:
 
 
 def reads(steps: list[str], table: str) -> set[str]:
-    """How a table is read, as EXPLAIN puts it."""
+    """The access path of a table in EXPLAIN."""
     return {step.replace(f" {table} ", " ") for step in steps if f" {table} " in f"{step} "}
 
 

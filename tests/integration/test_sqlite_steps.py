@@ -1,4 +1,4 @@
-"""How SQLite keeps steps: what a change writes, and that nothing is left behind."""
+"""Steps in SQLite: the rows that a change writes, and their removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two gateways on one broker: whatever was begun at one goes on at the other, also when the first is gone."""
+"""Two gateways on one broker: operations started at one continue at the other, also after the first stops."""
 
 from __future__ import annotations
 

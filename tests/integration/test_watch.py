@@ -1,4 +1,4 @@
-"""Streams of real gateways on a real broker, read over a socket: by many, by slow ones, through restarts."""
+"""Streams of real gateways on a real broker over a socket: many clients, slow clients, restarts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def listened_to(gateway: Gateway) -> list[str]:
     return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
 
 
-async def until_all_have_left(gateway: Gateway) -> None:
-    """The end of a connection is seen a moment after it was ended."""
+async def wait_until_no_streams(gateway: Gateway) -> None:
+    """Polls, because the gateway notices a disconnect with a delay."""
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - a disconnect sets no event
             await asyncio.sleep(0.01)
 
 
@@ -63,7 +63,7 @@ SSE = {"Accept": "text/event-stream"}
 
 @asynccontextmanager
 async def reading(gateway: Gateway, path: str, run_id: str, **headers: str) -> AsyncIterator[AsyncIterator[bytes]]:
-    """The bytes of a stream that has begun."""
+    """The bytes of a started stream."""
     async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as response:
         assert response.status_code == 200, await response.aread()
         received = response.aiter_raw()
@@ -106,7 +106,7 @@ async def test_a_disconnected_client_leaves_no_stream(gateway: Gateway, path: st
     async with reading(gateway, path, run_id):
         assert f"pyoco.stored.{run_id}" in listened_to(gateway)
 
-    await until_all_have_left(gateway)
+    await wait_until_no_streams(gateway)
     assert (gateway.topics._topics, listened_to(gateway)) == ({}, [])
 
 
@@ -208,14 +208,14 @@ async def test_a_stream_resumes_after_the_last_event_id(gateway: Gateway, config
         run_id = await submit(gateway.client)
         async with watching(gateway.client, run_id) as events:
             last = (await anext(events)).event_id
-        await label(stores, run_id, "while nobody read")
+        await label(stores, run_id, "while disconnected")
 
         async with watching(gateway.client, run_id, last_event_id=last) as events:
             first = await anext(events)
             await gateway.client.post(f"/runs/{run_id}/cancel")
             ended = (await to_the_end(events))[-1]
 
-    assert first.data["snapshot"]["tags"] == ["default", "while nobody read"]
+    assert first.data["snapshot"]["tags"] == ["default", "while disconnected"]
     again = await gateway.client.get(f"/runs/{run_id}/watch", headers={"Last-Event-ID": ended.event_id or ""})
     assert (again.status_code, again.content) == (204, b"")
 
@@ -280,7 +280,7 @@ async def test_all_watchers_of_a_run_receive_its_end(broker: Broker, tmp_path: P
         await gateway.client.post(f"/runs/{run_id}/cancel")
 
         assert await asyncio.gather(*watchers) == ["CANCELLED"] * MANY
-        await until_all_have_left(gateway)
+        await wait_until_no_streams(gateway)
 
 
 async def test_a_slow_client_receives_the_newest_state_and_not_all_states(
@@ -298,7 +298,7 @@ async def test_a_slow_client_receives_the_newest_state_and_not_all_states(
             async with watching(gateway.client, run_id) as quick:
                 for number in range(changes):
                     await label(stores, run_id, f"label-{number}")
-                    # Each is told to the one who reads, so none was gathered with another.
+                    # Each state is sent on its own, so none was merged with another.
                     while f"label-{number}" not in (await anext(quick)).data["snapshot"]["tags"]:
                         pass
             await gateway.client.post(f"/runs/{run_id}/cancel")
@@ -344,7 +344,7 @@ async def test_an_invalid_snapshot_affects_neither_gateway_nor_other_streams(
         await connection.request(f"$KV.{config.runs_kv_bucket}.{odd}", value)
         await anext(events)
         for _ in range(3):
-            assert (await anext(events)).name == "heartbeat"  # each after a look at all channels
+            assert (await anext(events)).name == "heartbeat"  # each after a poll of all channels
 
         await label(stores, other, "later")
 

@@ -1,4 +1,4 @@
-"""A worker's runners follow the registry, with real pip and real processes: between runs, and never for the worse."""
+"""Runners of a worker follow the registry between runs, with real pip and real processes, and survive bad wheels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Join = Callable[..., Awaitable["Worker"]]
 
 
 class Worker:
-    """A pool and its sync, as a worker has them; the test says when it looks."""
+    """The pool and the sync of a worker; the test triggers each sync."""
 
     def __init__(self, pool: RunnerPool, sync: WheelSync) -> None:
         self.pool = pool
@@ -49,7 +49,7 @@ class Worker:
         return [one["wheel_name"] for one in self.report["installed"]]
 
     async def until_at_most(self, processes: int) -> None:
-        """Until the runners of the past are gone."""
+        """Waits until the runners of old environments have ended."""
         await until(lambda: len(self.pool.pids()) <= processes)
 
 
@@ -251,10 +251,10 @@ async def test_a_worker_starts_with_the_last_wheels_without_the_registry(
     await put(store, installable("tools"))
     await (await join()).pool.close()
 
-    async def away() -> list[Wheel]:
+    async def unavailable() -> list[Wheel]:
         raise BrokerUnavailable
 
-    monkeypatch.setattr(store, "all", away)
+    monkeypatch.setattr(store, "all", unavailable)
 
     worker = await join()
 
@@ -398,7 +398,7 @@ async def test_an_environment_is_removed_after_its_last_run_without_another_chan
     assert fork_server is not None
     await until(lambda: not command_of(fork_server))
 
-    async with asyncio.timeout(30):  # a moment later its lock is gone too
+    async with asyncio.timeout(30):  # its lock is released a moment later
         while environments(tmp_path) != {worker.report["environment"]}:
             await worker.sync.sync()
 

@@ -1,4 +1,4 @@
-"""`/wheels` on a real nats-server: what is registered, what is refused, what is remembered."""
+"""`/wheels` on a real nats-server: registration, rejection, and history."""
 
 from __future__ import annotations
 
@@ -218,11 +218,11 @@ async def test_the_registry_requires_its_scopes(broker: Broker, tmp_path: Path) 
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key", auth_pepper="p")
     reader = await hand_out(config, "team-a", Scope.WHEELS_READ)
     writer = await hand_out(config, "team-a", Scope.WHEELS_WRITE, Scope.WHEELS_READ)
-    nobody = await hand_out(config)
+    unscoped = await hand_out(config)
     async with serving(config) as client:
         assert error_of(await client.get("/wheels")) == (401, "ERR-PYOCO-0014")
         assert error_of(await upload(client)) == (401, "ERR-PYOCO-0014")
-        client.headers.update(api_key_headers(nobody))
+        client.headers.update(api_key_headers(unscoped))
         assert (await client.get("/wheels")).status_code == 403
         client.headers.update(api_key_headers(reader))
         assert (await upload(client)).status_code == 403

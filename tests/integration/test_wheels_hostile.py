@@ -1,4 +1,4 @@
-"""Uploads that go wrong on the wire, and a gateway that dies under one: nothing is listed that is not whole."""
+"""Failing uploads, and a gateway that dies during one: only complete wheels are listed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def address(broker: Broker, tmp_path: Path) -> Iterator[str]:
 
 
 def gateway(broker: Broker, folder: Path) -> Program:
-    """One in a process of its own."""
+    """A gateway in a process of its own."""
     return up(folder, "--nats-url", broker.url)
 
 
@@ -57,7 +57,7 @@ def connected_to(address: str) -> socket.socket:
 
 
 async def stored(broker: Broker, folder: Path) -> tuple[int, frozenset[str]]:
-    """How many wheels are registered, and of which uploads there are pieces."""
+    """The number of registered wheels, and the uploads that have chunks."""
     config = gateway_settings(broker.url, folder)
     async with await Connection.open(config) as connection:
         store = JetStreamWheelStore(connection, config, await ensure_resources(connection, config), SystemClock())
@@ -65,7 +65,7 @@ async def stored(broker: Broker, folder: Path) -> tuple[int, frozenset[str]]:
 
 
 async def until_gone(broker: Broker, folder: Path) -> None:
-    """Return when there is no piece of any upload."""
+    """Waits until no upload has chunks."""
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
             if await stored(broker, folder) == (0, frozenset()):
@@ -74,7 +74,7 @@ async def until_gone(broker: Broker, folder: Path) -> None:
 
 
 async def until_begun(broker: Broker, folder: Path) -> None:
-    """Return when there are pieces of an upload."""
+    """Waits until an upload has chunks."""
     config = gateway_settings(broker.url, folder)
     async with asyncio.timeout(PATIENCE_SEC), await Connection.open(config) as connection:
         pieces = Pieces(connection, config.wheel_object_store_bucket)

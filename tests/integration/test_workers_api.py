@@ -1,4 +1,4 @@
-"""`/workers`, and what runs show of their workers: through gateways, on a real nats-server, with workers at work."""
+"""`/workers`, and the worker fields of runs, through gateways on a real nats-server, with running workers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FIELDS = {
     "wheel_sync",
     "flows",
 }
-EVERYBODY = {"scope": "all", "include_hidden": "true"}
+ALL_WORKERS = {"scope": "all", "include_hidden": "true"}
 
 
 async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, Any]]:
@@ -63,7 +63,7 @@ async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, 
 async def until(
     client: httpx.AsyncClient, true: Callable[[dict[str, dict[str, Any]]], bool], **query: Any
 ) -> dict[str, dict[str, Any]]:
-    """The list as soon as it is so."""
+    """Polls the list until the condition holds."""
     async with asyncio.timeout(20):
         while True:
             shown = await fleet(client, **query)
@@ -200,7 +200,7 @@ async def test_hiding_and_unhiding_a_worker_takes_effect_at_once(config: NatsBac
         for _ in range(5):
             hidden = await client.patch("/workers/w-1", json={"hidden": True})
             assert await fleet(client) == {}
-            assert (await fleet(client, **EVERYBODY))["w-1"]["hidden"]
+            assert (await fleet(client, **ALL_WORKERS))["w-1"]["hidden"]
             assert hidden.json().keys() == {"worker_id", "hidden", "updated_at"}
 
             await client.patch("/workers/w-1", json={"hidden": False})
@@ -211,9 +211,9 @@ async def test_a_hidden_worker_keeps_its_heartbeats(config: NatsBackendConfig, s
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         await client.patch("/workers/w-1", json={"hidden": True})
-        before = (await fleet(client, **EVERYBODY))["w-1"]["last_seen_at"]
+        before = (await fleet(client, **ALL_WORKERS))["w-1"]["last_seen_at"]
 
-        later = await until(client, lambda shown: shown["w-1"]["last_seen_at"] > before, **EVERYBODY)
+        later = await until(client, lambda shown: shown["w-1"]["last_seen_at"] > before, **ALL_WORKERS)
 
         assert later["w-1"]["hidden"]
 
@@ -292,7 +292,7 @@ async def test_a_run_of_a_silent_worker_is_marked_and_not_failed(config: NatsBac
 
 
 async def started(stores: Stores, run_id: str) -> None:
-    """Some worker has begun the run, and nothing more is heard of it."""
+    """A run started by a worker that sends no heartbeat afterwards."""
     command = StartExecution(at=stores.clock.now(), attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
     (await handle(stores, RunId(run_id), command, USER)).accepted()
 

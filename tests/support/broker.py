@@ -1,4 +1,4 @@
-"""A nats-server that a test may kill, pause and start again on the same port and store; it fakes nothing."""
+"""A real nats-server that a test may kill, pause and restart on the same port and store."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Broker:
         raise AssertionError("nats-server did not start:\n" + "".join(output))
 
     def kill(self) -> None:
-        """As hard as the operating system can."""
+        """Sends SIGKILL."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGKILL)
@@ -72,9 +72,9 @@ class Broker:
         self._process = None
 
     def pause(self) -> None:
-        """The process lives and holds its connections, but does nothing."""
+        """The process keeps its connections open, but does nothing."""
         os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)  # on a busy machine it would answer for some moments more
+        os.waitpid(self.pid, os.WUNTRACED)  # on a busy machine it would still respond for a moment
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -15,7 +15,7 @@ WORKER = "worker-1"
 WAIT_KEY = "approval-123"
 PAIR: dict[str, Any] = {"nodes": [NODE, NEXT], "edges": [[NODE, NEXT]]}
 ERROR = {"error": {"code": "ERR_TIMEOUT", "message": "timeout"}}
-# The bodies as they stand in the contract.
+# The bodies of the contract.
 BODIES: dict[str, Any] = {
     "start": None,
     "cancel": None,

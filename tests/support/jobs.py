@@ -8,7 +8,7 @@ import httpx
 
 from support.executions import PAIR, new_key
 
-# As it stands in the contract.
+# The example of the contract.
 ANALYSIS: dict[str, Any] = {"parameters": {"input": "data.csv", "mode": "fast"}, "tags": ["urgent", "test"]}
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "errId", "msgId", "hint"}
 
@@ -28,7 +28,7 @@ async def job(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
 
 
 async def by_hand(client: httpx.AsyncClient, *commands: str) -> str:
-    """An execution of a graph whose nodes are taken one by one, to which these commands were given."""
+    """An execution of a graph whose nodes are claimed one by one, after these commands."""
     (await client.put("/graphs/pair", json=PAIR)).raise_for_status()
     created = await client.post("/executions", json={"graphId": "pair"}, headers={"Idempotency-Key": new_key()})
     execution_id: str = created.json()["executionId"]

@@ -1,4 +1,4 @@
-"""A server on a real socket with scripted behaviour: correct answers, cut connections, silence."""
+"""A server on a real socket with scripted behaviour: correct responses, cut connections, silence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SEC = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A whole answer."""
+    """A complete response."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -31,14 +31,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class Head:
-    """An answer to HEAD: headers without a body."""
+    """A response to HEAD: headers without a body."""
 
     headers: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Events, then the end: a proper one, or a cut connection."""
+    """Events, then the end of the stream or a cut connection."""
 
     chunks: Sequence[bytes]
     cut: bool = False
@@ -69,7 +69,7 @@ class ReceivedRequest:
 
 
 class Peer:
-    """Answers one connection after the other, each with the next behaviour; the last one stays."""
+    """Serves one connection after the other, each with the next behaviour; the last one is repeated."""
 
     def __init__(self, *script: Behaviour) -> None:
         self._script = list(script)
@@ -104,7 +104,7 @@ class Peer:
                 try:
                     self._answer(connection)
                 except OSError:
-                    continue  # the client went first
+                    continue  # the client disconnected first
 
     def _answer(self, connection: socket.socket) -> None:
         request = _read_request(connection)
@@ -130,7 +130,7 @@ class Peer:
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} Said So", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
 
 

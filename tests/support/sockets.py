@@ -37,7 +37,7 @@ async def next_frame(socket: ClientConnection, kind: str) -> Frame:
 
 
 async def to_the_close(socket: ClientConnection) -> tuple[list[Frame], int]:
-    """All frames that are still to come, and the code of the close."""
+    """All remaining frames, and the close code."""
     frames: list[Frame] = []
     async with asyncio.timeout(PATIENCE_SEC):
         try:

@@ -1,4 +1,4 @@
-"""A server on a real socket with canned answers by path."""
+"""A server on a real socket with canned responses by path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_SEC = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A stream of server-sent events; `stays_open` until the reader goes away."""
+    """A stream of server-sent events; `stays_open` until the client disconnects."""
 
     items: tuple[tuple[str, Mapping[str, Any]], ...]
     stays_open: bool = False
@@ -39,7 +39,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class StandIn:
-    """Its address, its answers, and the requests it received."""
+    """Address, responses and received requests."""
 
     address: str
     responses: dict[str, Any]
@@ -51,7 +51,7 @@ class StandIn:
 
 @contextmanager
 def stand_in(responses: Mapping[str, Any]) -> Iterator[StandIn]:
-    """`answers` maps a path, without its query, to JSON, to text, to events, to nothing or to a refusal."""
+    """`responses` maps a path without its query to JSON, text, events, `NoContent` or `Refusal`."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     there = StandIn(f"http://127.0.0.1:{server.server_address[1]}", dict(responses))

@@ -1,4 +1,4 @@
-"""A gateway behind a real socket, which streams need, and readers of its streams."""
+"""A gateway on a real socket, as streams require, and readers of its streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_SEC = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event as a reader gets it."""
+    """A received event."""
 
     name: str
     data: dict[str, Any] = field(default_factory=dict)
