@@ -369,9 +369,7 @@ def everything(index: RunIndex) -> list[object]:
 
 
 @given(delivered=histories())
-def test_rows_do_not_depend_on_delivery_and_replay(
-    delivered: tuple[list[Change], list[list[Change]]],
-) -> None:
+def test_rows_do_not_depend_on_delivery_and_replay(delivered: tuple[list[Change], list[list[Change]]]) -> None:
     history, batches = delivered
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history:

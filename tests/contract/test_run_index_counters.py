@@ -203,9 +203,7 @@ def recounted(courses: list[Life], tenant_id: str | None) -> Mapping[tuple[str, 
 
 
 @given(world=worlds())
-def test_counters_equal_a_recount_for_any_delivery(
-    world: tuple[list[Life], list[list[Change]]],
-) -> None:
+def test_counters_equal_a_recount_for_any_delivery(world: tuple[list[Life], list[list[Change]]]) -> None:
     courses, batches = world
     present = [life for life in courses if not life.ends_removed]
     for kind in ("memory", "sqlite"):

@@ -87,9 +87,7 @@ async def test_a_run_submitted_with_a_key_has_its_tenant_and_key_id(settings: An
         assert (await client.get("/openapi.json")).status_code == 200
 
 
-async def test_an_invalid_key_is_a_403_where_the_contract_requires_it_else_a_401(
-    settings: Any,
-) -> None:
+async def test_an_invalid_key_is_a_403_where_the_contract_requires_it_else_a_401(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
         for credential in (KEY, "nonsense", "x" * 5000, "pyoco__"):
             assert error_of(await client.get("/runs", headers=api_key_headers(credential))) == (403, "ERR-PYOCO-0015")

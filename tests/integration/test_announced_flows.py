@@ -169,9 +169,7 @@ async def announced_by(config: NatsBackendConfig, resolver: Resolver) -> tuple[A
         return record.flows
 
 
-async def test_an_embedded_worker_announces_known_flows_without_building_them(
-    config: NatsBackendConfig,
-) -> None:
+async def test_an_embedded_worker_announces_known_flows_without_building_them(config: NatsBackendConfig) -> None:
     ready = Flow("ready", tasks={Task(func=print, name="greet")})
     resolver = Resolver({"ready": ready, "made": lambda: ready})
 

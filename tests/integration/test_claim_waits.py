@@ -134,9 +134,7 @@ async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: 
         assert (await claim(leaving.client)).status_code == 204
 
 
-async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(
-    gateway: Gateway,
-) -> None:
+async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(gateway: Gateway) -> None:
     await started(gateway.client)
     first = await claim(gateway.client, wait_sec=0.0, key="claim-1")
     await _lose_response(gateway, "claim-1")

@@ -98,9 +98,7 @@ async def test_an_invalid_job_is_removed_and_reported(
     assert (line["reason"], line["subject"], line["msg_id"]) == ("invalid_job", "pyoco.work.default", "MSG-PYOCO-0012")
 
 
-async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(
-    config: NatsBackendConfig,
-) -> None:
+async def test_an_invalid_job_does_not_fail_a_foreign_run_that_it_names(config: NatsBackendConfig) -> None:
     async with system(config) as (client, stores, _):
         run_id = await submit(client, tag="nobody")
         await produce(config, orjson.dumps({"run_id": run_id, "flow_name": "theirs", "tag": "default", "params": 7}))

@@ -24,7 +24,7 @@ CREATION: dict[str, Any] = {"graphId": "open", "input": {}}
 CLAIM: dict[str, Any] = {"graphIds": ["pair", "open"], "workerId": WORKER}
 WORK = ("complete", "fail", *(command for command in BODIES if command.startswith("node")))
 # Every request with its body and the required scope.
-ASKED: list[tuple[str, str, Any, Scope]] = [
+REQUESTS: list[tuple[str, str, Any, Scope]] = [
     ("GET", "/executions", None, Scope.RUNS_READ),
     ("GET", "/executions/{executionId}", None, Scope.RUNS_READ),
     ("GET", "/executions/{executionId}/events", None, Scope.RUNS_READ),
@@ -41,7 +41,7 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("POST", "/executions/{executionId}/cancel", None, Scope.RUNS_CANCEL),
     *(("POST", path_of("{executionId}", name, "{nodeId}"), BODIES[name], Scope.NODES_WORK) for name in WORK),
 ]
-ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{executionId}" in path]
+ABOUT_ONE = [(method, path, body) for method, path, body, _ in REQUESTS if "{executionId}" in path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +99,10 @@ def test_every_route_is_in_the_table() -> None:
         for method in route.methods or ()
     }
 
-    assert {(method, path) for method, path, _, _ in ASKED} == routes
+    assert {(method, path) for method, path, _, _ in REQUESTS} == routes
 
 
-@pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("method", "path", "body", "scope"), REQUESTS, ids=lambda value: str(value)[:60])
 def test_every_request_requires_a_key_with_its_scope(
     access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:

@@ -191,9 +191,7 @@ async def test_a_not_found_response_is_not_stored(client: httpx.AsyncClient) -> 
     assert [(response.status_code, replayed(response)) for response in responses] == [(404, False)] * 2
 
 
-async def test_forms_are_equal_for_any_boundary_and_order_of_parts(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_forms_are_equal_for_any_boundary_and_order_of_parts(client: httpx.AsyncClient) -> None:
     file = {"workflow": ("flow.yaml", TWO_TASKS.encode(), "application/yaml")}
     first = await client.post("/runs/yaml", data={"flow_name": "main", "tag": "a"}, files=file, headers=KEY)
     second = await client.post("/runs/yaml", data={"tag": "a", "flow_name": "main"}, files=file, headers=KEY)

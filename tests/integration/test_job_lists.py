@@ -60,9 +60,7 @@ async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
         following = {"nextToken": response["nextToken"]}
 
 
-async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(client: httpx.AsyncClient) -> None:
     job_ids = [await submit_job(client, "a", timeout_sec=90) for _ in range(3)]
 
     body = await page(client)

@@ -22,7 +22,7 @@ from support.jobs import ANALYSIS, refused
 from support.served import served
 
 # Every request with its body and the required scope.
-ASKED: list[tuple[str, str, Any, Scope]] = [
+REQUESTS: list[tuple[str, str, Any, Scope]] = [
     ("POST", "/jobs", ANALYSIS, Scope.RUNS_WRITE),
     ("GET", "/jobs", None, Scope.RUNS_READ),
     ("GET", "/jobs/{id}", None, Scope.RUNS_READ),
@@ -35,7 +35,7 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("DELETE", "/jobs/{id}/tags/{tag:path}", None, Scope.RUNS_WRITE),
     ("GET", "/tags", None, Scope.RUNS_READ),
 ]
-ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{id}" in path]
+ABOUT_ONE = [(method, path, body) for method, path, body, _ in REQUESTS if "{id}" in path]
 NOT_THERE = (404, "ERR-PYOCO-0005")
 
 
@@ -108,10 +108,10 @@ def test_every_route_is_in_the_table() -> None:
         if method != "HEAD"  # the same endpoint as its GET, without a body
     }
 
-    assert {(method, path) for method, path, _, _ in ASKED} == routes
+    assert {(method, path) for method, path, _, _ in REQUESTS} == routes
 
 
-@pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("method", "path", "body", "scope"), REQUESTS, ids=lambda value: str(value)[:60])
 def test_every_request_requires_a_key_with_its_scope(
     access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:

@@ -303,9 +303,7 @@ def test_the_document_has_every_path_and_every_error(address: str) -> None:
             assert all(response["content"][media_type]["schema"] == problem for response in failures.values())
 
 
-def test_every_summary_of_an_operation_consists_of_whole_sentences(
-    address: str,
-) -> None:
+def test_every_summary_of_an_operation_consists_of_whole_sentences(address: str) -> None:
     paths = httpx.get(f"{address}/openapi.json").json()["paths"]
 
     first_lines = [one["description"].splitlines()[0] for operations in paths.values() for one in operations.values()]

@@ -153,9 +153,7 @@ def test_secrets_are_sent_and_are_in_no_error(kind: Kind, failing: Cut | Reply) 
         error = error.__cause__
 
 
-def test_a_loopback_gateway_is_not_reached_by_a_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_loopback_gateway_is_not_reached_by_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, unused_address())
     monkeypatch.delenv("NO_PROXY", raising=False)

@@ -283,9 +283,7 @@ async def test_all_watchers_of_a_run_receive_its_end(broker: Broker, tmp_path: P
         await wait_until_no_streams(gateway)
 
 
-async def test_a_slow_client_receives_the_newest_state_and_not_all_states(
-    config: NatsBackendConfig,
-) -> None:
+async def test_a_slow_client_receives_the_newest_state_and_not_all_states(config: NatsBackendConfig) -> None:
     changes = 30
     async with listening(config, send_buffer=1 << 16) as gateway, open_stores(config, name="writer") as stores:
         run_id = await submit(gateway.client, params={"bulk": "x" * 100_000})
