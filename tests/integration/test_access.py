@@ -111,9 +111,9 @@ async def test_each_route_requires_its_scope_and_names_a_missing_one(
     settings: Any, scopes: set[Scope], refused: dict[str, str]
 ) -> None:
     config = settings("api_key")
-    key, all_of_it = await hand_out(config, "team-a", *scopes), await hand_out(config, "team-a", Scope.ADMIN)
+    key, admin = await hand_out(config, "team-a", *scopes), await hand_out(config, "team-a", Scope.ADMIN)
     async with serving(config) as client:
-        client.headers.update(api_key_headers(all_of_it))
+        client.headers.update(api_key_headers(admin))
         run_id = await submit(client)
         client.headers.update(api_key_headers(key))
         requests = {

@@ -68,12 +68,12 @@ def responses() -> dict[str, Any]:
     }
 
 
-def where(server: StandIn) -> dict[str, str]:
+def variables(server: StandIn) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address}
 
 
 def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
-    return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
+    return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=variables(server))
 
 
 def test_submit_sends_its_options_and_prints_the_job(end: RunClient, server: StandIn) -> None:
@@ -142,7 +142,7 @@ def test_after_ctrl_c_the_job_continues_and_the_message_says_how_to_follow_it(
 ) -> None:
     server.responses[f"/jobs/{ID}/logs/stream"] = stream(None)
 
-    with client("job", "follow", ID, cwd=tmp_path, env=where(server)) as program:
+    with client("job", "follow", ID, cwd=tmp_path, env=variables(server)) as program:
         program.out.wait_for("not of a task")
         program.signal(number)
         code = program.exit_code()
@@ -261,7 +261,7 @@ def test_a_log_as_text_is_written_to_a_file(end: RunClient, server: StandIn, tmp
 def test_a_log_as_text_is_unchanged_for_programs_and_escaped_on_a_terminal(server: StandIn, tmp_path: Path) -> None:
     server.responses[f"/jobs/{ID}/logs"] = f"begun\n{HOSTILE}\n"
 
-    with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=where(server)) as program:
+    with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
     with on_terminal(server, tmp_path, "logs", ID, "--text", "-") as terminal:
         _, drawn = terminal.end()

@@ -49,10 +49,10 @@ def server() -> Iterator[StandIn]:
 
 
 def on_terminal(server: StandIn, folder: Path, *arguments: str, **environment: str) -> Terminal:
-    return Terminal("-m", "pyoco_server.cli.client", *arguments, cwd=folder, env=where(server, **environment))
+    return Terminal("-m", "pyoco_server.cli.client", *arguments, cwd=folder, env=variables(server, **environment))
 
 
-def where(server: StandIn, **more: str) -> dict[str, str]:
+def variables(server: StandIn, **more: str) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address} | more
 
 
@@ -114,7 +114,7 @@ def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None
     with subprocess.Popen(
         command,
         cwd=tmp_path,
-        env=clean_environment() | where(server),
+        env=clean_environment() | variables(server),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -134,7 +134,7 @@ def test_a_failed_write_to_stdout_is_reported_in_one_line(server: StandIn, tmp_p
         ended = subprocess.run(
             [sys.executable, "-m", "pyoco_server.cli.client", "list"],
             cwd=tmp_path,
-            env=clean_environment() | where(server),
+            env=clean_environment() | variables(server),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,7 +146,7 @@ def test_a_failed_write_to_stdout_is_reported_in_one_line(server: StandIn, tmp_p
 
 
 def test_without_a_terminal_watch_prints_lines(server: StandIn, tmp_path: Path) -> None:
-    with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 0
@@ -164,14 +164,14 @@ def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
     names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
     server.responses[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
 
-    with client("watch", RUN_ID, cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert sum("task load RUNNING" in line for line in program.out.all()) == 1
 
 
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
-    with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=variables(server)) as program:
         program.exit_code()
 
     events = [json.loads(line) for line in program.out.all()]
@@ -193,7 +193,7 @@ def test_with_until_terminal_the_exit_code_is_that_of_the_run(
 ) -> None:
     server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run(status))
 
-    with client("watch", RUN_ID, *options, cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, *options, cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == code
 
 
@@ -201,7 +201,7 @@ def test_a_watch_that_times_out_reports_that_the_run_continues(server: StandIn, 
     server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
 
     command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
-    with client(*command, cwd=tmp_path, env=where(server)) as program:
+    with client(*command, cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 1
@@ -209,7 +209,7 @@ def test_a_watch_that_times_out_reports_that_the_run_continues(server: StandIn, 
 
 
 def test_json_is_valid_in_an_ascii_locale(server: StandIn, tmp_path: Path) -> None:
-    with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
+    with client("get", RUN_ID, cwd=tmp_path, env=variables(server, PYTHONIOENCODING="ascii")) as program:
         assert program.exit_code() == 0
 
     assert json.loads("\n".join(program.out.all())) == server.responses[f"/runs/{RUN_ID}"]
@@ -220,7 +220,7 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
         404, "ERR-PYOCO-0005", "run not found", "run_id を確認してください。", message="runが見つかりません"
     )
 
-    with client("get", RUN_ID, cwd=tmp_path, env=where(server, LANG="ja_JP.UTF-8")) as program:
+    with client("get", RUN_ID, cwd=tmp_path, env=variables(server, LANG="ja_JP.UTF-8")) as program:
         code = program.exit_code()
 
     assert code == 1
@@ -233,9 +233,9 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
 
 
 def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
-    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=where(server)) as refused:
+    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=variables(server)) as refused:
         assert refused.exit_code() == 1
-    with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=where(server)) as program:
+    with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert server.headers[0]["X-API-Key"] == "secret-7"
@@ -247,7 +247,7 @@ def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Pa
     finished = subprocess.run(
         [sys.executable.encode(), b"-m", b"pyoco_server.cli.client", b"submit", b"--flow-name", b"\xff"],
         cwd=tmp_path,
-        env=clean_environment() | where(server),
+        env=clean_environment() | variables(server),
         capture_output=True,
         check=False,
     )
@@ -278,7 +278,7 @@ def test_doctor_reports_a_credentials_error_once_without_the_key(
     server.responses["/runs"] = Refusal(401, err_id, "refused")
 
     with client(
-        "doctor", cwd=tmp_path, env=where(server, **({} if key is None else {"PYOCO_API_KEY": key}))
+        "doctor", cwd=tmp_path, env=variables(server, **({} if key is None else {"PYOCO_API_KEY": key}))
     ) as program:
         assert program.exit_code() == 1
 
@@ -290,7 +290,7 @@ def test_doctor_reports_a_credentials_error_once_without_the_key(
 def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) -> None:
     server.responses["/health"] = {"status": "ok", "nats": "away"}
 
-    with client("doctor", cwd=tmp_path, env=where(server)) as program:
+    with client("doctor", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 1
@@ -304,7 +304,7 @@ def test_doctor_uses_no_proxy_for_a_local_server(server: StandIn, tmp_path: Path
     with stand_in({}) as gone:
         proxy = gone.address
 
-    with client("doctor", cwd=tmp_path, env=where(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
+    with client("doctor", cwd=tmp_path, env=variables(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
         program.exit_code()
 
     assert "✓ clock: the clocks agree" in program.out.all()

@@ -79,15 +79,15 @@ async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wh
     environments: Environments, fetched: Place
 ) -> None:
     newer = fetched(installable("rich", "99.0"))
-    before = own_rich()
+    before = installed_rich()
 
     built = await environments.build([newer])
 
     assert output_in(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
-    assert own_rich() == before
+    assert installed_rich() == before
 
 
-def own_rich() -> str:
+def installed_rich() -> str:
     program = "import rich, importlib.metadata as m; print(rich.__file__, m.version('rich'))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 

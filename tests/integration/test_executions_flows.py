@@ -22,17 +22,17 @@ def program(shared_broker: Broker, caller: Caller, tmp_path_factory: pytest.Temp
     arguments = ("--worker-id", "real", "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2")
     with worker(*arguments, cwd=folder, env={"PYOCO_NATS_URL": shared_broker.url}) as started:
         started.out.wait_for('"message":"worker ready"')
-        _until_announced(caller, "hello")
+        _wait_until_announced(caller, "hello")
         yield started
 
 
-def _until_announced(caller: Caller, name: str) -> None:
+def _wait_until_announced(caller: Caller, name: str) -> None:
     give_up_at = time.monotonic() + PATIENCE_SEC
     while caller.http.get(f"/graphs/{name}").status_code != 200:
         assert time.monotonic() < give_up_at, "the flow was not announced"
 
 
-def to_its_end(caller: Caller, execution_id: str) -> dict[str, Any]:
+def wait_for_end(caller: Caller, execution_id: str) -> dict[str, Any]:
     """Waits until the stream has ended, and returns the execution."""
     with caller.following(execution_id) as events:
         for _ in events:
@@ -45,7 +45,7 @@ def test_an_announced_flow_runs_after_its_start(caller: Caller, program: Program
     before = caller.execution(created)
 
     caller.done(created, "start")
-    execution = to_its_end(caller, created)
+    execution = wait_for_end(caller, created)
 
     assert (before["status"], before["startedAt"], before["tag"]) == ("ACTIVE", None, "default")
     assert (execution["status"], execution["workerId"]) == ("COMPLETED", "real")
@@ -61,7 +61,7 @@ def test_the_job_has_the_correlation_id_of_its_start(caller: Caller, program: Pr
     execution_id = response.json()["executionId"]
     caller.done(execution_id, "start")
 
-    to_its_end(caller, execution_id)
+    wait_for_end(caller, execution_id)
 
     started = next(event for event in caller.events(execution_id) if event["type"] == "EXECUTION_STARTED")
     assert started["correlationId"] == "order-99"
@@ -91,7 +91,7 @@ def test_a_repeated_start_runs_the_flow_once(caller: Caller, program: Program) -
 
     responses = [caller.ask(execution_id, "start", key="start once") for _ in range(3)]
     another = caller.ask(execution_id, "start")
-    to_its_end(caller, execution_id)
+    wait_for_end(caller, execution_id)
 
     assert [response.status_code for response in responses] == [202, 200, 200]
     assert another.status_code in (202, 409)  # it may have ended meanwhile
@@ -100,7 +100,7 @@ def test_a_repeated_start_runs_the_flow_once(caller: Caller, program: Program) -
 
 
 def test_an_execution_of_a_failing_flow_fails(caller: Caller, program: Program) -> None:
-    execution = to_its_end(caller, caller.create("fails", "start"))
+    execution = wait_for_end(caller, caller.create("fails", "start"))
 
     assert execution["status"] == "FAILED"
     assert "division by zero" in execution["error"]["message"]

@@ -36,7 +36,7 @@ async def until(event: asyncio.Event) -> None:
         await event.wait()
 
 
-async def lost(connection: Connection) -> None:
+async def wait_until_disconnected(connection: Connection) -> None:
     """Waits until the connection has noticed the outage, when it fails waiting requests."""
 
     def silence(message: Message) -> None:
@@ -145,7 +145,7 @@ async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Bro
 
 async def test_a_request_during_a_short_outage_waits_for_the_reconnect(broker: Broker, connection: Connection) -> None:
     broker.kill()
-    await lost(connection)
+    await wait_until_disconnected(connection)
     asking = asyncio.create_task(connection.request("no.listener"))
     broker.start()
 
@@ -164,7 +164,7 @@ async def test_a_failed_publish_is_not_sent_after_the_reconnect(broker: Broker, 
     await connection.subscribe("news", on_message)
     back = next_reconnect(connection)
     broker.kill()
-    await lost(connection)
+    await wait_until_disconnected(connection)
 
     with pytest.raises(BrokerUnavailable):
         await connection.publish("news", b"while away")
@@ -187,7 +187,7 @@ async def test_a_hanging_broker_is_detected_within_seconds(broker: Broker, conne
         # More than the socket buffers: a graceful close of such a connection would never end.
         for _ in range(30):
             await connection.publish("no.listener", b"x" * 900_000)
-        await lost(connection)
+        await wait_until_disconnected(connection)
         assert loop.time() - start < 5.0
     finally:
         broker.resume()

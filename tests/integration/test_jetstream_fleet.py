@@ -61,26 +61,26 @@ async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
     ports = await jetstream_ports(connection, config)
     await ports.registry.put(worker(last_seen_at=0.0))
 
-    async def breathe() -> None:
+    async def yield_to_writer() -> None:
         for _ in range(3):  # gives the other writer a turn
             await ports.registry.get(WorkerId("w1"))
 
     async def beat() -> None:
         for nth in range(1, 301):
             await ports.registry.put(worker(last_seen_at=float(nth)))
-            await breathe()
+            await yield_to_writer()
 
-    async def wish() -> None:
+    async def change_hidden() -> None:
         for nth in range(1, 52):
             seen = await ports.registry.set_hidden(WorkerId("w1"), nth % 2 == 1, at=float(nth))
             assert seen is not None
             assert seen.record is not None
             assert seen.record.hidden == (nth % 2 == 1)
-            await breathe()
+            await yield_to_writer()
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as both:
         both.create_task(beat())
-        both.create_task(wish())
+        both.create_task(change_hidden())
 
     stored = await ports.registry.get(WorkerId("w1"))
     assert stored == replace(worker(last_seen_at=300.0), hidden=True)

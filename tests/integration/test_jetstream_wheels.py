@@ -149,12 +149,12 @@ async def test_a_wheel_with_missing_bytes_is_an_error(place: Place) -> None:
 
 
 async def test_a_failed_upload_leaves_no_chunk(place: Place) -> None:
-    async def cut_short() -> AsyncIterator[bytes]:
+    async def truncated() -> AsyncIterator[bytes]:
         yield LARGE
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await place.wheels.put(NAME, cut_short(), tags=())
+        await place.wheels.put(NAME, truncated(), tags=())
 
     assert await place.pieces.upload_ids() == frozenset()
 

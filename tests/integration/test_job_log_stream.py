@@ -40,12 +40,12 @@ def resume_after(event: Event) -> dict[str, str]:
     return {"Last-Event-ID": event.event_id}
 
 
-async def some(events: AsyncIterator[Event], count: int) -> list[Event]:
+async def next_events(events: AsyncIterator[Event], count: int) -> list[Event]:
     async with asyncio.timeout(PATIENCE_SEC):
         return [await anext(events) for _ in range(count)]
 
 
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+async def all_events(events: AsyncIterator[Event]) -> list[Event]:
     async with asyncio.timeout(PATIENCE_SEC):
         return [event async for event in events]
 
@@ -66,11 +66,11 @@ async def test_a_stream_sends_each_line_and_then_the_end(
     async with following(gateway.client, run_id) as events, at_work(stores, config) as worker:
         runner = await worker.executor.begun()
         runner.write("one", "zwei \u2028 <b>", task="load")
-        received = await some(events, 2)
+        received = await next_events(events, 2)
         for number in range(3, 200):
             runner.write(str(number))
         runner.end()
-        received += await all_of(events)
+        received += await all_events(events)
 
     assert messages(received) == ["one", "zwei \u2028 <b>", *numbered(3, 199)]
     assert received[0].data == {
@@ -109,7 +109,7 @@ async def test_a_stream_continues_after_a_token_of_the_run_log(gateway: Gateway,
     await finish(gateway, run_id)
 
     async with following(gateway.client, run_id, sinceToken=page["next_token"]) as events:
-        assert messages(await all_of(events)) == numbered(3, 5)
+        assert messages(await all_events(events)) == numbered(3, 5)
 
 
 async def test_a_stream_may_start_at_the_tail_or_is_truncated(gateway: Gateway, stores: Stores) -> None:
@@ -121,7 +121,7 @@ async def test_a_stream_may_start_at_the_tail_or_is_truncated(gateway: Gateway, 
 
     async def received(**query: Any) -> list[str]:
         async with following(gateway.client, run_id, **query) as events:
-            return messages(await all_of(events))
+            return messages(await all_events(events))
 
     assert await received(tail=2) == ["b", "c"]
     assert await received(task="fit") == ["b", "c"]
@@ -139,7 +139,7 @@ async def test_a_tail_stream_cut_before_its_first_line_misses_none(gateway: Gate
     await finish(gateway, run_id)
 
     async with following(gateway.client, run_id, headers={"Last-Event-ID": place[4:]}, tail=2) as events:
-        assert messages(await all_of(events)) == numbered(2, 9)
+        assert messages(await all_events(events)) == numbered(2, 9)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ async def test_a_stream_survives_a_broker_restart(broker: Broker, gateway: Gatew
     async with open_stores(config, name="writer") as stores:
         await Writer(stores.run_logs, RunId(run_id)).write("before")
     async with following(gateway.client, run_id) as events:
-        received = await some(events, 1)
+        received = await next_events(events, 1)
         broker.kill()
         refused = await gateway.client.get(f"/jobs/{new_run_id()}/logs/stream")
         broker.start()
         await finish(gateway, run_id)
-        received += await all_of(events)
+        received += await all_events(events)
 
     assert (refused.status_code, refused.json()["errId"]) == (503, "ERR-PYOCO-0003")
     assert messages(received) == ["before"]

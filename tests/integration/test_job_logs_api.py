@@ -163,19 +163,19 @@ async def test_the_etag_changes_with_every_line_and_the_end(client: httpx.AsyncC
     path = f"/jobs/{job_id}/logs"
     tags: list[tuple[str, str]] = []
 
-    async def look() -> None:
+    async def record_etags() -> None:
         as_json, as_text = await client.get(path), await text(client, job_id)
         tags.append((as_json.headers["etag"], as_text.headers["etag"]))
 
-    await look()
+    await record_etags()
     runner = await worker.executor.begun()
     for number in range(1, 4):
         runner.write(f"line {number}")
         await written_so_far(client, job_id, number)
-        await look()
+        await record_etags()
     runner.end()
     await wait_for_status(client, job_id, "COMPLETED")
-    await look()
+    await record_etags()
 
     assert len({as_json for as_json, _ in tags}) == 5
     assert len({as_text for _, as_text in tags}) == 4

@@ -82,7 +82,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def until_stopped(pid: int, limit_sec: float = 10) -> None:
+def wait_until_stopped(pid: int, limit_sec: float = 10) -> None:
     """Waits until every thread of the process has stopped; the kernel reports this to the parent only."""
     deadline = time.monotonic() + limit_sec
     while not all(stat.read_text().rpartition(") ")[2][0] == "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
@@ -90,7 +90,7 @@ def until_stopped(pid: int, limit_sec: float = 10) -> None:
         os.sched_yield()
 
 
-def until_gone(pid: int, limit_sec: float = 10) -> None:
+def wait_until_ended(pid: int, limit_sec: float = 10) -> None:
     """Waits for the end of a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
@@ -278,7 +278,7 @@ async def test_a_dead_runner_is_replaced(pool: RunnerPool) -> None:
 async def test_a_job_given_to_a_dead_runner_never_began(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         os.kill(runner.pid, signal.SIGKILL)
-        until_gone(runner.pid)
+        wait_until_ended(runner.pid)
         runner.begin(job("sum", a=1, b=1))
 
         updates = await updates_of(runner)
@@ -292,7 +292,7 @@ async def test_a_job_given_to_a_dead_runner_never_began(pool: RunnerPool) -> Non
 async def test_a_job_unread_by_a_dead_runner_never_began(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         os.kill(runner.pid, signal.SIGSTOP)
-        until_stopped(runner.pid)
+        wait_until_stopped(runner.pid)
         runner.begin(job("sum", a=1, b=1))
         runner.kill()
 
@@ -374,7 +374,7 @@ async def test_a_kill_ends_the_programs_of_a_task(pool: RunnerPool, output: Outp
         assert died_of(await updates_of(runner)).signal_name == "SIGKILL"
 
     for pid in pids:
-        until_gone(pid)
+        wait_until_ended(pid)
 
 
 @needs_linux
@@ -383,7 +383,7 @@ async def test_a_crash_ends_the_process_group_of_the_runner(pool: RunnerPool, ou
 
     assert died_of(updates).signal_name == "SIGABRT"
     for pid in pids_in(output.of("run-1")):
-        until_gone(pid)
+        wait_until_ended(pid)
 
 
 @needs_linux
@@ -397,7 +397,7 @@ async def test_a_stray_process_with_an_open_log_pipe_delays_nothing_and_ends_wit
 
     assert died_of(updates).signal_name == "SIGABRT"
     (stray,) = pids_in(output.of("run-1"))
-    until_gone(stray)
+    wait_until_ended(stray)
 
 
 async def test_a_runner_that_sends_invalid_frames_is_killed(pool: RunnerPool) -> None:
@@ -512,4 +512,4 @@ def test_a_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
         supervisor.kill()
 
         for pid in (*runners, *programs):
-            until_gone(pid)
+            wait_until_ended(pid)

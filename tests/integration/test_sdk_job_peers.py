@@ -48,12 +48,12 @@ def followed(
     """The numbers of the lines, and how the job ended."""
     how: dict[str, Any] = {"base_url": peer.url, "timing": (pauses or Pauses()).timing()}
 
-    async def awaited() -> tuple[list[int], str | None]:
+    async def follow_async() -> tuple[list[int], str | None]:
         async with AsyncPyocoHttpClient(**how) as client, client.follow_job_logs("j", **wanted) as lines:
             return [entry["n"] async for entry in lines], lines.status
 
     if kind == "async":
-        return asyncio.run(awaited())
+        return asyncio.run(follow_async())
     with PyocoHttpClient(**how) as client, client.follow_job_logs("j", **wanted) as lines:
         return [entry["n"] for entry in lines], lines.status
 
@@ -67,11 +67,11 @@ def text(body: bytes, first: int | None = None, whole: int | None = None, **head
     return Reply(status=206, body=body, headers=named | {"Content-Range": f"bytes {first}-{last}/{whole or last + 1}"})
 
 
-def nothing_beyond(size: int) -> Reply:
+def range_not_satisfiable(size: int) -> Reply:
     return Reply(status=416, body=b"", headers={"Content-Range": f"bytes */{size}"})
 
 
-def looked_at(size: int, *, complete: bool) -> Head:
+def head_of(size: int, *, complete: bool) -> Head:
     """The head of a log of that size."""
     return Head({"Content-Length": str(size), "X-Log-Complete": "true" if complete else "false"})
 
@@ -159,7 +159,7 @@ def test_following_that_is_stopped_early_sends_nothing_more(kind: Kind) -> None:
 def test_a_download_resumes_at_the_end_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\n")
-    with Peer(text(b"two\n", 4, X_Log_Complete="false"), nothing_beyond(8), looked_at(8, complete=True)) as peer:
+    with Peer(text(b"two\n", 4, X_Log_Complete="false"), range_not_satisfiable(8), head_of(8, complete=True)) as peer:
         first = twin(peer).ask("download_job_log", "j", path)
         second = twin(peer).ask("download_job_log", "j", path)
 
@@ -172,14 +172,14 @@ def test_a_download_resumes_at_the_end_of_the_file(tmp_path: Path) -> None:
 
 def test_a_log_that_has_grown_meanwhile_is_not_complete() -> None:
     file = io.BytesIO(b"one\n")
-    with Peer(nothing_beyond(4), looked_at(8, complete=True)) as peer:
+    with Peer(range_not_satisfiable(4), head_of(8, complete=True)) as peer:
         received = twin(peer).ask("download_job_log", "j", file)
 
     assert received == {"bytes_written": 0, "size_bytes": 4, "complete": False}
 
 
 def test_without_a_head_it_is_unknown_whether_the_log_is_complete() -> None:
-    with Peer(nothing_beyond(4), Cut()) as peer:
+    with Peer(range_not_satisfiable(4), Cut()) as peer:
         received = twin(peer).ask("download_job_log", "j", io.BytesIO(b"one\n"))
 
     assert received["complete"] is None

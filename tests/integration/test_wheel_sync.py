@@ -48,7 +48,7 @@ class Worker:
     def installed(self) -> list[str]:
         return [one["wheel_name"] for one in self.report["installed"]]
 
-    async def until_at_most(self, processes: int) -> None:
+    async def wait_until_at_most(self, processes: int) -> None:
         """Waits until the runners of old environments have ended."""
         await until(lambda: len(self.pool.pids()) <= processes)
 
@@ -147,7 +147,7 @@ async def test_only_wheels_of_the_tags_are_installed_and_deleted_ones_removed(
 
     assert await worker.version("tools") == ABSENT
     assert (worker.installed(), worker.report["environment"]) == ([], None)
-    await worker.until_at_most(1)
+    await worker.wait_until_at_most(1)
     await worker.sync.sync()
     assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
 
@@ -320,7 +320,7 @@ async def test_workers_of_one_folder_share_and_keep_environments(
     assert await gpu.version("gpu_only") == "1.0"
     await asyncio.gather(same.sync.sync(), gpu.sync.sync())
     for worker in (one, same, gpu):
-        await worker.until_at_most(1)
+        await worker.wait_until_at_most(1)
     await put(store, installable("tools", "3.0"))
     for worker in (one, same, gpu):
         await worker.sync.sync()
@@ -370,7 +370,7 @@ async def test_old_environments_and_files_are_removed_with_their_last_runner(
     await store.delete(wheel)
     await put(store, installable("tools", "2.0"))
     await worker.sync.sync()
-    await worker.until_at_most(1)
+    await worker.wait_until_at_most(1)
     await put(store, installable("more"))
 
     await worker.sync.sync()

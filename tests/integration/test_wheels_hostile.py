@@ -64,7 +64,7 @@ async def stored(broker: Broker, folder: Path) -> tuple[int, frozenset[str]]:
         return len(await store.all()), await Pieces(connection, config.wheel_object_store_bucket).upload_ids()
 
 
-async def until_gone(broker: Broker, folder: Path) -> None:
+async def wait_until_no_chunks(broker: Broker, folder: Path) -> None:
     """Waits until no upload has chunks."""
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
@@ -73,7 +73,7 @@ async def until_gone(broker: Broker, folder: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def until_begun(broker: Broker, folder: Path) -> None:
+async def wait_until_chunks(broker: Broker, folder: Path) -> None:
     """Waits until an upload has chunks."""
     config = gateway_settings(broker.url, folder)
     async with asyncio.timeout(PATIENCE_SEC), await Connection.open(config) as connection:
@@ -91,7 +91,7 @@ async def test_a_truncated_body_leaves_nothing(address: str, broker: Broker, tmp
 
     async with httpx.AsyncClient(base_url=address) as client:
         assert (await client.get("/wheels")).json() == []
-    await until_gone(broker, tmp_path)
+    await wait_until_no_chunks(broker, tmp_path)
 
 
 # Starlette leaves the file of a part without an end to the garbage collector.
@@ -117,7 +117,7 @@ async def test_a_gateway_killed_during_an_upload_leaves_no_wheel_and_the_next_up
     with gateway(broker, tmp_path) as program:
         there = address_of(program)
         sending = asyncio.create_task(_upload(there, path))
-        await until_begun(broker, tmp_path)
+        await wait_until_chunks(broker, tmp_path)
         os.kill(program.pid, signal.SIGKILL)
         with suppress(httpx.TransportError):
             await sending
