@@ -150,5 +150,5 @@ async def _lose_response(gateway: Gateway, key: str) -> None:
     place = record_key(tenant_id=None, method="POST", path="/executions:claim", key=IdempotencyKey(key))
     stored = await gateway.records.get(place)
     assert stored is not None
-    unanswered = replace(stored.record, response=None, lease_until=ENDED)
+    unanswered = replace(stored.record, answer=None, lease_until=ENDED)
     assert await gateway.records.replace(place, unanswered, revision=stored.revision) is not None
