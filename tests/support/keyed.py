@@ -53,7 +53,7 @@ def killed(world: World) -> Action:
     """From now on no call reaches a store, until the test restores the connection."""
 
     async def now() -> None:
-        world.faults.away = True
+        world.faults.is_offline = True
         raise BrokerUnavailable
 
     return now

@@ -25,7 +25,7 @@ class Store(KeyStore):
 
     def __init__(self) -> None:
         super().__init__(MemoryKeyValue())
-        self.away = False
+        self.is_offline = False
         self.looks = 0
         self.reads = 0
         self.looked = asyncio.Event()
@@ -33,7 +33,7 @@ class Store(KeyStore):
     async def position(self) -> StreamState:
         self.looks += 1
         self.looked.set()
-        if self.away:
+        if self.is_offline:
             raise BrokerUnavailable
         return await super().position()
 
@@ -148,7 +148,7 @@ async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_
         while store.reads == 0:
             await store.next_look()
         await store.next_look()
-        store.away = True
+        store.is_offline = True
         clock.pass_time(TRUST_SEC * 0.9)
         assert (await keyring.caller_of(KEY)).api_key_id == KEY_ID
 
@@ -205,12 +205,12 @@ async def test_a_look_that_breaks_lets_nobody_in_and_the_next_one_mends_it(
 async def test_a_caller_waits_for_a_store_that_is_soon_back(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    store.away = True
+    store.is_offline = True
     async with looking(store, clock) as keyring:
         waiting = asyncio.create_task(keyring.caller_of(KEY))
         await store.next_look()
 
-        store.away = False
+        store.is_offline = False
 
         assert (await waiting).api_key_id == KEY_ID
 

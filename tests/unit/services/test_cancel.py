@@ -33,7 +33,7 @@ async def test_a_waiting_run_is_cancelled_without_a_worker(world: World) -> None
 
     assert run_status(handled.accepted()) == "CANCELLING"
     assert await world.status(run_id) == "CANCELLED"
-    receipt = (await world.told(run_id)).cancel
+    receipt = (await world.execution(run_id)).cancel
     assert receipt is not None
     assert (receipt.how, receipt.reason, receipt.requested_by) == (StopHow.BEFORE_START, "wrong input", "alice")
 
@@ -84,7 +84,7 @@ async def test_a_holder_has_its_grace_and_ten_seconds_more(world: World) -> None
     run_id = await world.submit()
     await world.start(run_id)
     await ask(world, run_id)
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
 
     world.clock.pass_time(30.0 + UNCONFIRMED_AFTER_GRACE_SEC)
     await confirm_or_signal(world.stores, execution, grace_sec=30.0)
@@ -93,7 +93,7 @@ async def test_a_holder_has_its_grace_and_ten_seconds_more(world: World) -> None
     world.clock.pass_time(0.1)
     await confirm_or_signal(world.stores, execution, grace_sec=30.0)
     assert await world.status(run_id) == "CANCELLED"
-    receipt = (await world.told(run_id)).cancel
+    receipt = (await world.execution(run_id)).cancel
     assert receipt is not None
     assert receipt.how is StopHow.UNCONFIRMED
 
@@ -102,13 +102,13 @@ async def test_a_holder_that_confirms_at_the_last_moment_is_believed(world: Worl
     run_id = await world.submit()
     await world.start(run_id)
     await ask(world, run_id)
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.KILLED, attempt=1))
 
     world.clock.pass_time(100.0)
     await confirm_or_signal(world.stores, execution, grace_sec=30.0)
 
-    receipt = (await world.told(run_id)).cancel
+    receipt = (await world.execution(run_id)).cancel
     assert receipt is not None
     assert receipt.how is StopHow.KILLED
 
@@ -139,6 +139,6 @@ async def test_overdue_cancels_are_confirmed_oldest_first_however_many_are_newer
 
     await world.maintenance.confirm_cancels()
 
-    ended = [(await world.told(run_id)).version for run_id in runs]
+    ended = [(await world.execution(run_id)).version for run_id in runs]
     assert [await world.status(run_id) for run_id in runs] == ["CANCELLED"] * 5
     assert ended == sorted(ended)

@@ -56,8 +56,8 @@ async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_t
     world.faults.after("events.append", killed(world))
     with pytest.raises(BrokerUnavailable):
         await ann.claim()
-    lease_until = (await world.told(run_id)).nodes[A].lease_until
-    world.faults.away = False
+    lease_until = (await world.execution(run_id)).nodes[A].lease_until
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC + 1)
     theirs = StartNode(
         at=world.now(), node_id=A, attempt=2, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True

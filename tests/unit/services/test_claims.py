@@ -125,7 +125,7 @@ async def test_a_node_that_could_not_be_taken_is_left_alone_for_a_moment(world: 
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.hide(first, (await world.told(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
+    claims.hide(first, (await world.execution(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
     claims.release(first)
     second = claims.reserve(WANTED)
     world.clock.pass_time(module.REFUSED_FOR_SEC)

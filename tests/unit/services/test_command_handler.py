@@ -28,7 +28,7 @@ async def test_log_and_snapshot_both_have_what_was_handled(world: World) -> None
     handled = await handle(world.stores, run_id, start(), USER)
 
     assert handled.events
-    assert handled.accepted() == await world.told(run_id)
+    assert handled.accepted() == await world.execution(run_id)
     assert await world.status(run_id) == "RUNNING"
 
 
@@ -103,9 +103,9 @@ async def test_nothing_to_do_is_about_the_log_too_and_brings_the_snapshot_up_to_
     handled = await handle(world.stores, run_id, AddTag(at=3.0, tag="urgent"), USER)
 
     assert handled.events == ()
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["tags"] == ["default", "urgent"]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["tags"] == ["default", "urgent"]
 
 
 async def test_there_is_nothing_to_be_said_about_a_run_that_does_not_exist(world: World) -> None:
@@ -139,7 +139,7 @@ async def test_a_run_that_retention_removed_under_us_is_not_revived(world: World
         await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
 
     assert await world.truth.events.read(run_id) == []
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
 async def test_an_append_whose_answer_was_lost_is_not_made_twice_when_it_is_tried_again(world: World) -> None:
@@ -161,9 +161,9 @@ async def test_of_many_writers_at_once_each_gets_its_word_in(world: World) -> No
     labels = [f"label-{n}" for n in range(30)]
     await asyncio.gather(*(handle(world.stores, run_id, AddTag(at=2.0, tag=label), USER) for label in labels))
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert set(shown.plain["tags"]) == {"default", *labels}
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert set(snapshot.plain["tags"]) == {"default", *labels}
 
 
 async def test_a_crowd_that_never_lets_us_in_is_an_error_with_a_name(

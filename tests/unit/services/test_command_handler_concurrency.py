@@ -72,7 +72,7 @@ async def test_what_is_found_done_is_answered_with_its_events_and_the_run_as_it_
     again = await handle(world.stores, run_id, AddTag(at=9.0, tag="blue"), keyed(hold, resumed=True))
 
     assert again.events == first.events
-    assert again.execution == await world.told(run_id)
+    assert again.execution == await world.execution(run_id)
     assert hold.event_ids == ["ours.0"]
 
 
@@ -110,7 +110,7 @@ async def test_a_twin_that_was_faster_has_done_it_for_both(world: World) -> None
     world.faults.before("events.append", twin)
     handled = await handle(world.stores, run_id, CancelExecution(at=4.0, reason="ours"), keyed(hold))
 
-    assert handled.execution == await world.told(run_id)
+    assert handled.execution == await world.execution(run_id)
     assert handled.events == (await world.truth.events.read(run_id))[-1].commit.events
     assert handled.execution.cancel is not None
     assert handled.execution.cancel.reason == "twin"
@@ -161,8 +161,8 @@ def test_whenever_a_twin_comes_the_commit_is_there_once_and_both_are_told_of_it(
     assert len({stored.commit.commit_id for stored in history}) == len(history)
     for answer in answers:
         assert answer.events == (ours[0].events if ours else ())
-        told, now = answer.execution, scene.truth(answer.execution.version)
-        assert (told.status, told.labels, told.holder, told.cancel) == (now.status, now.labels, now.holder, now.cancel)
+        seen, now = answer.execution, scene.truth(answer.execution.version)
+        assert (seen.status, seen.labels, seen.holder, seen.cancel) == (now.status, now.labels, now.holder, now.cancel)
 
 
 async def _both(scene: Scene, before: list[int], line: Command | int, late: int) -> list[CommandResult]:

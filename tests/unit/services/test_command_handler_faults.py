@@ -162,19 +162,19 @@ def _assert_legal(scene: Scene) -> None:
 
 
 def _assert_true(scene: Scene, writer: Writer) -> None:
-    """What a writer was told is what the log says: its events are there, its refusals are about the truth."""
+    """A writer's results agree with the log: its events are stored, and its rejections follow from the log."""
     kept = {stored.commit.commit_id: stored for stored in scene.history}
     for commit_id, handled in writer.answers.items():
         now = scene.truth(handled.execution.version)
-        told = handled.execution
-        assert told.version >= writer.seen_when_asked[commit_id], "an answer about a time before the question"
-        assert (told.status, told.labels, told.holder, told.cancel) == (now.status, now.labels, now.holder, now.cancel)
-        assert [(n.node_id, n.status, n.attempt) for n in told.nodes.values()] == [
+        seen = handled.execution
+        assert seen.version >= writer.seen_when_asked[commit_id], "an answer about a time before the question"
+        assert (seen.status, seen.labels, seen.holder, seen.cancel) == (now.status, now.labels, now.holder, now.cancel)
+        assert [(n.node_id, n.status, n.attempt) for n in seen.nodes.values()] == [
             (n.node_id, n.status, n.attempt) for n in now.nodes.values()
         ]
         if handled.events:
             assert kept[commit_id].commit.events == handled.events
-            assert kept[commit_id].sequence == told.version
+            assert kept[commit_id].sequence == seen.version
         else:
             assert commit_id not in kept
             # repr, because a refused NaN is not equal to itself.

@@ -76,12 +76,12 @@ async def test_a_run_whose_job_was_given_up_ends_failed_with_a_dead_letter(sweep
     await twice(sweep, world)
 
     (letter,) = await letters(world)
-    told = await world.told(run_id)
+    execution = await world.execution(run_id)
     assert await world.status(run_id) == "FAILED"
-    assert told.error is not None
-    assert "given up after its job was delivered" in told.error.message
+    assert execution.error is not None
+    assert "given up after its job was delivered" in execution.error.message
     assert (letter.reason, letter.run_id, letter.flow_name, letter.tag) == ("max_deliver", run_id, "hello", "default")
-    assert (letter.error, letter.tags, letter.worker_id) == (told.error.message, ("default",), "w-1")
+    assert (letter.error, letter.tags, letter.worker_id) == (execution.error.message, ("default",), "w-1")
     assert await depth(world) == 0
 
 
@@ -156,8 +156,8 @@ async def test_a_given_up_job_of_a_foreign_producer_leaves_a_letter(sweep: DeadJ
 
     await twice(sweep, world)
 
-    told = {(letter.reason, letter.run_id, letter.flow_name, letter.tag) for letter in await letters(world)}
-    assert told == {("max_deliver", run_id, "theirs", "default"), ("invalid_job", None, None, "other")}
+    reasons = {(letter.reason, letter.run_id, letter.flow_name, letter.tag) for letter in await letters(world)}
+    assert reasons == {("max_deliver", run_id, "theirs", "default"), ("invalid_job", None, None, "other")}
     assert await queue.tags() == []
 
 

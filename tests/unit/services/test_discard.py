@@ -21,7 +21,7 @@ async def finished(world: World) -> RunId:
 
 
 async def is_archived(world: World, run_id: RunId) -> bool:
-    return (await world.told(run_id)).archived_at is not None
+    return (await world.execution(run_id)).archived_at is not None
 
 
 async def test_what_waits_is_cancelled_and_stays_in_the_lists_until_it_is_discarded_again(world: World) -> None:
@@ -77,10 +77,10 @@ async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: Worl
 async def test_a_request_that_is_carried_on_does_not_do_the_next_thing_too(world: World, state: str) -> None:
     run_id = await world.submit() if state == "waiting" else await finished(world)
     await executions_of(world).discard(run_id, KEYED)
-    once = await world.told(run_id)
+    once = await world.execution(run_id)
 
     again: CommandContext = replace(KEYED, resumed=True)
     await executions_of(world).discard(run_id, again)
 
-    assert await world.told(run_id) == once
+    assert await world.execution(run_id) == once
     assert await is_archived(world, run_id) == (state == "finished")

@@ -42,9 +42,9 @@ def progress(world: World, percent: float) -> ReportNodeProgress:
 
 
 async def version_shown(world: World, run_id: RunId) -> int:
-    shown = await world.shown(run_id)
-    assert shown is not None
-    return shown.execution.version
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    return snapshot.execution.version
 
 
 async def test_a_second_command_needs_no_look_at_the_snapshot(world: World) -> None:
@@ -54,7 +54,7 @@ async def test_a_second_command_needs_no_look_at_the_snapshot(world: World) -> N
     await desk.handle(run_id, progress(world, 10), USER)
 
     assert world.faults.calls.count("snapshots.load") == 1
-    assert (await world.told(run_id)).nodes[A].progress == 10
+    assert (await world.execution(run_id)).nodes[A].progress == 10
 
 
 async def test_a_crowd_at_one_execution_loses_no_race_against_itself(world: World) -> None:
@@ -66,7 +66,7 @@ async def test_a_crowd_at_one_execution_loses_no_race_against_itself(world: Worl
 
     assert all(one.refused is None for one in handled)
     assert world.stores.counters.append_conflicts == 0
-    assert {node.status for node in (await world.told(run_id)).nodes.values()} == {NodeStatus.RUNNING}
+    assert {node.status for node in (await world.execution(run_id)).nodes.values()} == {NodeStatus.RUNNING}
 
 
 async def test_what_another_gateway_wrote_meanwhile_is_found_out(world: World) -> None:
@@ -117,7 +117,7 @@ async def test_whoever_looks_at_one_execution_finds_what_was_left_to_gather(worl
 
     await desk.flush_one(run_id)
 
-    assert await version_shown(world, run_id) == (await world.told(run_id)).version
+    assert await version_shown(world, run_id) == (await world.execution(run_id)).version
     assert await version_shown(world, other) < handled.execution.version
 
 
@@ -141,7 +141,7 @@ async def test_whoever_looks_while_a_snapshot_is_being_written_waits_for_it(worl
         await looking
 
     assert waits
-    assert await version_shown(world, run_id) == (await world.told(run_id)).version
+    assert await version_shown(world, run_id) == (await world.execution(run_id)).version
 
 
 async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_is_back(
@@ -167,7 +167,7 @@ async def test_a_command_that_broke_leaves_nothing_at_hand(world: World) -> None
     await desk.handle(run_id, progress(world, 2), USER)
 
     assert world.faults.calls.count("snapshots.load") == 2
-    assert (await world.told(run_id)).nodes[A].progress == 2
+    assert (await world.execution(run_id)).nodes[A].progress == 2
 
 
 async def test_what_a_snapshot_had_to_give_up_is_not_kept_at_hand_either(world: World) -> None:
@@ -181,7 +181,7 @@ async def test_what_a_snapshot_had_to_give_up_is_not_kept_at_hand_either(world: 
 
     assert execution.records_truncated
     assert execution.nodes[A].output is None
-    assert (await world.told(run_id)).nodes[A].output == large
+    assert (await world.execution(run_id)).nodes[A].output == large
 
 
 async def test_only_the_executions_asked_about_last_are_at_hand(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,15 +208,15 @@ async def test_an_execution_is_looked_at_as_its_log_tells_it(world: World) -> No
 
 
 async def test_it_is_told_when_nodes_can_be_taken(world: World) -> None:
-    told: list[str] = []
-    run_id, desk = await begun(world), ExecutionCache(world.stores, on_ready=lambda: told.append("ready"))
+    notified: list[str] = []
+    run_id, desk = await begun(world), ExecutionCache(world.stores, on_ready=lambda: notified.append("ready"))
 
     await desk.handle(run_id, take(world), USER)
     await desk.flush(progress=True)
     await desk.handle(run_id, take(world, B), USER)
     await desk.flush(progress=True)
 
-    assert told == ["ready"]
+    assert notified == ["ready"]
 
 
 @dataclass
@@ -350,7 +350,7 @@ async def test_what_another_wrote_and_put_away_meanwhile_needs_nothing_more(
     await desk.flush(progress=True)
 
     for run_id in runs[:2]:
-        assert await version_shown(world, run_id) == (await world.told(run_id)).version
+        assert await version_shown(world, run_id) == (await world.execution(run_id)).version
 
 
 async def test_a_list_does_not_write_snapshots_that_lack_nothing_but_progress(world: World) -> None:
@@ -387,7 +387,7 @@ async def test_snapshots_are_written_concurrently_for_a_list(world: World) -> No
         await cache.flush()
 
     assert [await version_shown(world, run_id) for run_id in runs] == [
-        (await world.told(run_id)).version for run_id in runs
+        (await world.execution(run_id)).version for run_id in runs
     ]
 
 
@@ -413,9 +413,9 @@ async def test_a_flush_of_an_evicted_entry_leaves_the_pending_write_of_its_succe
 
 async def test_a_command_does_not_reach_another_tenants_execution(world: World) -> None:
     run_id, cache = await begun(world), ExecutionCache(world.stores)
-    before = (await world.told(run_id)).version
+    before = (await world.execution(run_id)).version
 
     with pytest.raises(RunNotFound):
         await cache.handle(run_id, take(world), replace(USER, tenant_filter="other"))
 
-    assert (await world.told(run_id)).version == before
+    assert (await world.execution(run_id)).version == before

@@ -134,8 +134,8 @@ async def test_a_cancel_is_over_at_once_where_nobody_works_on_a_node(world: Worl
 
     await executions_of(world).cancel(run_id, "wrong", USER)
 
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.IDLE)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.IDLE)
 
 
 async def test_a_lease_that_is_over_holds_up_no_cancel(world: World) -> None:
@@ -158,7 +158,7 @@ async def test_a_holder_that_ends_its_node_after_a_cancel_is_refused_and_has_sto
     assert await world.status(run_id) == "CANCELLING"
     progress = ReportNodeProgress(at=world.now(), node_id=A, progress=9, from_outside=True)
     assert (await executions.command(run_id, progress, USER)).refused is not None
-    assert (await world.told(run_id)).status is Status.ACTIVE
+    assert (await world.execution(run_id)).status is Status.ACTIVE
     commands: dict[str, Command] = {
         "success": SucceedNode(at=world.now(), node_id=A, attempt=1, from_outside=True),
         "fail": FailNode(at=world.now(), node_id=A, error=Failure(code="C", message="stopped"), from_outside=True),
@@ -168,8 +168,8 @@ async def test_a_holder_that_ends_its_node_after_a_cancel_is_refused_and_has_sto
 
     assert handled.refused is not None
     assert handled.refused.why is RejectionReason.CANCEL_REQUESTED
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.COOPERATIVE)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.COOPERATIVE)
 
 
 async def test_a_holder_that_does_not_stop_is_waited_for_no_longer_than_the_grace(world: World) -> None:
@@ -179,13 +179,13 @@ async def test_a_holder_that_does_not_stop_is_waited_for_no_longer_than_the_grac
     await world.catch_up()
     world.clock.pass_time(world.config.cancel_grace_period_sec - 1)
     await world.maintenance.confirm_cancels()
-    assert (await world.told(run_id)).status is Status.ACTIVE
+    assert (await world.execution(run_id)).status is Status.ACTIVE
 
     world.clock.pass_time(2.0)
     await world.maintenance.confirm_cancels()
 
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ async def test_any_gateway_ends_a_wait_whose_deadline_is_over(world: World) -> N
     await world.maintenance.expire_nodes()
     await world.new_maintenance().expire_nodes()
 
-    told = await world.told(run_id)
-    assert (told.status, told.error and told.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.error and execution.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
 
 
 async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(world: World) -> None:
@@ -215,8 +215,8 @@ async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_l
 
     await world.maintenance.expire_nodes()
 
-    told = await world.told(run_id)
-    assert (told.status, told.error and told.error.code) == (Status.FAILED, "LEASE_EXPIRED")
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.error and execution.error.code) == (Status.FAILED, "LEASE_EXPIRED")
 
 
 async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(world: World) -> None:
@@ -228,7 +228,7 @@ async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(w
 
     await world.maintenance.expire_nodes()
 
-    assert [(await world.told(run_id)).status for run_id in runs].count(Status.FAILED) == 1
+    assert [(await world.execution(run_id)).status for run_id in runs].count(Status.FAILED) == 1
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

@@ -143,10 +143,10 @@ async def test_time_in_which_the_gateway_itself_was_cut_off_is_no_silence_of_the
             await until(lambda: silent_sec(view, "living") == 0.0)
         assert state(view, "dead") is DISCONNECTED
 
-        scene.faults.away = True
+        scene.faults.is_offline = True
         scene.clock.pass_time(600.0)
         assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
-        scene.faults.away = False
+        scene.faults.is_offline = False
 
         assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
         scene.pass_in_touch(view, 20.0)
@@ -270,7 +270,7 @@ async def test_the_fleet_is_not_shown_while_it_is_unknown_or_the_broker_is_away(
     scene: Scene, away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
-    scene.faults.away = away
+    scene.faults.is_offline = away
 
     with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if away else "being built"):
         await scene.view().all_workers()
@@ -293,8 +293,8 @@ async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene:
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(flow,))
     await scene.registry.put(record)
     async with scene.watching() as view:
-        told = replace(flow, tags=("default",))
-        assert view.announced_flows() == {"etl": told}
+        announced = replace(flow, tags=("default",))
+        assert view.announced_flows() == {"etl": announced}
 
         await scene.registry.put(replace(record, flows=(AnnouncedFlow(name="new"),)))
         await until(lambda: "new" in view.announced_flows())

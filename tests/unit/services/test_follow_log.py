@@ -420,12 +420,12 @@ async def test_a_follower_waits_while_the_broker_is_away_and_continues_when_it_i
     run_id, writer = await begun(world)
     async with Followers(world) as followers:
         updates = await followers.log(run_id)
-        world.faults.away = True
+        world.faults.is_offline = True
         waiting = asyncio.create_task(texts(updates))
         await world.faults.tried("run_logs.next")
         await writer.write("meanwhile")
         await world.faults.tried("run_logs.next")
-        world.faults.away = False
+        world.faults.is_offline = False
 
         world.truth.run_logs._log.interrupt()  # type: ignore[attr-defined]
 

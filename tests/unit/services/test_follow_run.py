@@ -53,7 +53,7 @@ async def label(world: World, run_id: RunId, tag: str) -> None:
 
 async def label_before_the_snapshot(world: World, run_id: RunId, tag: str) -> int:
     """The version of a commit whose writer has not advanced the snapshot."""
-    stored = await commit(world.truth, await world.told(run_id), AddTag(at=world.now(), tag=tag), USER)
+    stored = await commit(world.truth, await world.execution(run_id), AddTag(at=world.now(), tag=tag), USER)
     return stored.execution.version
 
 
@@ -75,9 +75,9 @@ async def test_a_follower_gets_the_present_view_then_every_change_then_the_end(w
         assert await status(updates) == "PENDING"
         await world.start(run_id)
         view = (await following(updates)).view
-        shown = await world.shown(run_id)
-        assert shown is not None
-        assert view.plain == shown.plain
+        snapshot = await world.snapshot(run_id)
+        assert snapshot is not None
+        assert view.plain == snapshot.plain
         await world.complete(run_id)
         assert await status(updates) == "COMPLETED"
         assert await has_ended(updates)
@@ -103,9 +103,9 @@ async def test_a_commit_is_shown_before_its_writer_has_advanced_the_snapshot(wor
         later = await label_before_the_snapshot(world, run_id, "two")
 
         assert (await following(updates)).view.version == later
-        shown = await world.shown(run_id)
-        assert shown is not None
-        assert shown.execution.version < before_it_joined
+        snapshot = await world.snapshot(run_id)
+        assert snapshot is not None
+        assert snapshot.execution.version < before_it_joined
 
 
 async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_has_not_advanced_the_snapshot(
@@ -118,7 +118,7 @@ async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_
         assert await status(updates) == "RUNNING"
 
         command = CompleteExecution(at=world.now(), instance_id=OURS)
-        await commit(world.truth, await world.told(run_id), command, USER)
+        await commit(world.truth, await world.execution(run_id), command, USER)
 
         assert await status(updates) == "COMPLETED"
         assert await world.status(run_id) == "COMPLETED"
@@ -322,7 +322,7 @@ async def test_since_holds_back_what_is_not_newer_but_never_the_end(world: World
 
 async def test_the_end_is_known_to_a_client_that_has_seen_it(world: World) -> None:
     run_id = await finished(world)
-    version = (await world.told(run_id)).version
+    version = (await world.execution(run_id)).version
     async with Followers(world) as followers:
         topic = await followers.join(run_id)
         running = await followers.join(await world.submit())
@@ -345,7 +345,7 @@ async def test_a_client_that_saw_more_at_another_gateway_gets_nothing_twice(worl
         await followers.run(run_id)
         await label(world, run_id, "seen elsewhere")
 
-        updates = await followers.run(run_id, after=(await world.told(run_id)).version)
+        updates = await followers.run(run_id, after=(await world.execution(run_id)).version)
         followers.topics.close()
 
         assert await has_ended(updates)
@@ -423,12 +423,12 @@ async def test_while_the_broker_is_away_the_stream_stays_and_says_so(world: Worl
     async with Followers(world) as followers:
         updates = await followers.run(run_id)
         await following(updates)
-        world.faults.away = True
+        world.faults.is_offline = True
 
         await followers.beat()
         assert (await following(updates)).away
 
-        world.faults.away = False
+        world.faults.is_offline = False
         await followers.beat()
         assert not (await following(updates)).away
 
@@ -503,10 +503,10 @@ async def _cut_and_resumed(acts: list[str]) -> tuple[list[int], int]:
                 await followers.beat()
             elif act == "cut":
                 updates = await followers.run(run_id, after=seen[-1])
-            elif seen[-1] < (await world.told(run_id)).version:
+            elif seen[-1] < (await world.execution(run_id)).version:
                 await read()
         await world.complete(run_id)
-        last = (await world.told(run_id)).version
+        last = (await world.execution(run_id)).version
         while seen[-1] < last:
             await read()
         assert (await followers.join(run_id)).is_end_known(seen[-1], None)

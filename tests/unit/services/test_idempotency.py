@@ -144,7 +144,7 @@ async def test_wherever_the_first_is_killed_the_next_one_carries_on_to_one_run_o
     except BrokerUnavailable:
         assert call != "idempotency.replace"
     begun = (await record(world)).record
-    world.faults.away = False
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
     answers = [await ask(world, submits) for _ in range(3)]
@@ -163,7 +163,7 @@ async def test_one_who_is_killed_before_the_record_has_left_nothing(world: World
     world.faults.before("idempotency.create", killed(world))
     with pytest.raises(BrokerUnavailable):
         await ask(world)
-    world.faults.away = False
+    world.faults.is_offline = False
 
     await assert_one_run(world, await ask(world))
 
@@ -171,7 +171,7 @@ async def test_one_who_is_killed_before_the_record_has_left_nothing(world: World
 async def test_a_run_that_a_worker_has_begun_meanwhile_is_answered_and_not_queued_again(world: World) -> None:
     world.faults.before("idempotency.replace", killed(world))
     first = await ask(world)
-    world.faults.away = False
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
     run_id = RunId(first.answer.body.decode())
     await world.start(run_id)
@@ -212,7 +212,7 @@ async def test_a_lease_that_nobody_renews_ends_by_the_clock_of_whoever_waits(wor
     ahead = replace(world.stores, clock=ManualClock(now=2_000_000.0))
     with pytest.raises(BrokerUnavailable):
         await once(ahead, asked(), world.stores.ids.run_id, Submits(world.stores))
-    world.faults.away = False
+    world.faults.is_offline = False
 
     waiting = asyncio.create_task(ask(world))
     for _ in range(2):

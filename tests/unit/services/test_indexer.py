@@ -32,7 +32,7 @@ class BucketFeed(Feed):
     def __init__(self) -> None:
         self.created = "first"
         self.last = 0
-        self.away = False
+        self.is_offline = False
         self.asked_after: list[int] = []
         self._kept: dict[RunId, SnapshotSeen] = {}
         self._changed = asyncio.Event()
@@ -66,7 +66,7 @@ class BucketFeed(Feed):
         self._wake()
 
     async def snapshot_stream(self) -> tuple[str, int]:
-        if self.away:
+        if self.is_offline:
             raise BrokerUnavailable("the broker is away")
         return self.created, self.last
 
@@ -78,7 +78,7 @@ class BucketFeed(Feed):
         self._asked.set()
         self._asked = asyncio.Event()
         while True:
-            if self.away:
+            if self.is_offline:
                 raise BrokerUnavailable("the broker is away")
             changed = self._changed
             batch = sorted((s for s in self._kept.values() if s.sequence > after), key=lambda seen: seen.sequence)
@@ -154,7 +154,7 @@ async def test_a_wait_ends_with_its_timeout() -> None:
         assert await follower.reached(feed.put(A), SOON_SEC)
         assert await follower.wait_for_change(0, 0.0)
 
-    feed.away = True
+    feed.is_offline = True
     async with running(indexer_of(feed, MemoryRunIndex())) as follower:
         assert not await follower.wait_caught_up(0.01)
 
@@ -296,13 +296,13 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
     async with running(indexer_of(feed, index, clock)) as follower:
         await follower.caught_up()
 
-        feed.away = True
+        feed.is_offline = True
         await clock.looked_at.wait()
         assert follower.failing is not None
         assert (follower.failing.since, follower.failing.error) == (1000.0, "BrokerUnavailable: the broker is away")
         assert not follower.is_caught_up
 
-        feed.away = False
+        feed.is_offline = False
         feed.put(B)
         await follower.caught_up()
         assert listed(index) == [A, B]
@@ -328,10 +328,10 @@ class FailingOnceIndex(MemoryRunIndex):
 async def test_a_pause_that_has_grown_ends_when_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.LONGEST_PAUSE_SEC", 3600.0)
     feed, clock = BucketFeed(), StoppedClock()
-    feed.away = True
+    feed.is_offline = True
     async with running(Indexer(feed, MemoryRunIndex(), clock, first_pause_sec=1800.0)) as follower:
         await clock.looked_at.wait()
-        feed.away = False
+        feed.is_offline = False
 
         follower.hurry()
 

@@ -45,7 +45,7 @@ async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
 
 async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index(world: World) -> None:
     async with following(world) as services:
-        world.faults.away = True
+        world.faults.is_offline = True
 
         with pytest.raises(BrokerUnavailable):
             await services.lists.summaries(EVERYTHING)
@@ -179,7 +179,7 @@ async def test_a_list_without_this_gateways_last_write_says_so(world: World, mon
 async def test_an_unreadable_snapshot_is_neither_listed_nor_found_by_id(world: World, value: bytes) -> None:
     async with following(world) as services:
         run_id = await world.submit()
-        known = await world.shown(run_id)
+        known = await world.snapshot(run_id)
         assert known is not None
         stored = await world.truth.snapshots._bucket.put(run_id, value, revision=known.revision)
         assert isinstance(stored, Stored)

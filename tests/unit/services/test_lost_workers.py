@@ -139,10 +139,10 @@ async def test_a_gateway_that_was_disconnected_or_stopped_measures_silence_again
         await scene.look(after_sec=60.0)
     else:
         await scene.silence(4)
-        world.faults.away = True
+        world.faults.is_offline = True
         world.clock.pass_time(1.0)
         await scene.rescue.check()
-        world.faults.away = False
+        world.faults.is_offline = False
 
     await scene.silence(4)
 

@@ -23,7 +23,7 @@ from support.world import HELLO, OURS, World
 
 async def half_written(world: World, run_id: RunId) -> None:
     """A writer appended to the log and was killed before it advanced the snapshot."""
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     await commit(world.truth, execution, AddTag(at=world.now(), tag="late"), GATEWAY)
 
 
@@ -36,9 +36,9 @@ async def only_created(world: World) -> RunId:
 
 
 async def labels(world: World, run_id: RunId) -> list[str]:
-    shown = await world.shown(run_id)
-    assert shown is not None
-    return list(shown.plain["tags"])
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    return list(snapshot.plain["tags"])
 
 
 async def repaired(world: World, after_sec: float = 1.5) -> None:
@@ -87,7 +87,7 @@ async def test_a_run_that_was_only_created_gets_its_snapshot_and_its_job(world: 
 
 async def test_a_run_with_a_snapshot_and_without_a_job_gets_its_job(world: World) -> None:
     run_id = await only_created(world)
-    await world.truth.snapshots.advance(await world.told(run_id), create=True)
+    await world.truth.snapshots.advance(await world.execution(run_id), create=True)
 
     await repaired(world)
 
@@ -148,7 +148,7 @@ async def test_a_run_that_retention_has_removed_stays_removed(world: World) -> N
 
     await repaired(world)
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
 async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: World) -> None:
@@ -175,7 +175,7 @@ async def test_a_run_that_cannot_be_repaired_does_not_block_the_others(world: Wo
         await world.maintenance.repair()
     await world.maintenance.repair()
 
-    assert await world.shown(broken) is None
+    assert await world.snapshot(broken) is None
     assert await world.status(sound) == "PENDING"
 
 
@@ -230,7 +230,7 @@ async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world
 
     await repaired(world)
 
-    assert await world.shown(half) is not None
+    assert await world.snapshot(half) is not None
 
 
 # --- cancels ----------------------------------------------------------------------------------------------------------
@@ -267,14 +267,14 @@ async def test_overdue_cancels_are_confirmed_oldest_first(world: World, monkeypa
     await world.catch_up()
 
     async def lose_the_broker() -> None:
-        world.faults.away = True
+        world.faults.is_offline = True
 
     world.faults.after("events.append", lose_the_broker)
     with pytest.raises(BrokerUnavailable):
         await world.maintenance.confirm_cancels()
-    world.faults.away = False
+    world.faults.is_offline = False
 
-    ended = [run_id for run_id in (newest, oldest, middle) if (await world.told(run_id)).status.is_terminal]
+    ended = [run_id for run_id in (newest, oldest, middle) if (await world.execution(run_id)).status.is_terminal]
     assert ended == [oldest]
     await world.maintenance.confirm_cancels()
     assert [await world.status(run_id) for run_id in (newest, middle)] == ["CANCELLED"] * 2
@@ -286,7 +286,7 @@ async def test_a_holder_that_missed_the_signal_is_signalled_again(world: World) 
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.catch_up()
     signalled: list[RunId] = []
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     assert execution.holder is not None
     assert execution.holder.instance_id is not None
     await world.truth.signals.listen(execution.holder.instance_id, signalled.append, lambda _: True)
@@ -310,7 +310,7 @@ async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: 
     world.clock.pass_time(0.1)
     await world.maintenance.confirm_cancels()
 
-    receipt = (await world.told(run_id)).cancel
+    receipt = (await world.execution(run_id)).cancel
     assert receipt is not None
     assert receipt.how is StopHow.UNCONFIRMED
     assert await world.status(run_id) == "CANCELLED"
@@ -431,7 +431,7 @@ async def test_a_finished_run_is_removed_with_its_events_after_its_retention_tim
 
     world.clock.pass_time(2.0)
     await world.maintenance.remove_old_runs()
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
     assert await world.truth.events.read(run_id) == []
 
 
@@ -463,11 +463,11 @@ async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_t
     with pytest.raises(BrokerUnavailable):
         await world.maintenance.remove_old_runs()
     assert await world.truth.events.read(run_id) == []
-    assert await world.shown(run_id) is not None
+    assert await world.snapshot(run_id) is not None
 
     await world.new_maintenance().remove_old_runs()
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
 async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_checked(world: World) -> None:
@@ -477,8 +477,8 @@ async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_chec
 
     await repaired(world)
 
-    assert await world.shown(run_id) is None
-    assert await world.told(run_id) == empty_execution(run_id)
+    assert await world.snapshot(run_id) is None
+    assert await world.execution(run_id) == empty_execution(run_id)
 
 
 async def test_more_than_one_batch_of_old_runs_is_removed_at_once(
@@ -493,7 +493,7 @@ async def test_more_than_one_batch_of_old_runs_is_removed_at_once(
         world.faults.after("snapshots.remove", world.catch_up)
     await world.maintenance.remove_old_runs()
 
-    assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
+    assert [await world.snapshot(run_id) for run_id in run_ids] == [None] * 5
 
 
 @pytest.mark.parametrize("is_unreadable", [True, False])
@@ -508,7 +508,7 @@ async def test_runs_that_cannot_be_removed_do_not_stop_retention(
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
     for run_id in first:  # the index still lists them
         if is_unreadable:
-            known = await world.shown(run_id)
+            known = await world.snapshot(run_id)
             assert known is not None
             await world.truth.snapshots._bucket.put(run_id, b'{"status": "COMPLETED"}', revision=known.revision)
         else:
@@ -517,7 +517,7 @@ async def test_runs_that_cannot_be_removed_do_not_stop_retention(
     async with asyncio.timeout(5.0):
         await world.maintenance.remove_old_runs()
 
-    assert await world.shown(behind) is None
+    assert await world.snapshot(behind) is None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------

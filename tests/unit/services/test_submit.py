@@ -32,7 +32,7 @@ async def test_an_accepted_run_is_in_the_log_in_its_snapshot_and_in_the_queue(wo
     execution = await SubmitService(stores=world.stores).submit(HELLO, ("nightly", "夜間"), USER)
 
     run_id = execution.execution_id
-    assert execution == await world.told(run_id)
+    assert execution == await world.execution(run_id)
     assert await world.status(run_id) == "PENDING"
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     job = parse_job(delivery.payload)
@@ -51,7 +51,7 @@ async def test_a_job_that_is_queued_again_says_what_the_first_one_said(world: Wo
     execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
     await world.handle(execution.execution_id, AddTag(at=world.now(), tag="x", from_outside=True))
 
-    await queue_again(world.stores, await world.told(execution.execution_id), nth=2)
+    await queue_again(world.stores, await world.execution(execution.execution_id), nth=2)
 
     first, again = await (await world.truth.queue.open("default")).receive(2)
     assert [parse_job(one.payload).correlation_id for one in (first, again)] == [USER.correlation_id] * 2
@@ -95,10 +95,10 @@ async def test_a_run_that_only_got_half_way_is_cancelled_in_events_and_snapshot(
 
     assert (type(error), error.err_id) == (BrokerUnavailable, "ERR-PYOCO-0003")
     run_id = await only_run(world)
-    told = await world.told(run_id)
-    assert told.status is Status.CANCELED
-    assert told.cancel is not None
-    assert told.cancel.how is StopHow.SUBMIT_FAILED
+    execution = await world.execution(run_id)
+    assert execution.status is Status.CANCELED
+    assert execution.cancel is not None
+    assert execution.cancel.how is StopHow.SUBMIT_FAILED
     assert await world.status(run_id) == "CANCELLED"
 
 
@@ -125,7 +125,7 @@ async def test_retention_removes_the_events_of_a_run_that_was_undone(world: Worl
     await world.maintenance.remove_old_runs()
 
     assert await world.truth.events.read(run_id) == []
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
 @pytest.mark.parametrize("broken", ["events.append", "snapshots.load"])
@@ -143,9 +143,9 @@ async def test_a_run_that_cannot_be_undone_is_told_of_by_its_id(
     assert (type(error), error.err_id) == (OrphanRunPossible, "ERR-PYOCO-0004")
     run_id = await only_run(world)
     assert run_id in error.detail
-    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told.__dict__["run_id"] == run_id
-    assert told.__dict__["err_id"] == "ERR-PYOCO-0004"
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.__dict__["run_id"] == run_id
+    assert record.__dict__["err_id"] == "ERR-PYOCO-0004"
 
 
 async def test_a_run_that_a_worker_has_begun_was_accepted_whatever_became_of_the_answers(world: World) -> None:
@@ -168,4 +168,4 @@ async def test_a_fault_that_is_no_outage_undoes_the_run_and_is_raised_as_it_is(w
     with pytest.raises(type(fault)):
         await SubmitService(stores=world.stores).submit(HELLO, ("default",), USER)
 
-    assert (await world.told(await only_run(world))).status is Status.CANCELED
+    assert (await world.execution(await only_run(world))).status is Status.CANCELED

@@ -150,7 +150,7 @@ async def ask_in_vain(world: World, work: Work) -> None:
     """Killed on the way; then its lease ends, and the stores are there for others."""
     with pytest.raises(BrokerUnavailable):
         await once(world.stores, asked(), str, work)
-    world.faults.away = False
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
 
@@ -167,7 +167,7 @@ async def test_wherever_an_upload_is_killed_the_next_one_carries_on_to_one_wheel
     if call == "wheel_history.add":
         world.faults.after("wheel_history.add", killed(world))
         await once(world.stores, asked(), str, uploads(world))  # that it was not remembered ends no upload
-        world.faults.away = False
+        world.faults.is_offline = False
         world.clock.pass_time(LEASE_SEC)
     else:
         (world.faults.before if where == "before" else world.faults.after)(call, killed(world))

@@ -22,9 +22,9 @@ from unit.worker.conftest import QUICK, letters, working
 
 
 async def receipt(world: World, run_id: RunId) -> dict[str, Any]:
-    shown = await world.shown(run_id)
-    assert shown is not None
-    cancel: dict[str, Any] = shown.plain["cancel"]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    cancel: dict[str, Any] = snapshot.plain["cancel"]
     return cancel
 
 
@@ -36,7 +36,7 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
     world.faults.calls.clear()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        state = await world.told(run_id)
+        state = await world.execution(run_id)
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -92,12 +92,12 @@ async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked
         runner.end("completed", began("save"), succeeded("save"))
         await world.faults.done("delivery.ack")
 
-    shown = await world.shown(run_id)
-    assert shown is not None
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
     assert await world.status(run_id) == "COMPLETED"
-    assert shown.plain["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
-    assert shown.plain["task_records"]["load"]["output"] == {"rows": 2}
-    assert shown.plain["worker_id"] == "w-1"
+    assert snapshot.plain["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
+    assert snapshot.plain["task_records"]["load"]["output"] == {"rows": 2}
+    assert snapshot.plain["worker_id"] == "w-1"
     assert len(await world.truth.queue.stored("default")) == 0
     assert await letters(world) == []
 
@@ -111,9 +111,9 @@ async def test_a_run_records_the_wheels_of_the_runner_it_was_given(world: World)
         runner.end()
         await world.until(run_id, "COMPLETED")
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["wheels"] == [{"name": "tools-1.0-py3-none-any.whl", "sha256": "00ff"}]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["wheels"] == [{"name": "tools-1.0-py3-none-any.whl", "sha256": "00ff"}]
 
 
 async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World) -> None:
@@ -137,9 +137,9 @@ async def test_a_failed_flow_fails_the_run_with_a_dead_letter_and_an_ack(world: 
         (await at_work.executor.begun()).end("failed", error_type="ValueError", message="no such file")
         await world.faults.done("delivery.ack")
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert (shown.plain["status"], shown.plain["error"]) == ("FAILED", "ValueError: no such file")
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert (snapshot.plain["status"], snapshot.plain["error"]) == ("FAILED", "ValueError: no such file")
     (letter,) = await world.truth.dead_letters.recent()
     assert (letter.reason, letter.error, letter.run_id) == ("execution_error", "ValueError: no such file", run_id)
     assert (letter.flow_name, letter.tag, letter.tags) == ("hello", "default", ("default",))
@@ -157,10 +157,10 @@ async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_mis
         await world.faults.done("delivery.ack", times=2)
 
     assert await letters(world) == [("flow_not_found", missing)]
-    shown = await world.shown(missing)
-    assert shown is not None
-    assert shown.plain["status"] == "FAILED"
-    assert "hello" in shown.plain["error"]
+    snapshot = await world.snapshot(missing)
+    assert snapshot is not None
+    assert snapshot.plain["status"] == "FAILED"
+    assert "hello" in snapshot.plain["error"]
 
 
 async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world: World) -> None:
@@ -169,11 +169,11 @@ async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world:
         runner = await at_work.executor.begun()
         runner.say(declared("load"), began("load"))
         runner.die("SIGSEGV", "about to crash")
-        shown = await world.until(run_id, "FAILED")
+        run = await world.until(run_id, "FAILED")
 
-    assert "SIGSEGV" in shown["error"]
-    assert "about to crash" in shown["error"]
-    assert shown["tasks"] == {"load": "FAILED"}
+    assert "SIGSEGV" in run["error"]
+    assert "about to crash" in run["error"]
+    assert run["tasks"] == {"load": "FAILED"}
 
 
 async def test_a_run_whose_runner_died_before_it_read_the_job_goes_on_in_another(world: World) -> None:
@@ -181,10 +181,10 @@ async def test_a_run_whose_runner_died_before_it_read_the_job_goes_on_in_another
     async with working(world) as at_work:
         (await at_work.executor.begun()).die("SIGKILL", never_began=True)
         (await at_work.executor.begun()).end()
-        shown = await world.until(run_id, "COMPLETED", "FAILED")
+        run = await world.until(run_id, "COMPLETED", "FAILED")
 
-    assert shown["status"] == "COMPLETED"
-    assert shown["attempt"] == 2
+    assert run["status"] == "COMPLETED"
+    assert run["attempt"] == 2
 
 
 @pytest.mark.parametrize("with_end", [True, False], ids=["with its end", "before its end"])
@@ -203,11 +203,11 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
         if not with_end:
             runner.say(*steps)
         runner.end("completed", *(steps if with_end else ()))
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
-    assert [record["output"] for record in shown["task_records"].values()] == ["much", "more"]
-    assert shown["attempt"] == 1
+    assert run["tasks"] == {"load": "SUCCEEDED", "save": "SUCCEEDED"}
+    assert [record["output"] for record in run["task_records"].values()] == ["much", "more"]
+    assert run["attempt"] == 1
 
 
 # --- cancel -----------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt
     assert await world.status(run_id) == "CANCELLED"
     assert (state["how"], state["reason"]) == ("cooperative", "wrong input")
     assert state["requested_at"] <= state["delivered_at"] <= state["stopped_at"]
-    assert (await world.told(run_id)).nodes[NodeId("wait")].status is NodeStatus.CANCELED
+    assert (await world.execution(run_id)).nodes[NodeId("wait")].status is NodeStatus.CANCELED
 
 
 async def test_a_flow_that_completes_despite_a_cancel_is_cancelled(world: World) -> None:
@@ -303,7 +303,7 @@ async def test_a_cancelled_run_whose_holder_was_lost_ends_with_the_next_worker(w
         await world.until(run_id, "CANCELLED")
         assert at_work.executor.runs == 0
 
-    assert (await world.told(run_id)).cancel is not None
+    assert (await world.execution(run_id)).cancel is not None
     assert (await receipt(world, run_id))["how"] == StopHow.ABANDONED.value
 
 

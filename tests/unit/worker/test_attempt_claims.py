@@ -37,7 +37,7 @@ async def test_a_run_that_another_worker_took_over_is_let_go_without_a_word_to_t
     said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
 
     assert said == []
-    state = await world.told(run_id)
+    state = await world.execution(run_id)
     assert (state.attempt, dict(state.nodes)) == (2, {})
 
 
@@ -58,7 +58,7 @@ async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
         assert at_work.executor.runs == 0
 
     assert "delivery.ack" not in world.faults.calls
-    assert (await world.told(run_id)).attempt == 1
+    assert (await world.execution(run_id)).attempt == 1
 
 
 @pytest.mark.parametrize("holder", ["gone", "on something else"])
@@ -72,16 +72,16 @@ async def test_a_run_whose_holder_is_lost_or_has_let_go_of_it_is_taken_over(worl
         assert runner.job is not None
         assert runner.job.attempt == 2
         runner.end()
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["worker_id"] == "w-9"
+    assert run["worker_id"] == "w-9"
 
 
 async def unshown(world: World, *commands: Command) -> RunId:
     """A run whose log is ahead of its snapshot: its writer was killed before it advanced the snapshot."""
     run_id = await world.submit()
     for command in commands:
-        await commit(world.truth, await world.told(run_id), command, USER)
+        await commit(world.truth, await world.execution(run_id), command, USER)
     return run_id
 
 
@@ -93,9 +93,9 @@ async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_take
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.end()
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["attempt"] == 2
+    assert run["attempt"] == 2
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -107,7 +107,7 @@ async def test_a_run_that_another_worker_has_just_started_is_left_to_it(world: W
         await world.faults.done("signals.holds")
         assert at_work.executor.runs == 0
 
-    state = await world.told(run_id)
+    state = await world.execution(run_id)
     assert (state.attempt, state.status) == (1, Status.ACTIVE)
     assert not {"delivery.ack", "delivery.term", "delivery.nak"} & set(world.faults.calls)
 
@@ -121,15 +121,15 @@ async def test_a_node_that_a_lost_worker_had_begun_begins_anew_with_the_next_att
     async with working(world, name="w-2") as at_work:
         runner = await at_work.executor.begun()
         runner.end("completed", declared("load"), began("load"), succeeded("load", 7))
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["task_records"]["load"]["attempt"] == 2
-    assert shown["task_records"]["load"]["output"] == 7
+    assert run["task_records"]["load"]["attempt"] == 2
+    assert run["task_records"]["load"]["output"] == 7
 
 
 async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> None:
     run_id = await world.submit()
-    state = await world.told(run_id)
+    state = await world.execution(run_id)
     async with working(world, slots=2) as at_work:
         runner = await at_work.executor.begun()
         job = Job(run_id=run_id, flow_name="hello", tag="default", tags=(), params={}, submitted_at=1.0)
@@ -151,10 +151,10 @@ async def test_a_run_that_lost_its_worker_too_often_is_given_up(world: World) ->
         await world.faults.done("delivery.term")
         assert at_work.executor.runs == 0
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["status"] == "FAILED"
-    assert "20 attempts" in shown.plain["error"]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["status"] == "FAILED"
+    assert "20 attempts" in snapshot.plain["error"]
     assert await letters(world) == [("max_deliver", run_id)]
 
 
@@ -185,9 +185,9 @@ async def test_a_job_of_a_foreign_producer_is_adopted(world: World) -> None:
         assert runner.job is not None
         assert (runner.job.flow_name, runner.job.params) == ("etl", {"n": 1})
         runner.end()
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert (shown["flow_name"], shown["tags"], shown["submitted_at"]) == ("etl", ["x"], 5.5)
+    assert (run["flow_name"], run["tags"], run["submitted_at"]) == ("etl", ["x"], 5.5)
     assert await world.status(run_id) == "COMPLETED"
 
 
@@ -222,10 +222,10 @@ async def test_a_job_that_is_no_job_but_names_its_run_fails_that_run(world: Worl
     async with working(world):
         await world.faults.done("delivery.term")
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["status"] == "FAILED"
-    assert "flow_name" in shown.plain["error"]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["status"] == "FAILED"
+    assert "flow_name" in snapshot.plain["error"]
     assert await letters(world) == [("invalid_job", run_id)]
 
 
@@ -235,9 +235,9 @@ async def test_a_job_that_is_no_job_and_names_a_run_of_its_own_leaves_a_failed_r
     async with working(world):
         await world.faults.done("delivery.term")
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert (shown.plain["status"], shown.plain["flow_name"]) == ("FAILED", "etl")
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert (snapshot.plain["status"], snapshot.plain["flow_name"]) == ("FAILED", "etl")
 
 
 async def test_an_invalid_job_does_not_fail_a_run_that_a_worker_holds(world: World) -> None:

@@ -46,12 +46,12 @@ async def refused(world: World, run_id: RunId) -> str:
     async with working(world) as at_work:
         await world.faults.done("delivery.term")
         assert at_work.executor.runs == 0
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["status"] == "FAILED"
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["status"] == "FAILED"
     (letter,) = await world.truth.dead_letters.recent()
     assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
-    return str(shown.plain["error"])
+    return str(snapshot.plain["error"])
 
 
 async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
@@ -86,7 +86,7 @@ async def test_a_run_that_is_taken_over_still_has_its_text(world: World) -> None
     await world.start(run_id, THEIRS)
 
     assert await begun_text(world) == TWO_TASKS
-    assert (await world.told(run_id)).attempt == 2
+    assert (await world.execution(run_id)).attempt == 2
 
 
 async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(world: World) -> None:
@@ -97,10 +97,10 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
         assert runner.job is not None
         assert (runner.job.workflow_yaml, runner.job.params) == (TWO_TASKS, {"day": "monday", "n": 3})
         runner.end()
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["tasks"] == {"load": "PENDING", "save": "PENDING"}
-    assert shown["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+    assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
+    assert run["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
 
 
 async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_of_that_name(world: World) -> None:
-    stamped = workflow().stamped((await world.told(await world.submit())).request)
+    stamped = workflow().stamped((await world.execution(await world.submit())).request)
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
     run_id = await world.submit(stamped)
@@ -157,7 +157,7 @@ def test_a_job_has_the_field_only_when_there_is_a_text() -> None:
 
 
 async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
-    execution = await world.told(await world.submit(workflow=workflow()))
+    execution = await world.execution(await world.submit(workflow=workflow()))
 
     job = job_of(execution, TWO_TASKS)
 

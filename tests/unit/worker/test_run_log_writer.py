@@ -106,14 +106,14 @@ async def test_the_end_waits_for_its_lines_as_long_as_the_broker_is_away(
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.away = True
+        world.faults.is_offline = True
         written = world.faults.calls.count("events.append")
         runner.write("late")
         runner.end()
         for _ in range(5):
             await world.faults.tried("run_logs.append")
         tried_to_end = world.faults.calls.count("events.append") - written
-        world.faults.away = False
+        world.faults.is_offline = False
         await world.until(run_id, "COMPLETED")
 
     assert tried_to_end == 0
@@ -223,13 +223,13 @@ async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
     log = run_log.RunLogWriter(
         world.stores.run_logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work))
     )
-    world.faults.away = True
+    world.faults.is_offline = True
 
     log.add([LogLine(1.0, None, "stdout", "INFO", "never")])
     await log.flush()
     async with asyncio.timeout(5):
         await asyncio.gather(*writing)
-    world.faults.away = False
+    world.faults.is_offline = False
 
     assert await texts(world, run_id) == []
 
@@ -267,5 +267,5 @@ async def test_retention_takes_the_log_with_the_run() -> None:
 
     await world.maintenance.remove_old_runs()
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
     assert await world.truth.run_logs.last(run_id) is None

@@ -24,7 +24,7 @@ SHORT = replace(HELLO, timeout_sec=0.02)
 
 
 async def shown(world: World, run_id: RunId) -> dict[str, Any]:
-    found = await world.shown(run_id)
+    found = await world.snapshot(run_id)
     assert found is not None
     plain: dict[str, Any] = found.plain
     return plain
@@ -124,14 +124,14 @@ async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.away = True
+        world.faults.is_offline = True
         runner.say(declared("load"), began("load"))
         await runner.killed.wait()
-        world.faults.away = False
+        world.faults.is_offline = False
         await world.until(run_id, "FAILED")
 
     assert (await shown(world, run_id))["timeout"]["how"] == "killed"
-    assert (await world.told(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
+    assert (await world.execution(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
 
 
 @pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
@@ -141,11 +141,11 @@ async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_t
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.away = True
+        world.faults.is_offline = True
         runner.say(declared("load"), began("load"))
         runner.end(how, at=world.now())
         await runner.cancelled.wait()
-        world.faults.away = False
+        world.faults.is_offline = False
         run = await world.until(run_id, status)
 
     assert run.get("timeout") is None

@@ -25,7 +25,7 @@ async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[S
     runner = await at_work.executor.begun()
     assert runner.job is not None
     (waiting,) = run_ids - {runner.job.run_id}
-    while not (await world.told(waiting)).attempt:
+    while not (await world.execution(waiting)).attempt:
         await world.faults.done("events.append")
     return runner, waiting
 
@@ -68,7 +68,7 @@ async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) ->
 async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(world: World) -> None:
     async with working(world) as at_work:
         runner, waiting = await one_at_work_and_one_in_line(world, at_work)
-        holder = (await world.told(waiting)).holder
+        holder = (await world.execution(waiting)).holder
         assert holder is not None
         assert holder.instance_id is not None
         await world.start(waiting, THEIRS, attempt=2)
@@ -80,7 +80,7 @@ async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(wor
     said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
     assert said == ["delivery.ack"]
     assert at_work.executor.runs == 1
-    assert (await world.told(waiting)).attempt == 2
+    assert (await world.execution(waiting)).attempt == 2
 
 
 async def test_a_line_that_does_not_move_is_left_and_the_run_begins_with_another_attempt(

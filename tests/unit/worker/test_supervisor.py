@@ -105,7 +105,7 @@ async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
         runner = await at_work.executor.begun()
         before = await world.until(run_id, "RUNNING")
         await world.faults.done("delivery.in_progress", times=6)
-        after = await world.shown(run_id)
+        after = await world.snapshot(run_id)
         assert after is not None
         assert at_work.executor.runs == 1
         runner.end()
@@ -187,13 +187,13 @@ async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(wor
         runner = await at_work.executor.begun()
         runner.say(declared("load", "save"), began("load"))
         await world.until(run_id, "RUNNING", tasks={"load": "RUNNING", "save": "PENDING"})
-        world.faults.away = True
+        world.faults.is_offline = True
         runner.say(succeeded("load", 1))
         runner.say(began("save"))
         runner.end("completed", succeeded("save", 2))
         for _ in range(3):
             await world.faults.tried("events.append")
-        world.faults.away = False
+        world.faults.is_offline = False
         shown = await world.until(run_id, "COMPLETED")
         await world.faults.done("delivery.ack")
         assert at_work.executor.runs == 1
@@ -264,10 +264,10 @@ async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
 ) -> None:
     async with working(world):
         await world.faults.done("registry.succeed")
-        world.faults.away = True
+        world.faults.is_offline = True
         await world.faults.tried("registry.put")
         await world.faults.tried("registry.put")
-        world.faults.away = False
+        world.faults.is_offline = False
 
     found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0003"]
     assert {getattr(record, "worker_id", None) for record in found} == {WORKER}
@@ -346,7 +346,7 @@ async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stop
         runners[run_ids[0]].end()
         await world.until(run_ids[0], "COMPLETED")
 
-    assert (await world.told(run_ids[1])).attempt == 0
+    assert (await world.execution(run_ids[1])).attempt == 0
 
 
 async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World) -> None:
@@ -382,7 +382,7 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         runner.say(declared("load"), began("load"))
-        world.faults.away = True
+        world.faults.is_offline = True
 
 
 # --- what must not stop it --------------------------------------------------------------------------------------------
