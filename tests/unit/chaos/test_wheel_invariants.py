@@ -74,7 +74,7 @@ def test_an_idle_system_has_no_violations() -> None:
     assert broken(idle()) == set()
 
 
-def test_a_run_that_saw_the_recorded_wheels_has_no_violations() -> None:
+def test_a_run_with_the_recorded_wheels_has_no_violations() -> None:
     assert broken(saw({"alpha": "of a2"})) == set()
 
 
@@ -94,7 +94,7 @@ def test_a_run_with_other_wheels_than_recorded_is_found(evidence: Evidence) -> N
     assert broken(evidence) == {"runs with other wheels than recorded"}
 
 
-def test_a_rejected_wheel_was_never_registered() -> None:
+def test_a_rejected_wheel_counts_as_never_registered() -> None:
     written = journal(change(OLD), change(NEW, how="refused"))
 
     assert broken(saw({"alpha": "of a2"}), written) == {"runs with other wheels than recorded"}

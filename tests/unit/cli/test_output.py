@@ -1,4 +1,4 @@
-"""How the command lines end: exit codes of the contract, and words on stderr that say what to do next."""
+"""How the programs end: exit codes of the contract, and advice on stderr."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def english(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--mood", "interrupted"], 130),
     ],
 )
-def test_a_command_line_ends_with_the_exit_code_of_the_contract(
+def test_a_program_ends_with_the_exit_code_of_the_contract(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
     assert end(monkeypatch, *arguments) == code
@@ -134,5 +134,5 @@ def test_errors_are_japanese_in_a_japanese_locale(
         ("the run ended an hour ago", "runが見つかりません: the run ended an hour ago"),
     ],
 )
-def test_a_message_is_printed_in_one_language_and_a_detail_is_kept(detail: str, said: str) -> None:
+def test_a_message_is_printed_in_one_language_with_its_detail(detail: str, said: str) -> None:
     assert output.with_japanese("runが見つかりません", detail) == said

@@ -38,18 +38,18 @@ def drawn(head: Row, *rows: Row, room: int | None = None, colour: bool = False) 
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_wide_characters_take_two_places() -> None:
+def test_wide_characters_take_two_columns() -> None:
     head, first, second = drawn(HEAD, ("r-1", "日本語", "x"), ("r-2", "abc", "y"))
 
     assert head.index("ERROR") == second.index("y") == cell_len(first[: first.index("x")])
 
 
-def test_nothing_is_cut_without_a_terminal() -> None:
+def test_without_a_terminal_nothing_is_truncated() -> None:
     assert drawn(HEAD, ("r-1", "flow", "e" * 5_000))[1].endswith("e" * 5_000)
 
 
 @pytest.mark.parametrize("room", [70, 10])
-def test_a_narrow_terminal_cuts_errors_and_names_but_never_an_id(room: int) -> None:
+def test_a_narrow_terminal_truncates_errors_and_names_but_no_id(room: int) -> None:
     lines = drawn(HEAD, (ID, "フロー" * 20, "e" * 500), room=room)
 
     assert lines[1].startswith(ID)
@@ -66,7 +66,7 @@ def test_a_narrow_terminal_cuts_errors_and_names_but_never_an_id(room: int) -> N
         (wheels.WHEEL_EVENTS.head, 80, ["WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR"]),
     ],
 )
-def test_a_table_leaves_columns_out_before_a_line_wraps(head: Row, room: int, kept: list[str]) -> None:
+def test_a_table_drops_columns_before_a_line_wraps(head: Row, room: int, kept: list[str]) -> None:
     long = {"SEQ": "42", "RUN_ID": "r" * 36, "STATUS": "COMPLETED", "REASON": "execution_error", "ERROR": "e" * 300}
     when = dict.fromkeys(("WHEN", "TIME", "UPDATED"), "2026-01-05 09:30:00")
     cells = {"WHEEL": "demo-1.0-py3-none-any.whl", "FLOW": "pipeline", "TAG": "default", "WORKER": "vm-8638"}
@@ -77,7 +77,7 @@ def test_a_table_leaves_columns_out_before_a_line_wraps(head: Row, room: int, ke
     assert all(cell_len(line) <= room for line in lines)
 
 
-def test_an_empty_list_is_its_head() -> None:
+def test_an_empty_list_has_only_its_header() -> None:
     assert drawn(HEAD) == ["RUN_ID  FLOW  ERROR"]
 
 
@@ -109,7 +109,7 @@ def test_an_item_of_any_shape_has_a_printable_cell_in_every_column(name: str, od
     assert all(cell.isprintable() for cell in row)
 
 
-def test_facts_leave_out_missing_values() -> None:
+def test_facts_omit_missing_values() -> None:
     assert jobs.JOB_FACTS.facts({"id": ID, "status": "pending", "attempt": 0}) == [("job", ID), ("status", "pending")]
 
 

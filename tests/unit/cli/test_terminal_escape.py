@@ -33,7 +33,7 @@ def test_control_characters_in_a_line_are_replaced(text: object, shown: str) -> 
 
 
 @given(ANYTHING)
-def test_a_line_is_one_line_that_can_be_written(text: str) -> None:
+def test_an_escaped_line_is_one_encodable_line(text: str) -> None:
     shown = escape_line(text)
 
     assert len(shown.splitlines()) <= 1
@@ -48,7 +48,7 @@ def test_lines_keep_their_breaks() -> None:
 @given(
     st.recursive(ANYTHING | st.integers() | st.none(), lambda below: st.lists(below) | st.dictionaries(ANYTHING, below))
 )
-def test_a_document_means_the_same_and_is_harmless(value: Any) -> None:
+def test_an_escaped_document_keeps_its_meaning(value: Any) -> None:
     written = to_json(value, indent=2)
 
     assert json.loads(written) == json.loads(json.dumps(value))

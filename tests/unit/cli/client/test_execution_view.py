@@ -1,4 +1,4 @@
-"""An execution as its events show it, also where they are odd."""
+"""An execution rendered from its events, including malformed ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def after(*events: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def test_a_new_attempt_of_a_node_begins_anew() -> None:
+def test_a_new_attempt_resets_a_node() -> None:
     shown = after(
         node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
         node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
@@ -43,7 +43,7 @@ def test_a_new_attempt_of_a_node_begins_anew() -> None:
     assert shown["task_records"]["build"] == {"started_at": 1767225609.0, "attempt": 2}
 
 
-def test_progress_without_a_figure_leaves_the_last_one() -> None:
+def test_progress_without_a_figure_keeps_the_last_figure() -> None:
     shown = after(
         node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
         node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
@@ -58,7 +58,7 @@ def test_progress_without_a_figure_leaves_the_last_one() -> None:
     }
 
 
-def test_with_the_end_no_node_is_left_unfinished() -> None:
+def test_no_node_is_unfinished_after_the_end() -> None:
     shown = after(
         node_event("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
         node_event("NODE_SUCCEEDED", 1, nodeId="a"),
@@ -69,7 +69,7 @@ def test_with_the_end_no_node_is_left_unfinished() -> None:
 
 
 @given(st.sampled_from([*EVENT_NAMES, "SOMETHING_NEW"]), ANYTHING, PAYLOADS | ANYTHING, ANYTHING)
-def test_whatever_a_server_says_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
+def test_any_event_of_a_server_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
     event = {"type": kind, "occurredAt": at, "payload": payload, "actor": actor}
 
     shown = view.apply_event(view.apply_event({}, event), event)

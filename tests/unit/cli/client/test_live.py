@@ -1,4 +1,4 @@
-"""What is drawn while a run runs."""
+"""The live view of a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_more_tasks_than_lines_are_counted() -> None:
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
-def test_a_finished_run_stands_still(status: str) -> None:
+def test_a_finished_run_has_no_running_timer(status: str) -> None:
     ticks = iter(range(100, 200))
     board = LiveView(clock=lambda: float(next(ticks)))
     board.show(RUN | {"status": status, "end_time": 1002.5}, ts=None)

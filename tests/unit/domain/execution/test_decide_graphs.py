@@ -1,4 +1,4 @@
-"""The rules of `decide` for graphs: what a finished node sets off is part of the same decision."""
+"""The rules of `decide` for graphs: the consequences of a finished node are part of the same decision."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_nodes_of_a_graph_are_known_from_the_start_and_its_roots_become_read
     )
 
 
-def test_a_take_over_does_not_begin_the_graph_again() -> None:
+def test_a_take_over_does_not_restart_the_graph() -> None:
     execution = after(*JOIN, *_work(A))
 
     assert decide(execution, StartExecution(at=9.0, attempt=2)) == (ExecutionStarted(at=9.0, attempt=2),)
@@ -116,7 +116,7 @@ def test_the_last_success_completes_the_execution_in_the_same_commit() -> None:
     )
 
 
-def test_a_failed_node_fails_the_graph_and_ends_what_was_going_on() -> None:
+def test_a_failed_node_fails_the_graph_and_ends_its_running_nodes() -> None:
     execution = after(*JOIN, StartNode(at=3.0, node_id=A), StartNode(at=3.0, node_id=B))
 
     error = Failure(code="E_READ", message="node a failed: no such file")
@@ -127,7 +127,7 @@ def test_a_failed_node_fails_the_graph_and_ends_what_was_going_on() -> None:
     )
 
 
-def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success() -> None:
+def test_a_wait_node_waits_without_a_holder_and_succeeds_with_its_resume() -> None:
     execution = after(_graph((A, WAIT), (WAIT, B), nodes=(A, WAIT, B)), START, StartNode(at=3.0, node_id=A))
 
     reached = decide(execution, SucceedNode(at=4.0, node_id=A))
@@ -171,11 +171,11 @@ def test_a_graph_that_ends_in_a_wait_node_completes_with_its_resume() -> None:
         "the graph cannot be completed by command",
     ],
 )
-def test_in_a_graph_the_edges_decide(command: Command, why: RejectionReason) -> None:
+def test_commands_that_contradict_the_edges_are_refused(command: Command, why: RejectionReason) -> None:
     assert _why(after(*JOIN, *_work(A)), command) is why
 
 
-def test_a_wait_node_cannot_be_worked_on() -> None:
+def test_a_wait_node_cannot_be_started() -> None:
     waiting = after(_graph(nodes=(WAIT,)), START)
 
     assert _why(waiting, StartNode(at=3.0, node_id=WAIT)) is RejectionReason.NODE_NOT_RUNNING
@@ -193,7 +193,7 @@ def test_a_graph_can_be_failed_as_a_whole() -> None:
     ]
 
 
-def test_a_confirmed_cancel_ends_every_unfinished_node_and_says_so() -> None:
+def test_a_confirmed_cancel_ends_every_unfinished_node_with_an_event() -> None:
     confirm = ConfirmCanceled(at=9.0, how=StopHow.KILLED)
     execution = after(*JOIN, *_work(A), StartNode(at=5.0, node_id=B), CancelExecution(at=6.0), confirm)
 
@@ -204,7 +204,7 @@ def test_a_confirmed_cancel_ends_every_unfinished_node_and_says_so() -> None:
     }
 
 
-def test_a_graph_that_cannot_be_run_is_refused_with_what_is_wrong() -> None:
+def test_an_invalid_graph_is_refused_with_its_problems() -> None:
     verdict = decide(empty_execution(RUN_ID), _graph((A, B), (B, A)))
 
     assert verdict == Rejection(why=RejectionReason.INVALID_GRAPH, detail="these nodes wait for each other: a, b")
@@ -213,5 +213,5 @@ def test_a_graph_that_cannot_be_run_is_refused_with_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NODE_ID_CHARS + 1)], ids=["empty", "too long"])
-def test_a_drawn_node_needs_a_name_that_can_be_shown(name: str) -> None:
+def test_a_node_of_a_graph_needs_a_printable_name(name: str) -> None:
     assert _why(empty_execution(RUN_ID), _graph(nodes=(NodeId(name),))) is RejectionReason.INVALID_GRAPH

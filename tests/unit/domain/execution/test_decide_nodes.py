@@ -1,4 +1,4 @@
-"""The rules of `decide` for the nodes of an open execution: they appear when they are started, and the fence holds."""
+"""The rules of `decide` for nodes of an open execution: nodes appear when they start, and attempts fence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ W1, W2 = WorkerId("w-1"), WorkerId("w-2")
 
 OPEN = (CreateExecution(at=1.0, request=Request(flow_name="etl")), StartExecution(at=2.0))
 START_A = StartNode(at=3.0, node_id=A, worker_id=W1, lease_until=13.0)
-WAIT_A = PutNodeWaiting(at=4.0, node_id=A, wait_key="approval-1", prompt="go on?", deadline_at=99.0)
+WAIT_A = PutNodeWaiting(at=4.0, node_id=A, wait_key="approval-1", prompt="continue?", deadline_at=99.0)
 
 
 def _work(*names: NodeId) -> tuple[Command, ...]:
@@ -53,7 +53,7 @@ def test_a_node_appears_when_it_is_started() -> None:
     )
 
 
-def test_a_higher_attempt_begins_a_finished_node_anew() -> None:
+def test_a_higher_attempt_restarts_a_finished_node() -> None:
     execution = after(*OPEN, *_work(A))
 
     assert decide(execution, StartNode(at=9.0, node_id=A)) == (NodeStarted(at=9.0, node_id=A, attempt=2),)
@@ -72,12 +72,12 @@ def test_a_higher_attempt_begins_a_finished_node_anew() -> None:
     ids=[
         "another worker waits while the lease lasts",
         "another worker takes over when the lease has ended",
-        "the holder itself may begin anew",
+        "the holder itself may restart",
         "without an attempt nothing is taken over",
         "attempts count from one",
     ],
 )
-def test_a_lease_keeps_a_node_for_its_holder(start: StartNode, why: RejectionReason | None) -> None:
+def test_a_lease_reserves_a_node_for_its_holder(start: StartNode, why: RejectionReason | None) -> None:
     assert _why(after(*OPEN, START_A), start) is why
 
 
@@ -92,7 +92,7 @@ def test_a_lease_keeps_a_node_for_its_holder(start: StartNode, why: RejectionRea
     ],
     ids=lambda command: type(command).__name__,
 )
-def test_whoever_lost_the_node_to_a_higher_attempt_is_fenced(command: Command) -> None:
+def test_a_holder_superseded_by_a_higher_attempt_is_fenced(command: Command) -> None:
     taken_over = after(*OPEN, START_A, StartNode(at=20.0, node_id=A, attempt=2, worker_id=W2))
 
     assert _why(taken_over, command) is RejectionReason.FENCED
@@ -113,7 +113,7 @@ def test_an_old_attempt_is_fenced_while_the_new_one_waits(command: Command) -> N
     assert _why(waiting, command) is RejectionReason.FENCED
 
 
-def test_what_is_said_again_of_a_node_gives_no_event() -> None:
+def test_a_repeated_command_to_a_node_gives_no_event() -> None:
     assert decide(after(*OPEN, START_A), START_A) == ()
     assert decide(after(*OPEN, START_A, WAIT_A), WAIT_A) == ()
     assert decide(after(*OPEN, START_A, WAIT_A), START_A) == ()
@@ -123,7 +123,7 @@ def test_what_is_said_again_of_a_node_gives_no_event() -> None:
     assert decide(failed, FailNode(at=9.0, node_id=A, error=ERROR)) == ()
 
 
-def test_a_waiting_node_goes_on_for_whoever_knows_the_key() -> None:
+def test_a_waiting_node_is_resumed_by_its_key() -> None:
     waiting = after(*OPEN, START_A, WAIT_A)
 
     assert decide(waiting, ResumeNode(at=5.0, node_id=A, resume_key="approval-1")) == (
@@ -132,7 +132,7 @@ def test_a_waiting_node_goes_on_for_whoever_knows_the_key() -> None:
     assert _why(waiting, ResumeNode(at=5.0, node_id=A, resume_key="guess")) is RejectionReason.WRONG_RESUME_KEY
 
 
-def test_a_waiting_node_can_be_given_up_but_not_succeed() -> None:
+def test_a_waiting_node_can_fail_but_not_succeed() -> None:
     waiting = after(*OPEN, START_A, WAIT_A)
 
     assert decide(waiting, FailNode(at=5.0, node_id=A, error=ERROR)) == (
@@ -149,7 +149,7 @@ def test_progress_is_a_number_from_0_to_100(progress: float) -> None:
     )
 
 
-def test_an_open_execution_takes_no_more_nodes_than_a_graph() -> None:
+def test_an_open_execution_has_the_node_limit_of_a_graph() -> None:
     full = after(*OPEN, DeclareNodes(at=2.0, node_ids=tuple(NodeId(f"n{place}") for place in range(MAX_NODES))))
 
     for command in (
@@ -162,7 +162,7 @@ def test_an_open_execution_takes_no_more_nodes_than_a_graph() -> None:
     )
 
 
-def test_names_that_come_one_by_one_stay_within_what_a_snapshot_holds() -> None:
+def test_node_names_of_an_open_execution_fit_into_a_snapshot() -> None:
     long = [NodeId("\N{GRINNING FACE}" * 120 + f"{place:08}") for place in range(MAX_NODES)]
     request = Request(flow_name="etl", work=Work.NODES)
     full = after(
@@ -178,5 +178,5 @@ def test_names_that_come_one_by_one_stay_within_what_a_snapshot_holds() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NODE_ID_CHARS + 1)], ids=["empty", "too long"])
-def test_a_node_needs_a_name_that_can_be_shown(name: str) -> None:
+def test_a_node_needs_a_printable_name(name: str) -> None:
     assert _why(after(*OPEN), StartNode(at=3.0, node_id=NodeId(name))) is RejectionReason.INVALID_VALUE

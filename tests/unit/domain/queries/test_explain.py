@@ -1,4 +1,4 @@
-"""Why a run stands where it stands: every conclusion once, and words for it in both languages."""
+"""Explanations of a run's state: every reason code, with texts in both languages."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ NODES = {
 
 
 def taken(*names: str) -> Execution:
-    """An execution whose nodes are taken one by one, with these nodes."""
+    """An execution with claimable nodes, with these nodes."""
     request = structs.replace(PENDING.request, work=Work.NODES, tag="")
     return structs.replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
 
 
 def over_http(execution: Execution) -> Execution:
-    """The same, with nodes that are taken one by one."""
+    """The same, with claimable nodes."""
     return structs.replace(execution, request=structs.replace(execution.request, work=Work.NODES, tag=""), holder=None)
 
 
@@ -173,7 +173,7 @@ def test_every_state_has_its_reasons(execution: Execution, known: Evidence, code
     assert [reason.code for reason in explain(execution, known)] == codes
 
 
-def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_that_is() -> None:
+def test_the_duration_of_a_run_uses_the_clock_of_its_worker() -> None:
     at_work = seen(busy=1)
     slow = replace(at_work, record=replace(at_work.record, last_seen_at=NOW - 3601.0))
 
@@ -183,7 +183,7 @@ def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_th
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language: str) -> None:
+def test_every_reason_has_a_complete_text_and_every_text_a_reason(language: str) -> None:
     used = set()
     for execution, known, _ in CASES:
         for reason in explain(execution, known):
@@ -195,13 +195,13 @@ def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language
     assert used == TEXTS.keys()
 
 
-def test_every_code_is_in_the_document_of_the_workers() -> None:
+def test_every_code_is_documented() -> None:
     text = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
 
     assert {code for code in TEXTS if f"`{code}`" not in text} == set()
 
 
-def test_the_words_name_what_matters() -> None:
+def test_texts_contain_the_relevant_facts() -> None:
     (reason,) = explain(PENDING, evidence(seen("w1", "cpu", "batch")))
 
     message, hint = render_reason(reason, "en")
@@ -215,7 +215,7 @@ def test_the_words_name_what_matters() -> None:
     ("tag", "served", "similar"),
     [("GPU", "gpu", "gpu"), ("gpu_large", "gpu-large", "gpu-large"), ("defalt", "default", "default")],
 )
-def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> None:
+def test_a_mistyped_tag_is_noticed(tag: str, served: str, similar: str) -> None:
     misspelled = structs.replace(PENDING, request=structs.replace(PENDING.request, tag=tag))
 
     _, slip = explain(misspelled, evidence(seen("w1", served)))
@@ -223,7 +223,7 @@ def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> No
     assert slip.facts["similar"] == similar
 
 
-def test_a_hidden_worker_serves_its_tags_all_the_same() -> None:
+def test_a_hidden_worker_serves_its_tags() -> None:
     hidden = replace(seen(), record=replace(seen().record, hidden=True))
 
     assert [reason.code for reason in explain(JUST, evidence(hidden))] == ["about_to_start"]
@@ -242,20 +242,20 @@ def test_a_failed_task_is_named_with_its_own_error() -> None:
     assert render_reason(reason, "en")[0] == "The task divide failed: ZeroDivisionError: division by zero"
 
 
-def test_a_failure_of_the_catalogue_brings_its_own_hint() -> None:
+def test_an_error_of_the_catalogue_has_its_own_hint() -> None:
     (reason,) = explain(failed(ExecutionFailedError.err_id), evidence())
 
     assert render_reason(reason, "en")[1] == ExecutionFailedError.hint
     assert render_reason(reason, "ja")[1] == ExecutionFailedError.hint_ja
 
 
-def test_what_users_wrote_is_never_taken_for_a_template() -> None:
+def test_text_of_users_is_never_used_as_a_template() -> None:
     hostile = Reason(code="run_failed", facts={"error": "{tag.__class__} {0}"})
 
     assert render_reason(hostile, "en")[0] == "The run failed: {tag.__class__} {0}"
 
 
-def test_served_tags_count_the_living_and_are_bounded() -> None:
+def test_served_tags_count_live_workers_and_are_bounded() -> None:
     fleet = [seen("w1", "gpu", "cpu", busy=1), seen("w2", "gpu"), LOST]
 
     assert served_tags(fleet) == [
