@@ -1,4 +1,4 @@
-"""What routes depend on is had without a detour."""
+"""Dependencies of routes run on the event loop, and list queries are bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def below(dependant: Dependant) -> Iterator[Dependant]:
         yield from below(one)
 
 
-def test_no_dependency_of_a_route_is_sent_to_a_thread() -> None:
+def test_no_dependency_of_a_route_runs_in_a_thread() -> None:
     routes = [route for route in create_app(NatsBackendConfig()).router.routes if isinstance(route, APIRoute)]
 
     plain = {
@@ -38,7 +38,7 @@ def test_no_dependency_of_a_route_is_sent_to_a_thread() -> None:
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/tags", "/runs", f"/jobs/{JOB_ID}/logs", f"/jobs/{JOB_ID}/logs/stream"])
-async def test_a_query_of_very_many_names_is_refused_before_anybody_compares_them(path: str) -> None:
+async def test_a_query_with_too_many_names_is_refused_before_parsing(path: str) -> None:
     transport = httpx.ASGITransport(create_app(NatsBackendConfig()))
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
         answer = await client.get(path, params={f"name{number}": "" for number in range(MOST_GIVEN + 1)})

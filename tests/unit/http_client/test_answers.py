@@ -1,4 +1,4 @@
-"""What an answer means, from a gateway or not."""
+"""Interpretation of responses, from a gateway or a proxy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answer(status: int, body: object = None, *, text: str = "", **headers: str) 
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type) -> None:
+def test_every_error_of_the_catalogue_becomes_an_exception_of_its_kind(declared: type) -> None:
     raised = declared("what is so")
 
     found = answers.error_of(
@@ -51,7 +51,7 @@ def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type)
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type) -> None:
+def test_every_error_is_the_same_in_the_format_of_executions(declared: type) -> None:
     raised = declared("what is so", guard="NODE_HELD")
     body = EXECUTIONS.body(raised, "en", 404, "/executions")
 
@@ -64,7 +64,7 @@ def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_format_of_jobs(declared: type) -> None:
+def test_every_error_is_the_same_in_the_format_of_jobs(declared: type) -> None:
     raised = declared("what is so", why="TOO_MANY_TAGS")
     status = STATUS[raised.kind]
     body = JOBS.body(raised, "ja", status, "/jobs")
@@ -107,7 +107,7 @@ def test_an_incomplete_error_of_executions_is_still_an_error(error: object) -> N
         ("ERR-PYOCO-9999", 418, errors.UnexpectedAnswer),
     ],
 )
-def test_some_errors_have_a_name_of_their_own(err_id: str, status: int, kind: type[errors.PyocoHttpError]) -> None:
+def test_some_errors_have_their_own_class(err_id: str, status: int, kind: type[errors.PyocoHttpError]) -> None:
     assert type(answers.error_of(answer(status, {"err_id": err_id}), NOW)) is kind
 
 
@@ -123,7 +123,7 @@ def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
 
 
 @pytest.mark.parametrize("charset", ["hex", "utf-16", "zip", "idna", "x" * 1000, ""])
-def test_the_charset_of_an_answer_is_ignored(charset: str) -> None:
+def test_the_charset_of_a_response_is_ignored(charset: str) -> None:
     odd = answer(404, text='{"err_id": "ERR-PYOCO-0005"}', content_type=f"application/json; charset={charset}")
 
     assert isinstance(answers.error_of(odd, NOW), errors.RunNotFound)
@@ -169,7 +169,9 @@ def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None
         (httpx.RemoteProtocolError("gone"), FailureKind.MAY_BE_DONE),
     ],
 )
-def test_a_request_may_be_done_only_after_a_connection_was_made(failure: httpx.RequestError, kind: FailureKind) -> None:
+def test_a_request_may_have_had_an_effect_only_after_the_connection_was_made(
+    failure: httpx.RequestError, kind: FailureKind
+) -> None:
     assert answers.failure_kind(failure) is kind
 
 
