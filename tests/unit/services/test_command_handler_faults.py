@@ -1,4 +1,4 @@
-"""Concurrent writers, lost answers, foreign commits and writers that die: the log stays a legal history."""
+"""Concurrent writers, lost responses, foreign commits and crashed writers: the log stays valid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from unit.domain.execution.strategies import NODE_IDS, RUN_ID, commands, creates
 ORIGIN = CommandContext(actor=Actor(kind="user", id="alice"))
 CREATE = CreateExecution(at=1.0, request=Request(flow_name="etl"))
 
-# A number stands for one of the commands that would carry the execution on as it is when its turn comes.
+# A number selects one of the commands that advance the execution in its current state.
 Line = Command | int
 lines: st.SearchStrategy[Line] = st.integers(0, 7) | st.integers(0, 7) | commands
 pauses = st.lists(st.integers(0, 3), max_size=60)
@@ -43,7 +43,7 @@ deaths = st.lists(st.sampled_from([Fault.NONE, Fault.NONE, Fault.NONE, Fault.WRI
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
-    """One run, its two stores, and who asked what under which commit id."""
+    """One run, its two stores, and the command of each commit id."""
 
     pauses: list[int] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Scene:
 
 @dataclass(slots=True)
 class Writer:
-    """One process: it names its commits itself, and goes on with the next line when one of its lives has ended."""
+    """One writer process; after a crash it continues with the next line of its script."""
 
     name: str
     scene: Scene
@@ -108,7 +108,7 @@ class Writer:
     def _stores(self, commit_id: CommitId) -> Stores:
         log: EventLog = self.scene.log
         snapshots: SnapshotStore = self.scene.snapshots
-        # `handle` has no business with any other store.
+        # `handle` needs no other store.
         stores = SimpleNamespace(
             events=log, snapshots=snapshots, clock=_Clock(), ids=_Ids(commit_id), counters=Counters()
         )
@@ -146,7 +146,7 @@ async def _perform(scene: Scene, scripts: list[list[Line]]) -> list[Writer]:
 
 
 def _assert_legal(scene: Scene) -> None:
-    """Each commit is what `decide` gives on the fold of those before it, is there once, and never undoes an end."""
+    """Each commit is what `decide` returns on the fold before it, is stored once, and undoes no end."""
     history = scene.history
     assert len({stored.commit.commit_id for stored in history}) == len(history)
     assert [stored.sequence for stored in history] == sorted({stored.sequence for stored in history})
@@ -167,7 +167,7 @@ def _assert_true(scene: Scene, writer: Writer) -> None:
     for commit_id, handled in writer.answers.items():
         now = scene.truth(handled.execution.version)
         seen = handled.execution
-        assert seen.version >= writer.seen_when_asked[commit_id], "an answer about a time before the question"
+        assert seen.version >= writer.seen_when_asked[commit_id], "a result older than its request"
         assert (seen.status, seen.labels, seen.holder, seen.cancel) == (now.status, now.labels, now.holder, now.cancel)
         assert [(n.node_id, n.status, n.attempt) for n in seen.nodes.values()] == [
             (n.node_id, n.status, n.attempt) for n in now.nodes.values()
@@ -190,7 +190,7 @@ def _assert_true(scene: Scene, writer: Writer) -> None:
     deaths,
     st.sampled_from([0, 600, 1_000_000]),
 )
-def test_whatever_goes_wrong_the_log_is_a_legal_history_and_the_answers_are_true(
+def test_under_all_faults_the_log_is_valid_and_results_agree_with_it(
     scripts: list[list[Line]],
     create: Command,
     gaps: list[int],
@@ -212,7 +212,7 @@ def test_whatever_goes_wrong_the_log_is_a_legal_history_and_the_answers_are_true
 
 @thorough
 @given(st.lists(st.lists(lines, max_size=5), min_size=2, max_size=4), pauses, log_faults)
-def test_when_no_writer_dies_the_snapshot_ends_where_the_log_ends(
+def test_without_crashes_the_snapshot_equals_the_log(
     scripts: list[list[Line]], gaps: list[int], faults: list[Fault]
 ) -> None:
     scene = Scene(pauses=gaps, faults=faults)
@@ -225,7 +225,7 @@ def test_when_no_writer_dies_the_snapshot_ends_where_the_log_ends(
 
 
 @pytest.mark.parametrize("faults", [[Fault.LOST_ACK], [Fault.SLIPPED_IN], [Fault.SLIPPED_IN, Fault.LOST_ACK]])
-async def test_one_command_is_one_commit_whatever_became_of_its_answer(faults: list[Fault]) -> None:
+async def test_one_command_is_one_commit_despite_lost_responses(faults: list[Fault]) -> None:
     scene = Scene(faults=[Fault.NONE, *faults])
     writer = Writer("writer", scene)
     await writer.say(CREATE)
@@ -237,7 +237,7 @@ async def test_one_command_is_one_commit_whatever_became_of_its_answer(faults: l
     assert handled.execution == scene.truth()
 
 
-async def test_a_lost_answer_is_found_behind_the_commits_of_others() -> None:
+async def test_a_lost_response_is_found_before_later_commits_of_others() -> None:
     scene = Scene(pauses=[0, 0, 0, 0, 0, 0, 9], faults=[Fault.NONE, Fault.LOST_ACK])
     first, second = Writer("first", scene), Writer("second", scene)
     await first.say(CREATE)
@@ -253,7 +253,7 @@ async def test_a_lost_answer_is_found_behind_the_commits_of_others() -> None:
     ]
 
 
-async def test_nobody_is_refused_on_the_word_of_a_snapshot_whose_writer_died() -> None:
+async def test_an_old_snapshot_of_a_crashed_writer_causes_no_rejection() -> None:
     scene = Scene(deaths=[Fault.NONE, Fault.WRITER_DIED])
     writer = Writer("writer", scene)
     await writer.say(CREATE)

@@ -1,4 +1,4 @@
-"""Events one by one: pages that follow each other, and a stream that ends with the execution."""
+"""Event history: consecutive pages, and a stream that ends with the execution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def read_to_its_end(topic: RunTopic, after: EventPosition = START) -> list
 
 @settings(deadline=None, max_examples=20)
 @given(limit=st.integers(1, 9))
-async def test_pages_of_any_size_give_every_event_once_in_order(limit: int) -> None:
+async def test_pages_of_any_size_contain_every_event_once_in_order(limit: int) -> None:
     world = World()
     run_id = await begun(world)
     await cancelled(world, run_id)
@@ -54,7 +54,7 @@ async def test_pages_of_any_size_give_every_event_once_in_order(limit: int) -> N
 
 
 @pytest.mark.parametrize("number", range(6))
-async def test_a_stream_resumes_behind_any_event_also_in_the_middle_of_a_commit(world: World, number: int) -> None:
+async def test_a_stream_resumes_after_any_event_even_within_a_commit(world: World, number: int) -> None:
     run_id = await begun(world)
     await cancelled(world, run_id)
     places = await everything(world, run_id)

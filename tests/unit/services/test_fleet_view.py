@@ -1,4 +1,4 @@
-"""The fleet as one gateway sees it: silence is timed by the one who listens, and not while it cannot hear."""
+"""The fleet as one gateway sees it: silence is measured by the gateway, and not during its own outage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE, DISCONNECTED, STOPPED = WorkerState.IDLE, WorkerState.DISCONNECTED, Worker
 
 
 class Scene:
-    """A registry, a clock, and whoever looks at them."""
+    """A registry, a clock, and their observers."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -52,7 +52,7 @@ class Scene:
             await asyncio.wait([task])
 
     def pass_in_touch(self, view: FleetView, seconds: float) -> None:
-        """Time in which the observer ticks as it does, every half second."""
+        """Time during which the observer ticks every half second."""
         for _ in range(int(seconds * 2)):
             self.clock.pass_time(0.5)
             view.workers()
@@ -74,13 +74,13 @@ def silent_sec(view: FleetView, name: str = "w1") -> float | None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """What is followed arrives in its own task: let it."""
+    """Yields to the task of the follower until the condition is true."""
     async with asyncio.timeout(5):
         while not true():  # noqa: ASYNC110 — the view has no event for single words, and needs none
             await asyncio.sleep(0)
 
 
-async def test_a_worker_that_falls_silent_is_disconnected_after_the_timeout(scene: Scene) -> None:
+async def test_a_silent_worker_is_disconnected_after_the_timeout(scene: Scene) -> None:
     await scene.beat()
     async with scene.watching() as view:
         scene.pass_in_touch(view, 20.0)
@@ -91,7 +91,7 @@ async def test_a_worker_that_falls_silent_is_disconnected_after_the_timeout(scen
         assert state(view) is DISCONNECTED
 
 
-async def test_a_word_ends_the_silence(scene: Scene) -> None:
+async def test_a_heartbeat_ends_the_silence(scene: Scene) -> None:
     await scene.beat()
     async with scene.watching() as view:
         scene.pass_in_touch(view, 60.0)
@@ -103,7 +103,7 @@ async def test_a_word_ends_the_silence(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
-async def test_a_worker_whose_clock_is_wrong_is_judged_by_ours(scene: Scene, skew_sec: float) -> None:
+async def test_a_worker_with_a_wrong_clock_is_judged_by_the_clock_of_the_gateway(scene: Scene, skew_sec: float) -> None:
     async with scene.watching() as view:
         await scene.beat(skew_sec=skew_sec)
         await until(lambda: state(view) is IDLE)
@@ -114,7 +114,7 @@ async def test_a_worker_whose_clock_is_wrong_is_judged_by_ours(scene: Scene, ske
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 0.0, 3600.0])
-async def test_a_worker_that_died_before_the_gateway_started_does_not_look_alive(scene: Scene, skew_sec: float) -> None:
+async def test_a_worker_that_died_before_the_gateway_started_is_not_alive(scene: Scene, skew_sec: float) -> None:
     await scene.beat(skew_sec=skew_sec)
     scene.clock.pass_time(86400.0)
 
@@ -122,7 +122,7 @@ async def test_a_worker_that_died_before_the_gateway_started_does_not_look_alive
         assert state(view) is DISCONNECTED
 
 
-async def test_a_dead_worker_that_an_operator_has_hidden_does_not_look_alive_after_a_restart(scene: Scene) -> None:
+async def test_a_dead_hidden_worker_is_not_alive_after_a_restart(scene: Scene) -> None:
     await scene.beat()
     scene.clock.pass_time(86400.0)
     async with scene.watching() as view:
@@ -133,7 +133,7 @@ async def test_a_dead_worker_that_an_operator_has_hidden_does_not_look_alive_aft
         assert state(restarted) is DISCONNECTED
 
 
-async def test_time_in_which_the_gateway_itself_was_cut_off_is_no_silence_of_the_workers(scene: Scene) -> None:
+async def test_an_outage_of_the_gateway_is_no_silence_of_the_workers(scene: Scene) -> None:
     await scene.beat("living")
     await scene.beat("dead")
     async with scene.watching() as view:
@@ -155,7 +155,7 @@ async def test_time_in_which_the_gateway_itself_was_cut_off_is_no_silence_of_the
         assert state(view, "living") is DISCONNECTED
 
 
-async def test_a_worker_that_said_goodbye_is_stopped_for_ever(scene: Scene) -> None:
+async def test_a_worker_that_reported_its_stop_stays_stopped(scene: Scene) -> None:
     await scene.registry.put(replace(worker(), stopped_at=100.0, stop_reason="stopped"))
     async with scene.watching() as view:
         scene.pass_in_touch(view, 60.0)
@@ -163,7 +163,7 @@ async def test_a_worker_that_said_goodbye_is_stopped_for_ever(scene: Scene) -> N
         assert state(view) is STOPPED
 
 
-async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None:
+async def test_an_operators_change_shows_at_once_and_is_no_heartbeat(scene: Scene) -> None:
     await scene.beat()
     async with scene.watching() as view:
         scene.pass_in_touch(view, 25.0)
@@ -176,7 +176,7 @@ async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
-async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its_silence(
+async def test_an_operators_change_does_not_affect_the_silence_of_a_worker_with_a_wrong_clock(
     scene: Scene, skew_sec: float
 ) -> None:
     await scene.beat(skew_sec=skew_sec)
@@ -188,9 +188,9 @@ async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its
         assert (state(view), silent_sec(view)) == (IDLE, 10.0)
 
 
-async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
+async def test_a_delayed_heartbeat_does_not_undo_an_operators_change(scene: Scene) -> None:
     class Late(WorkerRegistry):
-        """A registry whose words are long on their way."""
+        """A registry with delayed records."""
 
         def __init__(self) -> None:
             super().__init__(MemoryKeyValue(scene.clock.monotonic))
@@ -219,12 +219,12 @@ async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
         assert seen.record.hidden
 
 
-async def test_a_wish_about_nobody_is_refused(scene: Scene) -> None:
+async def test_a_change_of_an_unknown_worker_is_refused(scene: Scene) -> None:
     with pytest.raises(WorkerNotFound):
         await scene.view().set_hidden(W1, True)
 
 
-async def test_a_removed_worker_is_gone(scene: Scene) -> None:
+async def test_a_removed_worker_is_not_listed(scene: Scene) -> None:
     await scene.registry.put(worker())
     async with scene.watching() as view:
         await scene.registry.remove(worker())
@@ -234,9 +234,7 @@ async def test_a_removed_worker_is_gone(scene: Scene) -> None:
         assert view.workers() == []
 
 
-async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_recreated_registry_replaces_the_old_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.PAUSE_SEC", 0.0)
     await scene.beat("old")
     replaced = asyncio.Event()
@@ -265,18 +263,18 @@ async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
     await asyncio.wait([task])
 
 
-@pytest.mark.parametrize("away", [True, False])
-async def test_the_fleet_is_not_shown_while_it_is_unknown_or_the_broker_is_away(
-    scene: Scene, away: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("offline", [True, False])
+async def test_the_fleet_is_unavailable_until_it_is_known_and_during_outages(
+    scene: Scene, offline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
-    scene.faults.is_offline = away
+    scene.faults.is_offline = offline
 
-    with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if away else "being built"):
+    with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if offline else "being built"):
         await scene.view().all_workers()
 
 
-async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
+async def test_live_workers_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
     await scene.beat("silent")
     await scene.registry.put(replace(worker("stopped"), stopped_at=100.0))
     async with scene.watching() as view:
@@ -288,7 +286,7 @@ async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene)
         assert (view.alive(), state(view, "silent")) == (1, IDLE)
 
 
-async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene: Scene) -> None:
+async def test_flows_of_the_fleet_are_those_of_present_workers(scene: Scene) -> None:
     flow = AnnouncedFlow(name="etl", nodes=("load",))
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(flow,))
     await scene.registry.put(record)
@@ -304,7 +302,7 @@ async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene:
         assert view.announced_flows() == {}
 
 
-async def test_flows_are_put_together_once_however_often_workers_speak(scene: Scene) -> None:
+async def test_flows_are_merged_once_for_repeated_heartbeats(scene: Scene) -> None:
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(AnnouncedFlow(name="etl"),))
     await scene.registry.put(record)
     async with scene.watching() as view:

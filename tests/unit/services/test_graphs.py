@@ -1,4 +1,4 @@
-"""Graphs by name: versions, conditions, races, pages, and flows that workers announce."""
+"""Stored graphs: versions, conditions, races, pages, and announced flows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_change_is_a_new_version_and_an_equal_graph_is_none() -> None:
     assert (third.graph.updated_by, third.graph.updated_at) == ("ann", world.now())
 
 
-async def test_an_expected_version_must_be_the_present_one() -> None:
+async def test_an_expected_version_must_be_the_current_one() -> None:
     world = World()
 
     await put(world, ONE, expected_version=0)
@@ -78,14 +78,14 @@ async def test_an_expected_version_must_be_the_present_one() -> None:
 
 
 @pytest.mark.parametrize("expected_version", [None, 0])
-async def test_a_resumed_put_that_was_done_gets_the_first_result(expected_version: int | None) -> None:
+async def test_a_resumed_put_that_was_applied_returns_the_first_result(expected_version: int | None) -> None:
     world = World()
     first = await put(world, ONE, expected_version=expected_version)
 
     assert await put(world, ONE, expected_version=expected_version, resumed=True) == first
 
 
-async def test_a_resumed_put_that_was_not_done_has_the_same_condition() -> None:
+async def test_a_resumed_put_that_was_not_applied_has_the_same_condition() -> None:
     world = World()
     await put(world, ONE)
 
@@ -98,7 +98,7 @@ async def test_a_resumed_put_that_was_not_done_has_the_same_condition() -> None:
     assert (done.graph.version, done.created) == (2, False)
 
 
-async def test_concurrent_puts_get_versions_of_their_own_and_equal_ones_share_a_version() -> None:
+async def test_concurrent_puts_get_different_versions_and_equal_ones_share_one() -> None:
     world, same = World(), World()
     overtaken(world, TWO)
     overtaken(same, ONE)
@@ -127,7 +127,7 @@ async def test_a_put_that_is_overtaken_too_often_is_refused() -> None:
         await put(world, ONE)
 
 
-async def test_a_put_whose_answer_was_lost_can_be_repeated() -> None:
+async def test_a_put_with_a_lost_response_can_be_repeated() -> None:
     world = World()
     world.faults.lose_answer("graphs.put")
 
@@ -183,7 +183,7 @@ async def test_graphs_and_flows_are_listed_by_id_page_by_page() -> None:
     assert await pages(graphs(world, ETL), prefix="x") == [[]]
 
 
-async def test_changes_between_two_pages_leave_out_no_other_graph() -> None:
+async def test_changes_between_two_pages_hide_no_other_graph() -> None:
     world = World()
     for name in ("b", "d", "f"):
         await put(world, ONE, name)

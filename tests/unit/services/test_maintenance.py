@@ -28,7 +28,7 @@ async def half_written(world: World, run_id: RunId) -> None:
 
 
 async def only_created(world: World) -> RunId:
-    """A gateway was killed between the log and everything else."""
+    """A run in the log alone: its gateway was killed after the first append."""
     run_id = new_run_id()
     create = CreateExecution(at=world.now(), request=HELLO, labels=("default",))
     await commit(world.truth, empty_execution(run_id), create, GATEWAY)
@@ -52,7 +52,7 @@ async def queued(world: World, tag: str = "default") -> int:
 
 
 async def emptied(world: World) -> TagQueue:
-    """The queue after its one job was taken and acknowledged, as by a broker that has lost it."""
+    """The queue without its job, as after a loss in the broker."""
     queue = await world.truth.queue.open("default")
     for delivery in await queue.receive(100):
         await delivery.ack()
@@ -94,7 +94,7 @@ async def test_a_run_with_a_snapshot_and_without_a_job_gets_its_job(world: World
     assert await queued(world) == 1
 
 
-async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_see_it(world: World) -> None:
+async def test_a_published_job_is_not_duplicated_by_a_gateway_that_missed_it(world: World) -> None:
     run_id = await world.submit()
 
     await repaired(world)
@@ -103,9 +103,9 @@ async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_
     assert await world.status(run_id) == "PENDING"
 
 
-async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been_waiting(world: World) -> None:
+async def test_a_gateway_with_a_new_index_does_not_requeue_long_pending_runs(world: World) -> None:
     await world.submit()
-    world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
+    world.clock.pass_time(120.0)  # after the deduplication window of the broker
 
     world.maintenance = world.new_maintenance()
     world.faults.calls.clear()
@@ -151,7 +151,7 @@ async def test_a_run_that_retention_has_removed_stays_removed(world: World) -> N
     assert await world.snapshot(run_id) is None
 
 
-async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: World) -> None:
+async def test_an_outage_delays_the_repair_and_loses_nothing(world: World) -> None:
     run_ids = [await only_created(world) for _ in range(3)]
     await world.catch_up()
     world.clock.pass_time(1.5)
@@ -184,18 +184,18 @@ async def test_a_commit_that_arrives_during_the_repair_of_its_run_is_checked_too
     await world.catch_up()
     world.clock.pass_time(1.5)
 
-    async def another_writer_dies_after_its_append() -> None:
+    async def crash_another_writer_after_its_append() -> None:
         await half_written(world, run_id)
         await world.catch_up()
 
-    world.faults.after("queue.publish", another_writer_dies_after_its_append)
+    world.faults.after("queue.publish", crash_another_writer_after_its_append)
     await world.maintenance.repair()
     await repaired(world)
 
     assert await labels(world, run_id) == ["default", "late"]
 
 
-async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) -> None:
+async def test_a_restarted_gateway_continues_at_its_position(world: World) -> None:
     await world.submit()
     await repaired(world)
     run_id = await only_created(world)
@@ -225,7 +225,7 @@ async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world
     half = await only_created(world)
     await world.catch_up()
     world.index.set_mark("checked_commits", (await world.feed.commit_stream())[1])
-    world.index.set_mark("checked_stream", 1)  # of the stream that was there before
+    world.index.set_mark("checked_stream", 1)  # a mark of the previous stream
     world.maintenance = world.new_maintenance()
 
     await repaired(world)
@@ -339,7 +339,7 @@ async def stray(world: World, *, running: bool) -> RunId:
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["running", "pending"])
-async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_free(world: World, running: bool) -> None:
+async def test_a_run_without_heartbeats_is_requeued_when_a_worker_is_free(world: World, running: bool) -> None:
     run_id = await stray(world, running=running)
     await join(world)
 
@@ -350,7 +350,7 @@ async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_fre
     assert delivery.created_sequence is not None
 
 
-async def test_a_stray_is_queued_again_once_and_not_in_every_iteration(world: World) -> None:
+async def test_a_stray_is_requeued_once_and_not_in_every_iteration(world: World) -> None:
     await stray(world, running=False)
     await join(world)
 
@@ -380,7 +380,7 @@ async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> No
     assert await queued(world) == 0
 
 
-async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: World) -> None:
+async def test_a_responsive_worker_counts_as_free_despite_a_slow_clock(world: World) -> None:
     await stray(world, running=False)
     await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
@@ -399,7 +399,7 @@ async def hold(world: World, run_id: RunId) -> None:
 
 
 @pytest.mark.parametrize("sign_of_life", [heartbeat, hold, World.complete], ids=lambda sign: sign.__name__)
-async def test_a_run_with_a_sign_of_life_is_not_queued_again(
+async def test_a_run_with_heartbeats_is_not_requeued(
     world: World, sign_of_life: Callable[[World, RunId], Awaitable[object]]
 ) -> None:
     run_id = await stray(world, running=True)
@@ -435,7 +435,7 @@ async def test_a_finished_run_is_removed_with_its_events_after_its_retention_tim
     assert await world.truth.events.read(run_id) == []
 
 
-async def test_zero_keeps_everything() -> None:
+async def test_a_retention_of_zero_keeps_all_runs() -> None:
     world = World(run_retention_sec=0.0)
     run_id = await finished(world)
 
@@ -445,7 +445,7 @@ async def test_zero_keeps_everything() -> None:
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) -> None:
+async def test_an_unfinished_run_is_kept_at_any_age(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.catch_up()
@@ -456,7 +456,7 @@ async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) 
     assert await world.status(run_id) == "RUNNING"
 
 
-async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_that_finishes(world: World) -> None:
+async def test_a_removal_interrupted_by_a_crash_is_finished_by_the_next_gateway(world: World) -> None:
     run_id = await finished(world)
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
     world.faults.fail("snapshots.remove")

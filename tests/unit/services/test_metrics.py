@@ -1,4 +1,4 @@
-"""What a gateway knows at a glance, and what of it a caller of one tenant is told."""
+"""Metrics of a gateway, and the subset for a caller of one tenant."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: W
     assert everything.counts == {"PENDING": 3}
 
 
-async def test_no_more_tags_are_shown_than_there_is_room_for(world: World) -> None:
+async def test_the_number_of_shown_tags_is_bounded(world: World) -> None:
     for number in range(MAX_TAGS + 5):
         await world.submit(replace(HELLO, tag=f"tag-{number}"))
 
     assert len((await look(world)).waiting) == MAX_TAGS
 
 
-async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -> None:
+async def test_conflicting_appends_are_counted(world: World) -> None:
     run_id = await world.submit()
 
-    async def be_faster() -> None:
+    async def append_first() -> None:
         await world.handle(run_id, AddTag(at=world.now(), tag="theirs"))
 
-    world.faults.before("events.append", be_faster)
+    world.faults.before("events.append", append_first)
     await handle(world.stores, run_id, AddTag(at=world.now(), tag="ours"), USER)
 
     process = (await look(world)).process
@@ -62,7 +62,7 @@ async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -
     assert process["pyoco_append_conflicts_total"] == 1
 
 
-async def test_a_broker_that_does_not_answer_gives_no_figures(world: World) -> None:
+async def test_during_an_outage_there_are_no_queue_metrics(world: World) -> None:
     world.faults.fail("dead_letters.count", BrokerUnavailable())
 
     with pytest.raises(BrokerUnavailable):

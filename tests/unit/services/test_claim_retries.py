@@ -1,4 +1,4 @@
-"""One claim, asked for again: it is told of its own start of the node, or goes on to the next that can be taken."""
+"""A repeated claim: it returns its own start of the node or the next claimable node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLAIM = Claim(wanted=ClaimFilter(graph_ids=("g",), tenant_id=None), worker_id=Wo
 
 @dataclass
 class Claimer:
-    """One who claims with one key, again and again."""
+    """A client that repeats a claim with one idempotency key."""
 
     world: World
     executions: ExecutionService
@@ -47,7 +47,7 @@ class Claimer:
             self.claims.release(node)
 
 
-async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_told_of_the_others_attempt() -> None:
+async def test_a_claim_resumed_after_a_take_over_returns_its_own_attempt() -> None:
     world = World()
     run_id = await begun(world)
     await world.catch_up()
@@ -74,14 +74,14 @@ async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_t
 
 
 @pytest.mark.parametrize("succeeded", [False, True])
-async def test_a_claim_whose_first_choice_was_gone_takes_what_is_proposed_to_it_next(succeeded: bool) -> None:
+async def test_a_claim_whose_first_node_is_taken_claims_the_next_one(succeeded: bool) -> None:
     world = World()
     graph = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=((A, B),))
     run_id = await begun(world, graph)
     await world.catch_up()
     follower = Indexer(world.feed, world.index, world.truth.clock)
     ann = Claimer(world, executions_of(world), ClaimQueue(world.index, follower, world.truth.clock))
-    # The index does not know yet that somebody has the node.
+    # The index does not yet show that another worker holds the node.
     theirs = StartNode(
         at=world.now(), node_id=A, attempt=1, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
     )

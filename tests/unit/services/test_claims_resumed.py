@@ -1,4 +1,4 @@
-"""A claim that is carried on after a crash is answered as it would have been, however much has happened since."""
+"""A claim that is resumed after a crash returns its original result, whatever has happened since."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def no_flow(name: str) -> AnnouncedFlow | None:
 
 @dataclass
 class Line:
-    """A gateway where one node can be claimed, and is."""
+    """A gateway with one claimed node."""
 
     world: World
     run_id: RunId
@@ -69,9 +69,7 @@ async def line() -> AsyncIterator[Line]:
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-async def test_it_is_answered_with_the_attempt_that_it_began_and_not_with_that_of_the_next(
-    line: Line, taken_over: bool
-) -> None:
+async def test_a_resumed_claim_returns_the_attempt_that_it_began(line: Line, taken_over: bool) -> None:
     first, origin = await line.claim("w-1", 1)
     line.world.clock.pass_time(LEASE_SEC)
     if taken_over:
