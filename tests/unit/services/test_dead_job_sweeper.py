@@ -171,7 +171,7 @@ async def test_a_run_is_ended_if_its_dead_letter_cannot_be_written(sweep: DeadJo
     assert await world.status(run_id) == "FAILED"
 
 
-# --- leftover jobs ---------------------------------------------------------------------------------------------------
+# --- leftover jobs ----------------------------------------------------------------------------------------------------
 
 
 async def test_jobs_of_finished_runs_are_removed_from_unserved_tags(sweep: DeadJobSweeper, world: World) -> None:

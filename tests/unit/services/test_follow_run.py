@@ -302,7 +302,7 @@ async def test_more_followers_than_the_limit_are_rejected_until_one_leaves() -> 
         assert topics.open_count == 1
 
 
-# --- start and end positions -----------------------------------------------------------------------------------------
+# --- start and end positions ------------------------------------------------------------------------------------------
 
 
 async def test_since_skips_older_views_but_never_the_end(world: World) -> None:

@@ -421,7 +421,7 @@ async def test_a_record_that_expires_during_the_work_is_stored_with_its_response
     assert await ask(world, never) == Answered(answer=OK, replayed=True)
 
 
-# --- resources chosen during the work --------------------------------------------------------------------------------
+# --- resources chosen during the work ---------------------------------------------------------------------------------
 
 
 async def test_a_chosen_resource_is_used_by_the_next_attempt(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Each check finds its violation, and nothing in a legal history."""
+"""Each check finds its violation, and nothing in a valid history."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def broken(evidence: Evidence) -> set[str]:
     return {violation.broken for violation in violations(evidence)}
 
 
-def test_legal_histories_have_no_violations() -> None:
+def test_valid_histories_have_no_violations() -> None:
     canceled = [*LEGAL[:3], CANCEL, CANCELED]
 
     assert broken(evidence()) == set()

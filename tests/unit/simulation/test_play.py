@@ -1,4 +1,4 @@
-"""The simulation finds a program that is broken on purpose."""
+"""The simulation finds deliberately broken programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyoco_server.services.maintenance import cancels, snapshots
 from pyoco_server.stores import IdempotencyStore
 from pyoco_server.testing.index import MemoryRunIndex
 
-# Most are found by one of the first few dozen.
+# One of the first few dozen seeds finds most of them.
 MOST_SEEDS = 400
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -126,13 +126,13 @@ def a_claim_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
         (a_claim_that_breaks, "unexpected errors"),
     ],
 )
-def test_a_program_that_is_broken_on_purpose_is_found(
+def test_a_deliberately_broken_program_is_found(
     sabotage: Sabotage, promise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert broken_by(sabotage, promise, monkeypatch)
 
 
-def test_the_same_seed_is_the_same_interleaving_down_to_the_last_byte() -> None:
+def test_the_same_seed_gives_the_same_trace() -> None:
     for seed in range(20):
         first, second = play(seed), play(seed, trace=True)
 
@@ -140,7 +140,7 @@ def test_the_same_seed_is_the_same_interleaving_down_to_the_last_byte() -> None:
         assert first.figures == second.figures
 
 
-def test_seeds_differ() -> None:
+def test_different_seeds_give_different_traces() -> None:
     assert len({play(seed).digest for seed in range(10)}) == 10
 
 

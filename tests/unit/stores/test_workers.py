@@ -20,7 +20,7 @@ async def test_a_record_is_read_as_it_was_put(ports: Ports) -> None:
     assert await ports.registry.get(WorkerId("w2")) is None
 
 
-async def test_of_two_successors_one_wins(ports: Ports) -> None:
+async def test_one_of_two_successors_wins(ports: Ports) -> None:
     await ports.registry.put(worker(instance_id="dead"))
     dead = await ports.registry.get(WorkerId("w1"))
 

@@ -1,4 +1,4 @@
-"""Attempts at runs, from the queue to the stored end, with runners that do what the test says."""
+"""Attempts at runs, from the queue to the stored end, with scripted runners."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def receipt(world: World, run_id: RunId) -> dict[str, Any]:
     return cancel
 
 
-# --- the plain way ----------------------------------------------------------------------------------------------------
+# --- success and failure ----------------------------------------------------------------------------------------------
 
 
-async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World) -> None:
+async def test_a_run_is_started_in_the_log_before_its_runner(world: World) -> None:
     run_id = await world.submit()
     world.faults.calls.clear()
     async with working(world) as at_work:
@@ -52,7 +52,7 @@ async def test_a_run_is_started_in_the_log_before_its_runner_begins(world: World
     )
 
 
-async def test_all_that_is_written_of_a_run_is_found_by_what_its_submit_is_found_by(
+async def test_every_record_of_a_run_has_the_correlation_id_of_its_submit(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -82,7 +82,7 @@ async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation
     assert (last.actor.kind, last.correlation_id) == ("worker", USER.correlation_id)
 
 
-async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked_after_its_end(world: World) -> None:
+async def test_steps_are_recorded_during_the_run_and_the_job_is_acked_after_its_end(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -102,7 +102,7 @@ async def test_what_the_flow_does_is_recorded_while_it_does_it_and_the_job_acked
     assert await letters(world) == []
 
 
-async def test_a_run_records_the_wheels_of_the_runner_it_was_given(world: World) -> None:
+async def test_a_run_records_the_wheels_of_its_runner(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         at_work.executor.wheels = (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)
@@ -120,10 +120,10 @@ async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World
     run_id = await world.submit()
     statuses = []
 
-    async def look() -> None:
+    async def read_before_the_ack() -> None:
         statuses.append(await world.status(run_id))
 
-    world.faults.before("delivery.ack", look)
+    world.faults.before("delivery.ack", read_before_the_ack)
     async with working(world) as at_work:
         (await at_work.executor.begun()).end()
         await world.faults.done("delivery.ack")
@@ -163,7 +163,7 @@ async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_mis
     assert "hello" in snapshot.plain["error"]
 
 
-async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world: World) -> None:
+async def test_a_crashed_runner_fails_its_run_with_the_name_of_the_signal(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -176,7 +176,7 @@ async def test_a_runner_that_dies_fails_its_run_by_the_name_of_the_signal(world:
     assert run["tasks"] == {"load": "FAILED"}
 
 
-async def test_a_run_whose_runner_died_before_it_read_the_job_goes_on_in_another(world: World) -> None:
+async def test_a_run_whose_runner_died_before_it_read_the_job_restarts_in_another(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         (await at_work.executor.begun()).die("SIGKILL", never_began=True)
@@ -271,20 +271,20 @@ async def test_a_cancel_whose_signal_was_lost_is_noticed_by_the_next_heartbeat(w
         await world.until(run_id, "CANCELLED")
 
 
-async def test_a_cancel_between_the_last_step_and_the_end_still_wins(world: World) -> None:
+async def test_a_cancel_between_the_last_step_and_the_end_wins(world: World) -> None:
     run_id = await world.submit()
 
-    async def cancel_it() -> None:
+    async def cancel_before_the_end() -> None:
         await world.handle(run_id, CancelExecution(at=world.now()))
 
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
-        world.faults.before("events.append", cancel_it)
+        world.faults.before("events.append", cancel_before_the_end)
         runner.end("completed", declared("load"), began("load"), succeeded("load"))
         await world.until(run_id, "CANCELLED")
 
 
-async def test_a_run_cancelled_before_it_began_is_acked_unseen(world: World) -> None:
+async def test_a_run_cancelled_before_its_start_is_acked_without_a_runner(world: World) -> None:
     run_id = await world.submit()
     await world.handle(run_id, CancelExecution(at=world.now()))
     async with working(world) as at_work:

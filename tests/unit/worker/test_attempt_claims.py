@@ -1,4 +1,4 @@
-"""Ownership of runs: held, lost, given up, adopted from a foreign producer, or not a run at all."""
+"""Ownership of runs: held, lost, exhausted, adopted from a foreign producer, or invalid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unit.worker.conftest import letters, working
 
 
 async def put_into_queue(world: World, payload: bytes, created_sequence: int | None = None) -> None:
-    """What a foreign producer does: any bytes, without our header."""
+    """Publishes any bytes without our header, as a foreign producer does."""
     queue = world.truth.queue
     assert isinstance(queue, MemoryJobQueue)
     await queue.put(payload, tag="default", created_sequence=created_sequence)
@@ -27,16 +27,16 @@ async def put_into_queue(world: World, payload: bytes, created_sequence: int | N
 # --- held by another worker -------------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_another_worker_took_over_is_let_go_without_a_word_to_the_queue(world: World) -> None:
+async def test_a_run_taken_over_by_another_worker_is_released_without_a_reply_to_the_queue(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         await world.start(run_id, THEIRS, attempt=2)
         runner.say(declared("load"))
         await runner.killed.wait()
-    said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
+    replies = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
 
-    assert said == []
+    assert replies == []
     state = await world.execution(run_id)
     assert (state.attempt, dict(state.nodes)) == (2, {})
 
@@ -49,7 +49,7 @@ async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_silent_flow(world: W
         await runner.killed.wait()
 
 
-async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
+async def test_a_run_of_a_live_worker_is_not_taken_over(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
@@ -62,7 +62,7 @@ async def test_a_run_of_a_living_worker_is_left_to_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("holder", ["gone", "on something else"])
-async def test_a_run_whose_holder_is_lost_or_has_let_go_of_it_is_taken_over(world: World, holder: str) -> None:
+async def test_a_run_whose_holder_is_lost_or_has_released_it_is_taken_over(world: World, holder: str) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     if holder == "on something else":
@@ -99,7 +99,7 @@ async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_take
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_run_that_another_worker_has_just_started_is_left_to_it(world: World, cancelled: bool) -> None:
+async def test_a_run_just_started_by_another_worker_is_not_taken_over(world: World, cancelled: bool) -> None:
     also = (CancelExecution(at=3.0),) if cancelled else ()
     run_id = await unshown(world, THEIR_START, *also)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
@@ -112,7 +112,7 @@ async def test_a_run_that_another_worker_has_just_started_is_left_to_it(world: W
     assert not {"delivery.ack", "delivery.term", "delivery.nak"} & set(world.faults.calls)
 
 
-async def test_a_node_that_a_lost_worker_had_begun_begins_anew_with_the_next_attempt(world: World) -> None:
+async def test_a_node_of_a_lost_worker_restarts_with_the_next_attempt(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -127,7 +127,7 @@ async def test_a_node_that_a_lost_worker_had_begun_begins_anew_with_the_next_att
     assert run["task_records"]["load"]["output"] == 7
 
 
-async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> None:
+async def test_a_job_delivered_twice_to_one_worker_runs_once(world: World) -> None:
     run_id = await world.submit()
     state = await world.execution(run_id)
     async with working(world, slots=2) as at_work:
@@ -140,10 +140,10 @@ async def test_a_job_that_is_delivered_to_us_twice_is_run_once(world: World) -> 
         assert at_work.executor.runs == 1
 
 
-# --- given up, adopted, poison ----------------------------------------------------------------------------------------
+# --- exhausted, adopted, invalid --------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_lost_its_worker_too_often_is_given_up(world: World) -> None:
+async def test_a_run_that_lost_its_worker_too_often_fails(world: World) -> None:
     run_id = await world.submit()
     for attempt in range(1, world.config.consumer_max_deliver + 1):
         await world.start(run_id, THEIRS, attempt=attempt)
@@ -158,7 +158,7 @@ async def test_a_run_that_lost_its_worker_too_often_is_given_up(world: World) ->
     assert await letters(world) == [("max_deliver", run_id)]
 
 
-async def test_a_cancelled_run_that_lost_its_worker_too_often_is_cancelled_and_no_failure(world: World) -> None:
+async def test_a_cancelled_run_that_lost_its_worker_too_often_is_cancelled(world: World) -> None:
     run_id = await world.submit()
     for attempt in range(1, world.config.consumer_max_deliver + 1):
         await world.start(run_id, THEIRS, attempt=attempt)
@@ -191,7 +191,7 @@ async def test_a_job_of_a_foreign_producer_is_adopted(world: World) -> None:
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_job_of_ours_whose_run_is_gone_is_dropped_and_not_revived(world: World) -> None:
+async def test_a_job_whose_run_was_removed_is_dropped_and_revives_nothing(world: World) -> None:
     run_id = await world.submit()
     await world.truth.events.purge(run_id)
     await world.truth.snapshots.remove(run_id)
@@ -213,7 +213,7 @@ async def test_an_invalid_job_is_terminated_with_a_dead_letter(world: World, pay
     assert letter.error
 
 
-async def test_a_job_that_is_no_job_but_names_its_run_fails_that_run(world: World) -> None:
+async def test_an_invalid_job_that_names_its_run_fails_that_run(world: World) -> None:
     run_id = await world.submit()
     queue = await world.truth.queue.open("default")
     (delivery,) = await queue.receive(1)
@@ -229,7 +229,7 @@ async def test_a_job_that_is_no_job_but_names_its_run_fails_that_run(world: Worl
     assert await letters(world) == [("invalid_job", run_id)]
 
 
-async def test_a_job_that_is_no_job_and_names_a_run_of_its_own_leaves_a_failed_run_to_look_at(world: World) -> None:
+async def test_an_invalid_job_with_an_unknown_run_id_creates_a_failed_run(world: World) -> None:
     run_id = new_run_id()
     await put_into_queue(world, orjson.dumps({"run_id": run_id, "flow_name": "etl", "tag": "default"}))
     async with working(world):

@@ -70,9 +70,7 @@ async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(wo
 
 
 @pytest.mark.parametrize("brought", [None, TWO_TASKS.replace("tasks:load", "os:abort")], ids=["none", "another"])
-async def test_a_job_without_the_text_or_with_another_one_is_run_with_the_text_of_the_log(
-    world: World, brought: str | None
-) -> None:
+async def test_a_job_runs_the_text_of_the_log_even_if_its_own_differs(world: World, brought: str | None) -> None:
     run_id = await world.submit(workflow=workflow())
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
@@ -81,7 +79,7 @@ async def test_a_job_without_the_text_or_with_another_one_is_run_with_the_text_o
     assert await begun_text(world) == TWO_TASKS
 
 
-async def test_a_run_that_is_taken_over_still_has_its_text(world: World) -> None:
+async def test_a_run_keeps_its_text_after_a_take_over(world: World) -> None:
     run_id = await world.submit(workflow=workflow())
     await world.start(run_id, THEIRS)
 
@@ -113,7 +111,7 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
         (7, "workflow_yaml"),
     ],
 )
-async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
+async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_an_invalid_job(
     world: World, text: object, reason: str
 ) -> None:
     run_id = new_run_id()
@@ -122,7 +120,7 @@ async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
     assert reason in await refused(world, run_id)
 
 
-async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
+async def test_a_foreign_flow_yaml_may_use_only_allowed_callables() -> None:
     world = World(clock=SystemClock(), **QUICK | {"callable_allow": "team.*:*, tasks:load"})
     run_id = new_run_id()
     await put_into_queue(world, foreign(run_id, TWO_TASKS))
@@ -140,7 +138,7 @@ async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
         runner.end()
 
 
-async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_of_that_name(world: World) -> None:
+async def test_a_run_without_its_text_fails_and_runs_no_flow_of_its_name(world: World) -> None:
     stamped = workflow().stamped((await world.execution(await world.submit())).request)
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
@@ -149,14 +147,14 @@ async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_
     assert "is not in its log" in await refused(world, run_id)
 
 
-def test_a_job_has_the_field_only_when_there_is_a_text() -> None:
+def test_a_job_has_the_workflow_field_only_with_a_text() -> None:
     job = job_for(new_run_id())
 
     assert "workflow_yaml" not in orjson.loads(msgspec.json.encode(job))
     assert parse_job(msgspec.json.encode(job)).workflow_yaml is None
 
 
-async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
+async def test_a_job_with_a_text_survives_a_round_trip(world: World) -> None:
     execution = await world.execution(await world.submit(workflow=workflow()))
 
     job = job_of(execution, TWO_TASKS)
@@ -164,13 +162,13 @@ async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
     assert parse_job(msgspec.json.encode(job)) == job
 
 
-def test_a_job_survives_the_wire() -> None:
+def test_a_job_survives_a_round_trip() -> None:
     job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
 
     assert job_from_wire(orjson.loads(orjson.dumps(job))) == job
 
 
-def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_none() -> None:
+def test_a_job_has_the_time_limit_of_its_run_if_there_is_one() -> None:
     created = Execution(execution_id=new_run_id(), created_at=1.0, request=Request(flow_name="f", tag="default"))
     limited = replace(created, request=replace(created.request, timeout_sec=90.5))
 

@@ -30,7 +30,7 @@ async def shown(world: World, run_id: RunId) -> dict[str, Any]:
     return plain
 
 
-async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_letter(world: World) -> None:
+async def test_a_flow_that_observes_the_timeout_fails_with_a_receipt_and_a_dead_letter(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -54,7 +54,9 @@ async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_let
     assert await letters(world) == [("execution_error", run_id)]
 
 
-async def test_a_flow_that_ignores_it_is_killed_after_the_grace(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_flow_that_ignores_the_timeout_is_killed_after_the_grace_period(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     run_id = await world.submit(SHORT)
     with caplog.at_level(logging.WARNING):
         async with working(world) as at_work:
@@ -70,7 +72,7 @@ async def test_a_flow_that_ignores_it_is_killed_after_the_grace(world: World, ca
     assert "ERR-PYOCO-0042" in [record.__dict__.get("err_id") for record in caplog.records]
 
 
-async def test_a_flow_that_completes_although_its_time_was_over_has_failed(world: World) -> None:
+async def test_a_flow_that_completes_after_its_timeout_has_failed(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -83,7 +85,7 @@ async def test_a_flow_that_completes_although_its_time_was_over_has_failed(world
     assert run["tasks"] == {"load": "SUCCEEDED"}
 
 
-async def test_a_flow_that_is_done_in_time_is_left_alone(world: World) -> None:
+async def test_a_flow_that_ends_in_time_is_not_stopped(world: World) -> None:
     run_id = await world.submit(replace(HELLO, timeout_sec=60.0))
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -94,7 +96,7 @@ async def test_a_flow_that_is_done_in_time_is_left_alone(world: World) -> None:
     assert (run["timeout_sec"], run.get("timeout")) == (60.0, None)
 
 
-async def test_a_cancel_that_comes_while_it_stops_wins(world: World) -> None:
+async def test_a_cancel_during_the_stop_wins(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -108,7 +110,7 @@ async def test_a_cancel_that_comes_while_it_stops_wins(world: World) -> None:
     assert await letters(world) == []
 
 
-async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(world: World) -> None:
+async def test_a_timeout_during_a_cancel_changes_nothing(world: World) -> None:
     run_id = await world.submit(replace(HELLO, timeout_sec=0.03))
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -120,7 +122,7 @@ async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(wo
     assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
 
 
-async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped(world: World) -> None:
+async def test_a_runner_is_stopped_during_an_outage(world: World) -> None:
     run_id = await world.submit(SHORT)
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -135,7 +137,7 @@ async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped
 
 
 @pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
-async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_taken_too_long(
+async def test_a_flow_that_ended_in_time_during_an_outage_has_not_timed_out(
     world: World, how: EndKind, status: str
 ) -> None:
     run_id = await world.submit(SHORT)
@@ -152,7 +154,7 @@ async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_t
     assert run.get("error_code") != "ERR-PYOCO-0042"
 
 
-async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> None:
+async def test_the_time_limit_restarts_after_a_take_over(world: World) -> None:
     run_id = await world.submit(SHORT)
     await world.start(run_id, THEIRS)
     async with working(world) as at_work:
@@ -165,7 +167,7 @@ async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> 
     assert run["timeout"]["limit_sec"] == 0.02
 
 
-async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> None:
+async def test_the_time_limit_of_a_foreign_producers_job_applies(world: World) -> None:
     run_id = new_run_id()
     plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 5.5, "timeout_sec": 0.02}
     await put_into_queue(world, orjson.dumps(plain))
@@ -178,7 +180,7 @@ async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> 
     assert (run["timeout_sec"], run["error_code"]) == (0.02, "ERR-PYOCO-0042")
 
 
-def test_many_tasks_at_work_are_counted_and_not_all_named() -> None:
+def test_many_running_tasks_are_counted_and_not_all_named() -> None:
     receipt = TimeoutReceipt(limit_sec=1.5, reached_at=1.0, stopped_at=2.0, how=StopHow.ABANDONED)
 
     message = timeout_failure(receipt, [f"t{n}" for n in range(8)]).message

@@ -1,4 +1,4 @@
-"""Runs that are started before a runner is free for them: only short ones, and nothing is lost on the way."""
+"""Runs started before a runner is free: only short ones, and none is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _every_run_counts_as_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.context.SHORT_RUN_SEC", 3600.0)
 
 
-async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[ScriptedRunner, RunId]:
+async def one_running_and_one_waiting(world: World, at_work: Working) -> tuple[ScriptedRunner, RunId]:
     run_ids = {await world.submit(), await world.submit()}
     runner = await at_work.executor.begun()
     assert runner.job is not None
@@ -30,20 +30,20 @@ async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[S
     return runner, waiting
 
 
-async def test_a_run_is_started_while_the_runner_has_another_and_begins_when_that_is_over(world: World) -> None:
+async def test_a_run_started_early_begins_when_its_runner_is_free(world: World) -> None:
     async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        runner, waiting = await one_running_and_one_waiting(world, at_work)
         assert at_work.executor.runs == 1
         runner.end()
         (await at_work.executor.begun()).end()
-        shown = await world.until(waiting, "COMPLETED")
+        run = await world.until(waiting, "COMPLETED")
 
-    assert shown["attempt"] == 1
+    assert run["attempt"] == 1
 
 
-async def test_a_run_that_waits_for_a_runner_is_in_the_workers_record(world: World) -> None:
+async def test_a_run_waiting_for_a_runner_is_in_the_workers_record(world: World) -> None:
     async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        runner, waiting = await one_running_and_one_waiting(world, at_work)
         assert runner.job is not None
         both = {runner.job.run_id, waiting}
         while (record := await world.truth.registry.get(WORKER)) is None or set(record.current_run_ids) != both:
@@ -53,21 +53,21 @@ async def test_a_run_that_waits_for_a_runner_is_in_the_workers_record(world: Wor
         await world.until(waiting, "COMPLETED")
 
 
-async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) -> None:
+async def test_a_run_cancelled_while_it_waits_never_begins(world: World) -> None:
     async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        runner, waiting = await one_running_and_one_waiting(world, at_work)
         await cancel(world.truth, waiting, None, USER)
         await world.faults.done("events.read")
         runner.end()
-        shown = await world.until(waiting, "CANCELLED")
+        run = await world.until(waiting, "CANCELLED")
 
     assert at_work.executor.runs == 1
-    assert shown["cancel"]["how"] == "cooperative"
+    assert run["cancel"]["how"] == "cooperative"
 
 
-async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(world: World) -> None:
+async def test_a_run_taken_over_while_it_waits_is_released_without_a_reply(world: World) -> None:
     async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        runner, waiting = await one_running_and_one_waiting(world, at_work)
         holder = (await world.execution(waiting)).holder
         assert holder is not None
         assert holder.instance_id is not None
@@ -83,21 +83,21 @@ async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(wor
     assert (await world.execution(waiting)).attempt == 2
 
 
-async def test_a_line_that_does_not_move_is_left_and_the_run_begins_with_another_attempt(
+async def test_a_run_that_waits_too_long_is_returned_and_begins_with_another_attempt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
     async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+        runner, waiting = await one_running_and_one_waiting(world, at_work)
         await world.faults.done("delivery.nak")
         runner.end()
         (await at_work.executor.begun()).end()
-        shown = await world.until(waiting, "COMPLETED")
+        run = await world.until(waiting, "COMPLETED")
 
-    assert shown["attempt"] == 2
+    assert run["attempt"] == 2
 
 
-async def test_long_runs_are_not_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_runs_are_not_started_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.context.SHORT_RUN_SEC", SHORT_RUN_SEC)
     line = StartThrottle(1, average_run_sec=SHORT_RUN_SEC)
 

@@ -1,4 +1,4 @@
-"""The life of a worker: slots, signs of life, a broker that comes and goes, stopping, and what must not stop it."""
+"""The lifecycle of a worker: slots, heartbeats, outages, shutdown, and errors that must not stop it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def begun(at_work: Working, count: int) -> dict[str, ScriptedRunner]:
     return runners
 
 
-# --- slots and signs of life ------------------------------------------------------------------------------------------
+# --- slots and heartbeats ---------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_runs_as_many_at_a_time_as_it_has_slots(world: World) -> None:
+async def test_a_worker_runs_one_run_per_slot(world: World) -> None:
     run_ids = [await world.submit() for _ in range(3)]
     async with working(world, slots=2) as at_work:
         first = await begun(at_work, 2)
@@ -49,7 +49,7 @@ async def test_a_worker_runs_as_many_at_a_time_as_it_has_slots(world: World) -> 
 
 
 class Keeper:
-    """WheelKeeper that does nothing, and notes what is asked of it."""
+    """A WheelKeeper that only records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -98,7 +98,7 @@ async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
     assert len(await world.truth.queue.stored("other")) == 1
 
 
-async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
+async def test_a_long_run_sends_heartbeats_and_is_not_delivered_again() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.15, **QUICK)
     run_id = await world.submit()
     async with working(world) as at_work:
@@ -115,7 +115,7 @@ async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
     assert after.plain["updated_at"] == before["updated_at"]
 
 
-async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
+async def test_the_registry_shows_the_current_runs_of_the_worker(world: World) -> None:
     run_id = await world.submit()
     async with working(world, slots=3) as at_work:
         runner = await at_work.executor.begun()
@@ -132,7 +132,7 @@ async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
     assert (last.last_run_id, last.last_run_status) == (run_id, "FAILED")
 
 
-async def test_a_worker_id_that_is_in_use_is_refused_by_name(world: World) -> None:
+async def test_a_worker_id_in_use_is_refused_by_name(world: World) -> None:
     async with working(world, name="twin") as _:
         await world.faults.done("registry.succeed")
 
@@ -141,21 +141,21 @@ async def test_a_worker_id_that_is_in_use_is_refused_by_name(world: World) -> No
                 pass
 
 
-async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_refused(world: World) -> None:
+async def test_the_slower_of_two_workers_that_register_one_name_is_refused(world: World) -> None:
     other = worker("twin", "faster")
 
-    async def come_in() -> None:
+    async def register_concurrently() -> None:
         await world.truth.signals.listen(other.instance_id, lambda _: None, lambda _: False)
         await world.truth.registry.put(other)
 
-    world.faults.before("registry.succeed", come_in)
+    world.faults.before("registry.succeed", register_concurrently)
 
     with pytest.raises(InvalidUsage, match="'twin' is running"):
         async with working(world, name="twin"):
             pass
 
 
-async def test_a_worker_that_meets_its_own_record_is_registered(world: World) -> None:
+async def test_a_worker_that_finds_its_own_record_is_registered(world: World) -> None:
     instance_id = InstanceId("i-1")
     registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1)
     await world.truth.signals.listen(instance_id, lambda _: None, lambda _: False)
@@ -171,17 +171,17 @@ async def test_a_worker_that_meets_its_own_record_is_registered(world: World) ->
     assert record.instance_id == instance_id
 
 
-async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
+async def test_a_killed_worker_can_restart_at_once_under_its_name(world: World) -> None:
     async with working(world, name="twin"):
         await world.faults.done("registry.succeed")
     async with working(world, name="twin"):
         await world.faults.done("registry.succeed", times=2)
 
 
-# --- a broker that is away --------------------------------------------------------------------------------------------
+# --- outages ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(world: World) -> None:
+async def test_an_outage_during_a_run_loses_no_step(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -194,27 +194,27 @@ async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(wor
         for _ in range(3):
             await world.faults.tried("events.append")
         world.faults.is_offline = False
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
         await world.faults.done("delivery.ack")
         assert at_work.executor.runs == 1
 
-    assert {name: record["output"] for name, record in shown["task_records"].items()} == {"load": 1, "save": 2}
-    assert shown["attempt"] == 1
+    assert {name: record["output"] for name, record in run["task_records"].items()} == {"load": 1, "save": 2}
+    assert run["attempt"] == 1
 
 
-async def test_an_append_whose_answer_was_lost_does_not_double_a_step(world: World) -> None:
+async def test_an_append_with_a_lost_response_does_not_duplicate_a_step(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
         world.faults.lose_answer("events.append")
         runner.say(declared("load"), began("load"))
         runner.end("completed", succeeded("load", 1))
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["task_records"]["load"]["attempt"] == 1
+    assert run["task_records"]["load"]["attempt"] == 1
 
 
-async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_and_acked_after(world: World) -> None:
+async def test_the_ack_waits_for_the_snapshot_of_a_stored_end(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -226,7 +226,7 @@ async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_an
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_ack(world: World) -> None:
+async def test_the_ack_waits_for_the_snapshot_of_an_end_with_a_lost_response(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -238,7 +238,7 @@ async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_broker_that_is_away_before_the_run_began_gives_the_job_back_for_two_seconds(world: World) -> None:
+async def test_an_outage_before_the_start_returns_the_job_with_a_delay_of_two_seconds(world: World) -> None:
     await world.submit()
     world.faults.fail("snapshots.load")
     async with working(world) as at_work:
@@ -246,7 +246,7 @@ async def test_a_broker_that_is_away_before_the_run_began_gives_the_job_back_for
         assert at_work.executor.runs == 0
 
 
-async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes_again() -> None:
+async def test_a_lost_ack_is_repeated_when_the_job_is_redelivered() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
     run_id = await world.submit()
     world.faults.fail("delivery.ack")
@@ -273,7 +273,7 @@ async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
     assert {getattr(record, "worker_id", None) for record in found} == {WORKER}
 
 
-async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_resumes_pulling_after_an_outage(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.supervisor.supervisor.PULL_PAUSE_SEC", 0.01)
     world.faults.fail("queue.open", times=2)
     run_id = await world.submit()
@@ -285,7 +285,7 @@ async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, mo
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: World) -> None:
+async def test_a_stopping_worker_lets_its_run_finish_within_the_grace_period(world: World) -> None:
     run_id = await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -297,7 +297,7 @@ async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: W
     assert len(await world.truth.queue.stored("default")) == 0
 
 
-async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere_at_once() -> None:
+async def test_a_run_that_exceeds_the_grace_period_continues_elsewhere_at_once() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=60.0, **QUICK)
     run_id = await world.submit()
     async with working(world, name="w-1") as first:
@@ -309,13 +309,13 @@ async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere
             next_runner = await second.executor.begun()
             assert runner.killed.is_set()
             next_runner.end()
-            shown = await world.until(run_id, "COMPLETED")
+            run = await world.until(run_id, "COMPLETED")
 
-    assert (shown["attempt"], shown["worker_id"]) == (2, "w-2")
+    assert (run["attempt"], run["worker_id"]) == (2, "w-2")
 
 
 async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
-    """Wait until the run is in the worker's record."""
+    """Waits until the run is in the worker's record."""
     while True:
         record = await world.truth.registry.get(WorkerId(worker_id))
         if record is not None and run_id in record.current_run_ids:
@@ -323,7 +323,7 @@ async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
         await world.faults.tried("registry.put")
 
 
-async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
+async def test_a_second_stop_request_skips_the_grace_period() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     await world.submit()
     async with working(world) as at_work:
@@ -335,7 +335,7 @@ async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
     assert "delivery.nak" in world.faults.calls
 
 
-async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stops() -> None:
+async def test_a_job_not_started_is_released_when_the_worker_stops() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
@@ -349,7 +349,7 @@ async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stop
     assert (await world.execution(run_ids[1])).attempt == 0
 
 
-async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World) -> None:
+async def test_a_worker_that_stops_during_the_write_of_an_end_completes_it(world: World) -> None:
     run_id = await world.submit()
     written = asyncio.Event()
     async with working(world) as at_work:
@@ -376,7 +376,7 @@ async def test_a_worker_can_stop_before_it_is_ready(world: World) -> None:
     assert "queue.open" not in world.faults.calls
 
 
-async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
+async def test_a_worker_can_stop_during_an_outage() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 0.05})
     await world.submit()
     async with working(world) as at_work:
@@ -385,11 +385,11 @@ async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
         world.faults.is_offline = True
 
 
-# --- what must not stop it --------------------------------------------------------------------------------------------
+# --- errors that do not stop it ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
-async def test_a_dead_letter_that_cannot_be_written_is_logged_and_the_job_answered(
+async def test_an_unwritable_dead_letter_is_logged_and_the_job_acked(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.submit()
@@ -402,7 +402,7 @@ async def test_a_dead_letter_that_cannot_be_written_is_logged_and_the_job_answer
     assert "ERR-PYOCO-0011" in [record.__dict__.get("err_id") for record in caplog.records]
 
 
-async def test_a_foreign_job_that_the_log_cannot_take_is_poison_and_not_tried_for_ever(world: World) -> None:
+async def test_a_foreign_job_refused_by_the_log_is_invalid_and_not_retried(world: World) -> None:
     run_id = new_run_id()
     plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 1.0}
     queue = world.truth.queue
@@ -416,7 +416,7 @@ async def test_a_foreign_job_that_the_log_cannot_take_is_poison_and_not_tried_fo
     assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
 
 
-async def test_a_fault_of_ours_in_one_attempt_lets_go_of_that_job_and_goes_on_with_the_next() -> None:
+async def test_an_unexpected_error_in_an_attempt_releases_its_job_and_the_worker_continues() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
     run_id = await world.submit()
     world.faults.fail("snapshots.load", ZeroDivisionError())
@@ -425,7 +425,7 @@ async def test_a_fault_of_ours_in_one_attempt_lets_go_of_that_job_and_goes_on_wi
         await world.until(run_id, "COMPLETED")
 
 
-async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
+async def test_an_unexpected_error_in_a_heartbeat_does_not_end_the_heartbeats(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
@@ -440,7 +440,7 @@ async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
     assert any(record.exc_info for record in caplog.records)
 
 
-async def test_a_snapshot_that_cannot_be_written_does_not_hold_up_the_workers_heartbeats(world: World) -> None:
+async def test_an_unwritable_snapshot_does_not_delay_the_workers_heartbeats(world: World) -> None:
     await world.submit()
     async with working(world) as at_work:
         runner = await at_work.executor.begun()
@@ -456,10 +456,10 @@ async def test_a_snapshot_that_cannot_be_written_does_not_hold_up_the_workers_he
     assert meanwhile["snapshots.advance"] < tries
 
 
-async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_until_it_has_room(
+async def test_a_full_worker_returns_prefetched_jobs_and_pulls_none_until_a_slot_is_free(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each delivery counts towards the broker's limit: a job that is passed around would be given up in silence."""
+    """Each delivery counts towards the broker's limit: a job returned too often would be exhausted."""
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
     run_ids = [await world.submit() for _ in range(2)]
     async with working(world) as at_work:
