@@ -234,10 +234,10 @@ def test_several_servers_are_accepted() -> None:
 def test_secrets_are_not_in_the_repr() -> None:
     config = NatsBackendConfig(nats_token="t0ken", auth_pepper="p3pper", nats_url="nats://ann:pass@host:4222")
 
-    shown = repr(config) + str(config)
+    text = repr(config) + str(config)
 
-    assert not [secret for secret in ("t0ken", "p3pper", "ann", "pass") if secret in shown]
-    assert "nats://***@host:4222" in shown
+    assert not [secret for secret in ("t0ken", "p3pper", "ann", "pass") if secret in text]
+    assert "nats://***@host:4222" in text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))

@@ -184,7 +184,7 @@ def test_secrets_of_the_configuration_are_never_written(configure: Configure, lo
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ({"a": [1, None]}, {"a": [1, None]}),
         ({1: "one"}, {"1": "one"}),
@@ -196,12 +196,12 @@ def test_secrets_of_the_configuration_are_never_written(configure: Configure, lo
         (float("nan"), None),
     ],
 )
-def test_any_value_of_a_fact_is_serialised(configure: Configure, value: object, shown: object) -> None:
+def test_any_value_of_a_fact_is_serialised(configure: Configure, value: object, expected: object) -> None:
     lines = configure()
 
     logger.info("fact", extra={"fact": value})
 
-    assert json.loads(lines()[0])["fact"] == shown
+    assert json.loads(lines()[0])["fact"] == expected
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])

@@ -21,9 +21,9 @@ def test_a_metric_is_documented_with_its_current_text(metric: Metric) -> None:
 
 
 def test_rules_and_queries_use_only_existing_metrics() -> None:
-    asked = {re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\bpyoco_[a-z_]*[a-z]\b(?!_)", PAGE)}
+    used = {re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\bpyoco_[a-z_]*[a-z]\b(?!_)", PAGE)}
 
-    assert asked == {*NAMES}
+    assert used == {*NAMES}
 
 
 def test_no_name_is_declared_twice() -> None:

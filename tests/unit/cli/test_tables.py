@@ -119,7 +119,7 @@ def test_every_status_of_a_job_has_a_colour(status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sync", "shown"),
+    ("sync", "expected"),
     [
         (None, "-"),
         ({"last_result": "ok", "installed_count": 12, "failed_count": 0}, "12"),
@@ -128,17 +128,17 @@ def test_every_status_of_a_job_has_a_colour(status: str) -> None:
         ({"from": "another program"}, "-"),
     ],
 )
-def test_a_worker_shows_its_wheels(sync: dict[str, Any] | None, shown: str) -> None:
-    assert fleet.WORKERS.row({"wheel_sync": sync})[-1] == shown
+def test_a_worker_shows_its_wheels(sync: dict[str, Any] | None, expected: str) -> None:
+    assert fleet.WORKERS.row({"wheel_sync": sync})[-1] == expected
 
 
-@pytest.mark.parametrize(("flows", "shown"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("text", "-")])
-def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -> None:
-    assert fleet.WORKERS.row({"flows": flows})[fleet.WORKERS.head.index("FLOWS")] == shown
+@pytest.mark.parametrize(("flows", "expected"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("text", "-")])
+def test_a_worker_shows_how_many_flows_it_announces(flows: object, expected: str) -> None:
+    assert fleet.WORKERS.row({"flows": flows})[fleet.WORKERS.head.index("FLOWS")] == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (0.0123, "12ms"),
         (1.26, "1.3s"),
@@ -150,8 +150,8 @@ def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -
         (math.inf, "-"),
     ],
 )
-def test_a_duration_has_two_units(seconds: object, shown: str) -> None:
-    assert duration(seconds) == shown
+def test_a_duration_has_two_units(seconds: object, expected: str) -> None:
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize("value", [None, "soon", True, 1e300, math.nan, {}, "9999-99-99"])
@@ -160,11 +160,11 @@ def test_an_invalid_time_is_a_dash(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"),
+    ("count", "expected"),
     [
         *[(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (20_054_016, "20.1 MB"), (5e9, "5.0 GB")],
         *[(None, "-"), (True, "-"), (math.inf, "-")],
     ],
 )
-def test_a_size_has_the_unit_that_fits(count: object, shown: str) -> None:
-    assert size(count) == shown
+def test_a_size_has_the_unit_that_fits(count: object, expected: str) -> None:
+    assert size(count) == expected

@@ -15,7 +15,7 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("日本語 flow", "日本語 flow"),
         ("👩‍💻", "👩‍💻"),
@@ -28,17 +28,17 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
         (7, "7"),
     ],
 )
-def test_control_characters_in_a_line_are_replaced(text: object, shown: str) -> None:
-    assert escape_line(text) == shown
+def test_control_characters_in_a_line_are_replaced(text: object, expected: str) -> None:
+    assert escape_line(text) == expected
 
 
 @given(ANYTHING)
 def test_an_escaped_line_is_one_encodable_line(text: str) -> None:
-    shown = escape_line(text)
+    escaped = escape_line(text)
 
-    assert len(shown.splitlines()) <= 1
-    assert shown.encode().decode() == shown
-    assert escape_line(shown) == shown
+    assert len(escaped.splitlines()) <= 1
+    assert escaped.encode().decode() == escaped
+    assert escape_line(escaped) == escaped
 
 
 def test_lines_keep_their_breaks() -> None:

@@ -104,9 +104,9 @@ def test_credentials_are_read_from_the_headers_of_enabled_methods() -> None:
 
 def test_other_schemes_than_bearer_and_empty_headers_are_ignored() -> None:
     for value in (b"Basic dTpw", b"Bearer", b"Bearertoken", b""):
-        shown = authentication.CredentialsReader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
+        credentials = authentication.CredentialsReader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
 
-        assert (shown.api_key, shown.token) == (None, None)
+        assert (credentials.api_key, credentials.token) == (None, None)
 
 
 def test_a_repeated_credential_is_refused() -> None:

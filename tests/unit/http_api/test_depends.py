@@ -41,7 +41,7 @@ def test_no_dependency_of_a_route_runs_in_a_thread() -> None:
 async def test_a_query_with_too_many_names_is_refused_before_parsing(path: str) -> None:
     transport = httpx.ASGITransport(create_app(NatsBackendConfig()))
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-        answer = await client.get(path, params={f"name{number}": "" for number in range(MOST_GIVEN + 1)})
+        response = await client.get(path, params={f"name{number}": "" for number in range(MOST_GIVEN + 1)})
 
-    assert answer.status_code == 422
-    assert f"at most {MOST_GIVEN} are accepted" in answer.json()["detail"]
+    assert response.status_code == 422
+    assert f"at most {MOST_GIVEN} are accepted" in response.json()["detail"]

@@ -191,11 +191,11 @@ def test_a_yaml_file_may_have_as_many_nodes_and_edges_as_a_graph() -> None:
 
 
 def test_the_documented_graph_is_the_one_of_the_examples() -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+    (documented,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
 
     example = read_yaml_document((ROOT / "examples" / "release.yaml").read_bytes())
 
-    assert is_same(read_yaml_document(shown.encode()), example)
+    assert is_same(read_yaml_document(documented.encode()), example)
 
 
 def test_the_schema_in_the_openapi_document_is_complete_and_its_example_is_accepted() -> None:

@@ -108,18 +108,18 @@ async def test_a_guarded_route_sees_the_disconnect_of_its_client(request_: Reque
 
 
 async def test_a_stream_ends_when_its_key_is_revoked(request_: Request, store: KeyStore) -> None:
-    answer = start_stream(request_)
+    stream = start_stream(request_)
     await request_.silent.wait()
 
     await store.revoke(KEY_ID, 1.0)
 
     async with asyncio.timeout(10):
-        sent = await answer
+        sent = await stream
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: KeyStore) -> None:
-    answer = start_stream(request_)
+    stream = start_stream(request_)
     await request_.silent.wait()
     authenticator = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
 
@@ -127,9 +127,9 @@ async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: K
     await authenticator.keyring.news(10)
     await asyncio.sleep(0)
 
-    assert not answer.done()
+    assert not stream.done()
     request_.disconnected.set()
-    assert (await answer)[-1] == {"type": "http.response.body", "body": b""}
+    assert (await stream)[-1] == {"type": "http.response.body", "body": b""}
 
 
 async def test_a_stream_ends_when_its_token_expires() -> None:

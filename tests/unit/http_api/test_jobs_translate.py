@@ -43,11 +43,11 @@ SNAPSHOT: dict[str, Any] = {
 BEGUN = {"start_time": 1771416060.0, "attempt": 1}
 
 
-def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
     return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
 
 
-def shown(**changed: Any) -> dict[str, Any]:
+def job_of(**changed: Any) -> dict[str, Any]:
     return translate.job_out(SNAPSHOT | changed, parameters=True)
 
 
@@ -55,11 +55,11 @@ def shown(**changed: Any) -> dict[str, Any]:
 
 
 def test_only_parameters_are_required() -> None:
-    assert asked(parameters={"a": 1}) == (Request(flow_name="analyse", tag="somewhere", input={"a": 1}), ())
+    assert parse(parameters={"a": 1}) == (Request(flow_name="analyse", tag="somewhere", input={"a": 1}), ())
 
 
 def test_all_fields_are_used_unchanged() -> None:
-    request, labels = asked(parameters={}, tags=["夜間 バッチ", "a/b"], flow="other", tag="gpu", timeout_sec=90)
+    request, labels = parse(parameters={}, tags=["夜間 バッチ", "a/b"], flow="other", tag="gpu", timeout_sec=90)
 
     assert request == Request(flow_name="other", tag="gpu", input={}, timeout_sec=90.0)
     assert labels == ("夜間 バッチ", "a/b")
@@ -91,7 +91,7 @@ def test_all_fields_are_used_unchanged() -> None:
 )
 def test_an_invalid_field_is_refused_by_name(body: Mapping[str, Any], expected: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**body)
+        parse(**body)
 
     assert expected in refused.value.detail
 
@@ -104,7 +104,7 @@ def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
 
 def test_parameters_that_leave_no_room_for_other_fields_are_too_large() -> None:
     with pytest.raises(RequestTooLarge, match="parameters: "):
-        asked(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
+        parse(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'"x"', b'{"tag": ""}', b'{"tag": "a", "tags": []}', b'{"tag": ".."}'])
@@ -117,7 +117,7 @@ def test_an_invalid_tag_is_refused(body: bytes) -> None:
 
 
 def test_a_job_has_the_fields_of_the_jobs_api() -> None:
-    assert shown() == {
+    assert job_of() == {
         "id": JOB_ID,
         "status": "pending",
         "flow": "main",
@@ -145,7 +145,7 @@ def test_a_job_has_the_fields_of_the_jobs_api() -> None:
     ],
 )
 def test_a_job_being_cancelled_keeps_its_status(changed: dict[str, Any], status: JobStatus) -> None:
-    assert shown(**changed)["status"] == status
+    assert job_of(**changed)["status"] == status
     assert changed["status"] in translate.RUN_STATUSES[status]
 
 
@@ -155,7 +155,7 @@ def test_every_run_status_maps_to_a_job_status() -> None:
 
 
 def test_optional_fields_are_shown_when_they_have_a_value() -> None:
-    ended = shown(
+    ended = job_of(
         **BEGUN,
         status="FAILED",
         end_time=1771416060.25,
@@ -181,7 +181,7 @@ def test_a_list_shows_the_same_job_without_its_parameters() -> None:
 
 
 def test_an_execution_with_claimable_nodes_has_no_tag() -> None:
-    assert shown(tag="")["tag"] is None
+    assert job_of(tag="")["tag"] is None
 
 
 junk = (

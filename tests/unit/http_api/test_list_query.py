@@ -11,7 +11,7 @@ from pyoco_server.http_api.api.runs.schemas import ListQuery
 
 
 def test_all_filters_reach_the_index_with_the_tenant_of_the_caller() -> None:
-    asked = ListQuery(
+    query = ListQuery(
         status="FAILED",
         flow="etl",
         tag="gpu",
@@ -22,7 +22,7 @@ def test_all_filters_reach_the_index_with_the_tenant_of_the_caller() -> None:
         limit=7,
     )
 
-    assert asked.of("acme") == RunQuery(
+    assert query.of("acme") == RunQuery(
         limit=7,
         status="FAILED",
         flow="etl",

@@ -119,9 +119,9 @@ def test_run_counters_come_from_the_histograms() -> None:
 
 
 def test_queues_beyond_the_limit_are_summed() -> None:
-    shown = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
+    waiting = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
 
-    found = samples(exposition(figures(waiting=shown, PENDING=10)))
+    found = samples(exposition(figures(waiting=waiting, PENDING=10)))
 
     assert value(found, "pyoco_queue_depth", tag="gpu") == 5.0
     assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 10.0

@@ -87,10 +87,10 @@ def test_every_error_of_the_catalogue_has_a_valid_body(error: type[PyocoError], 
 
 
 async def test_an_error_response_has_the_text_of_the_catalogue() -> None:
-    answer = await get("/missing")
+    response = await get("/missing")
 
-    assert answer.status_code == 404
-    assert answer.json() == {
+    assert response.status_code == 404
+    assert response.json() == {
         "detail": "run not found",
         "err_id": "ERR-PYOCO-0005",
         "msg_id": "MSG-PYOCO-0005",
@@ -117,10 +117,10 @@ async def test_an_error_response_has_the_text_of_the_catalogue() -> None:
     ],
 )
 async def test_the_caller_chooses_the_language(accepted: str, japanese: bool) -> None:
-    answer = (await get("/missing", accept_language=accepted)).json()
+    response = (await get("/missing", accept_language=accepted)).json()
 
-    assert answer["message"] == (RunNotFound.message_ja if japanese else RunNotFound.message())
-    assert answer["hint"] == (RunNotFound.hint_ja if japanese else RunNotFound.hint)
+    assert response["message"] == (RunNotFound.message_ja if japanese else RunNotFound.message())
+    assert response["hint"] == (RunNotFound.hint_ja if japanese else RunNotFound.hint)
 
 
 async def test_under_jobs_an_error_is_a_problem_document() -> None:
@@ -147,11 +147,11 @@ async def test_under_jobs_framework_errors_are_problem_documents() -> None:
 
 
 async def test_an_unavailable_broker_is_a_503_with_retry_after() -> None:
-    answer = await get("/offline")
+    response = await get("/offline")
 
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"].isdigit()
-    assert answer.json()["err_id"] == "ERR-PYOCO-0003"
+    assert response.status_code == 503
+    assert response.headers["retry-after"].isdigit()
+    assert response.json()["err_id"] == "ERR-PYOCO-0003"
 
 
 async def test_only_a_503_has_retry_after() -> None:
@@ -169,11 +169,11 @@ async def test_a_rejected_request_leaves_one_log_line_with_its_error_id(caplog: 
 
 async def test_an_internal_error_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        answer = await get("/broken", X_Request_Id="given-request-id")
+        response = await get("/broken", X_Request_Id="given-request-id")
 
-    assert answer.status_code == 500
-    assert answer.json()["err_id"] == "ERR-PYOCO-0034"
-    assert SECRET not in answer.text
+    assert response.status_code == 500
+    assert response.json()["err_id"] == "ERR-PYOCO-0034"
+    assert SECRET not in response.text
     records = [record for record in caplog.records if record.message == "request failed"]
     assert [record.__dict__["request_id"] for record in records] == ["given-request-id"]
     assert records[0].exc_info is not None
@@ -185,32 +185,32 @@ async def test_every_response_has_the_request_id(path: str) -> None:
 
 
 async def test_an_unknown_path_has_its_own_404() -> None:
-    answer = await get("/nowhere")
+    response = await get("/nowhere")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0033")
-    assert "/nowhere" in answer.json()["detail"]
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0033")
+    assert "/nowhere" in response.json()["detail"]
 
 
 async def test_an_unsupported_method_lists_the_allowed_ones() -> None:
-    answer = await get("/missing", method="DELETE")
+    response = await get("/missing", method="DELETE")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (405, "ERR-PYOCO-0002")
-    assert answer.headers["allow"] == "GET"
+    assert (response.status_code, response.json()["err_id"]) == (405, "ERR-PYOCO-0002")
+    assert response.headers["allow"] == "GET"
 
 
 async def test_framework_errors_keep_their_status_and_headers() -> None:
-    answer = await get("/teapot")
+    response = await get("/teapot")
 
-    assert (answer.status_code, answer.headers["x-spout"]) == (418, "yes")
-    assert answer.json()["detail"] == "short and stout"
+    assert (response.status_code, response.headers["x-spout"]) == (418, "yes")
+    assert response.json()["detail"] == "short and stout"
 
 
 @pytest.mark.parametrize(("path", "err_id"), [("/runs?limit=0", "ERR-PYOCO-0017"), ("/else?limit=0", "ERR-PYOCO-0002")])
 async def test_an_invalid_parameter_is_named_with_the_error_id_of_its_route(path: str, err_id: str) -> None:
-    answer = await get(path)
+    response = await get(path)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, err_id)
-    assert answer.json()["detail"].startswith("limit: ")
+    assert (response.status_code, response.json()["err_id"]) == (422, err_id)
+    assert response.json()["detail"].startswith("limit: ")
 
 
 def test_at_most_five_findings_are_reported() -> None:

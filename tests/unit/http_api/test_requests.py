@@ -94,16 +94,16 @@ def request_id_of(messages: list[Message]) -> bytes:
 
 @pytest.mark.parametrize("given", [b"abc", b"01J-_.Z", b"x" * 128])
 async def test_a_valid_request_id_is_returned(given: bytes) -> None:
-    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+    messages = await call(edge(read_all), headers=[(b"x-request-id", given)])
 
-    assert request_id_of(answer) == given
+    assert request_id_of(messages) == given
 
 
 @pytest.mark.parametrize("given", [b"", b"a b", b"x" * 129, b"a\r\nSet-Cookie: b", "é".encode(), b"<script>"])
 async def test_an_unsafe_request_id_is_replaced(given: bytes) -> None:
-    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+    messages = await call(edge(read_all), headers=[(b"x-request-id", given)])
 
-    assert request_id_of(answer) == b"new"
+    assert request_id_of(messages) == b"new"
 
 
 async def test_a_request_without_an_id_gets_one_that_the_app_sees() -> None:
@@ -113,9 +113,9 @@ async def test_a_request_without_an_id_gets_one_that_the_app_sees() -> None:
         seen.append(scope["request_id"])
         await read_all(scope, receive, send)
 
-    answer = await call(edge(app))
+    messages = await call(edge(app))
 
-    assert request_id_of(answer) == b"new"
+    assert request_id_of(messages) == b"new"
     assert seen == ["new"]
 
 
@@ -137,9 +137,9 @@ async def test_the_lifespan_passes_untouched_and_untimed() -> None:
     ids=["the limit", "leading zeros", "not a number"],
 )
 async def test_a_body_within_the_limit_is_accepted(declared: bytes, body: bytes) -> None:
-    answer = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=[body])
+    messages = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=[body])
 
-    assert answer[1]["body"] == str(len(body)).encode()
+    assert messages[1]["body"] == str(len(body)).encode()
 
 
 @pytest.mark.parametrize("declared", [b"11", b"0" * 5000 + b"11", b"9" * 5000])
@@ -180,9 +180,9 @@ async def test_a_stalled_body_times_out_but_a_wait_for_the_disconnect_does_not()
         assert (await receive())["type"] == "http.disconnect"
 
     with pytest.raises(InvalidRequest, match="no more of the body"):
-        await edge(read_all, max_body_bytes=10, patience_sec=0.01)(asked("POST"), receive, ignore)
+        await edge(read_all, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
     parts.append({"type": "http.request", "body": b"all"})
-    await edge(wait_for_the_end, max_body_bytes=10, patience_sec=0.01)(asked("POST"), receive, ignore)
+    await edge(wait_for_the_end, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
 
 
 async def test_a_slow_body_times_out_and_a_fast_one_does_not() -> None:
@@ -195,10 +195,10 @@ async def test_a_slow_body_times_out_and_a_fast_one_does_not() -> None:
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     with pytest.raises(InvalidRequest, match="too slowly"):
-        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(asked("POST"), drip, ignore)
+        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(http_scope("POST"), drip, ignore)
 
-    answer = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
-    assert answer[1]["body"] == b"8192"
+    messages = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
+    assert messages[1]["body"] == b"8192"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ async def test_a_route_may_have_its_own_body_limit(method: str, path: str, most:
         async def receive() -> Message:
             return {"type": "http.request", "body": b"x" * size, "more_body": False}
 
-        await limit(asked(method, path), receive, ignore)
+        await limit(http_scope(method, path), receive, ignore)
 
     await sending(most)
     with pytest.raises(RequestTooLarge, match=f"at most {most} bytes"):
@@ -330,7 +330,7 @@ async def ignore(_message: Message) -> None:
     return None
 
 
-def asked(method: str = "GET", path: str = "/runs/7") -> Scope:
+def http_scope(method: str = "GET", path: str = "/runs/7") -> Scope:
     headers: list[tuple[bytes, bytes]] = []
     return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers, "root_path": ""}
 
@@ -351,15 +351,15 @@ async def labels_of(*scopes: Scope) -> list[tuple[str, str, str]]:
 
 
 async def test_a_request_is_counted_under_the_template_of_its_route() -> None:
-    assert await labels_of(asked(path="/runs/7"), asked(path="/runs/8")) == [("/runs/{run_id}", "GET", "2xx")]
+    assert await labels_of(http_scope(path="/runs/7"), http_scope(path="/runs/8")) == [("/runs/{run_id}", "GET", "2xx")]
 
 
 async def test_unknown_paths_share_one_label() -> None:
-    assert await labels_of(asked(path="/a"), asked(path='/b"\n')) == [(NO_ROUTE, "GET", "4xx")]
+    assert await labels_of(http_scope(path="/a"), http_scope(path='/b"\n')) == [(NO_ROUTE, "GET", "4xx")]
 
 
 async def test_unknown_methods_share_one_label() -> None:
-    assert await labels_of(asked("BREW"), asked("WHEN"), asked("PUT")) == [
+    assert await labels_of(http_scope("BREW"), http_scope("WHEN"), http_scope("PUT")) == [
         ("/runs/{run_id}", OTHER_METHOD, "4xx"),
         ("/runs/{run_id}", "PUT", "4xx"),
     ]
@@ -375,7 +375,7 @@ async def test_a_stream_is_timed_until_its_first_byte() -> None:
             watch.at += 3600
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
 
-    await edge(stream, durations=durations, now=watch.now)(asked(), nothing_to_receive, ignore)
+    await edge(stream, durations=durations, now=watch.now)(http_scope(), nothing_to_receive, ignore)
 
     (family,) = durations.collect()
     buckets = {sample.labels["le"]: sample.value for sample in family.samples if "le" in sample.labels}
@@ -389,7 +389,7 @@ async def test_an_exception_counts_as_a_500_and_is_raised() -> None:
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError, match="boom"):
-        await edge(faulty, durations=durations)(asked(), nothing_to_receive, ignore)
+        await edge(faulty, durations=durations)(http_scope(), nothing_to_receive, ignore)
 
     assert [*observed(durations)] == [(NO_ROUTE, "GET", "5xx")]
 
@@ -421,7 +421,7 @@ async def test_a_cancelled_stream_ends_without_a_second_response() -> None:
     async def send(message: Message) -> None:
         sent.append(message["type"])
 
-    task = asyncio.create_task(edge(streaming)(asked(), nothing_to_receive, send))
+    task = asyncio.create_task(edge(streaming)(http_scope(), nothing_to_receive, send))
     await waits.wait()
     task.cancel()
 

@@ -24,37 +24,37 @@ RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), crea
 FACTS = {"worker_alive": False, "stale": False}
 
 
-def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
     return parse_submit(orjson.dumps(body), CONFIG, ANYONE)
 
 
 def test_only_a_flow_name_is_required() -> None:
-    assert asked(flow_name="hello") == (Request(flow_name="hello", tag="somewhere", input={}), ("somewhere",))
+    assert parse(flow_name="hello") == (Request(flow_name="hello", tag="somewhere", input={}), ("somewhere",))
 
 
 def test_a_run_without_labels_has_its_tag_as_label() -> None:
-    assert asked(flow_name="hello", tag="gpu") == (Request(flow_name="hello", tag="gpu", input={}), ("gpu",))
+    assert parse(flow_name="hello", tag="gpu") == (Request(flow_name="hello", tag="gpu", input={}), ("gpu",))
 
 
 def test_given_labels_are_free_text_and_replace_the_tag() -> None:
-    request, labels = asked(flow_name="hello", tag="gpu", tags=["夜間 バッチ", "a/b"])
+    request, labels = parse(flow_name="hello", tag="gpu", tags=["夜間 バッチ", "a/b"])
 
     assert (request.tag, labels) == ("gpu", ("夜間 バッチ", "a/b"))
 
 
 def test_no_labels_means_no_labels() -> None:
-    assert asked(flow_name="hello", tags=[])[1] == ()
+    assert parse(flow_name="hello", tags=[])[1] == ()
 
 
 def test_a_run_may_have_a_limit() -> None:
-    assert asked(flow_name="hello", timeout_sec=90)[0].timeout_sec == 90.0
-    assert asked(flow_name="hello", timeout_sec=None)[0].timeout_sec is None
+    assert parse(flow_name="hello", timeout_sec=90)[0].timeout_sec == 90.0
+    assert parse(flow_name="hello", timeout_sec=None)[0].timeout_sec is None
 
 
 def test_params_are_unchanged() -> None:
     params = {"深い": [{"n": 2**63 - 1, "x": None}], "": 0.1}
 
-    assert asked(flow_name="hello", params=params)[0].input == params
+    assert parse(flow_name="hello", params=params)[0].input == params
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_params_are_unchanged() -> None:
 )
 def test_a_bad_field_is_refused_by_name(body: dict[str, Any], expected: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**body)
+        parse(**body)
 
     assert expected in refused.value.detail
 
@@ -126,23 +126,23 @@ def test_an_invalid_cancel_is_refused(body: bytes) -> None:
 
 
 def test_internal_fields_are_never_shown() -> None:
-    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=True))
+    run = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=True))
 
-    assert "state" not in shown
-    assert "task_records" in shown
+    assert "state" not in run
+    assert "task_records" in run
     assert "task_records" not in orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
 
 
 def test_worker_facts_are_shown_beside_a_run() -> None:
-    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
+    run = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
 
-    assert shown.items() >= FACTS.items()
+    assert run.items() >= FACTS.items()
 
 
 def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
-    shown = orjson.loads(translate.tasks_out(to_snapshot(RUN)))
+    run = orjson.loads(translate.tasks_out(to_snapshot(RUN)))
 
-    assert shown.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
+    assert run.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
 
 
 def test_a_list_of_json_is_json() -> None:
@@ -170,11 +170,11 @@ def test_params_with_too_many_values_are_refused_before_parsing(body: bytes) -> 
 def test_text_with_any_punctuation_is_accepted() -> None:
     text, labels = ",:[{" * 30_000, [",:[{" * 32] * 64
 
-    request, tags = asked(flow_name=",:[{" * 64, params={"text": text}, tags=labels)
+    request, tags = parse(flow_name=",:[{" * 64, params={"text": text}, tags=labels)
 
     assert (request.input, list(tags)) == ({"text": text}, labels)
 
 
 def test_a_body_with_many_invalid_fields_gets_a_bounded_error() -> None:
     with pytest.raises(InvalidRequest, match="60 fields; known are flow_name, params, tag, tags"):
-        asked(**{f"field{number}": 0 for number in range(60)})
+        parse(**{f"field{number}": 0 for number in range(60)})

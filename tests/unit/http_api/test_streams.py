@@ -64,7 +64,7 @@ class Reader:
         return b"".join(message.get("body", b"") for message in self.sent)
 
 
-async def answer(kind: type[Download], source: Source, reader: Reader) -> None:
+async def respond(kind: type[Download], source: Source, reader: Reader) -> None:
     if kind is EventStream:
         response = await EventStream.of(source.chunks())
     else:
@@ -80,7 +80,7 @@ async def answer(kind: type[Download], source: Source, reader: Reader) -> None:
 async def test_every_chunk_is_sent_in_order_and_then_the_end(kind: type[Download]) -> None:
     source, reader = Source(10), Reader()
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     headers = dict(reader.sent[0]["headers"])
     assert (reader.sent[0]["status"], headers.get(b"content-length")) == (200, None if kind is EventStream else b"10")
@@ -92,7 +92,7 @@ async def test_every_chunk_is_sent_in_order_and_then_the_end(kind: type[Download
 async def test_no_chunk_is_generated_after_a_disconnect(kind: type[Download]) -> None:
     source, reader = Source(1000, waits=True), Reader(leaves_after=5)
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     assert source.given < 20
     assert source.closed
@@ -103,7 +103,7 @@ async def test_a_reader_that_stalls_is_disconnected(kind: type[Download], monkey
     monkeypatch.setattr(streams, "STALLED_SEC", 0.01)
     source, reader = Source(1000), Reader(stalls_after=3)
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     assert (source.given < 20, reader.sent[-1] == END) == (True, False)
     assert source.closed
@@ -112,13 +112,13 @@ async def test_a_reader_that_stalls_is_disconnected(kind: type[Download], monkey
 @BOTH
 async def test_a_response_that_is_cancelled_closes_its_generator(kind: type[Download]) -> None:
     source, reader = Source(1, waits=True), Reader()
-    answering = asyncio.create_task(answer(kind, source, reader))
+    responding = asyncio.create_task(respond(kind, source, reader))
     await reader.has_read.wait()
 
-    answering.cancel()
-    await asyncio.wait([answering])
+    responding.cancel()
+    await asyncio.wait([responding])
 
-    assert answering.cancelled()
+    assert responding.cancelled()
     assert source.closed
 
 
@@ -134,7 +134,7 @@ async def test_a_later_error_aborts_a_download() -> None:
     reader = Reader()
 
     with pytest.raises(WheelCorrupt):
-        await answer(Download, Source(3, WheelCorrupt()), reader)
+        await respond(Download, Source(3, WheelCorrupt()), reader)
 
     assert (reader.body, reader.sent[-1] == END) == (b"012", False)
 
@@ -155,7 +155,7 @@ async def test_a_rejected_body_ends_a_stream_without_an_error() -> None:
 
     source, reader = Source(1, waits=True), Rejected()
 
-    await answer(EventStream, source, reader)
+    await respond(EventStream, source, reader)
 
     assert reader.sent[-1] == END
     assert source.closed

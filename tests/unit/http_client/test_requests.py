@@ -20,14 +20,14 @@ Send = Callable[..., Any]
 
 
 async def sent(send: Send, **options: Any) -> httpx.Request:
-    """The request that `send` makes with a client; any answer is accepted."""
+    """The request that `send` makes with a client; any response is accepted."""
     requests: list[httpx.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         return httpx.Response(200, stream=httpx.ByteStream(b"?"))
 
-    async with AsyncPyocoHttpClient("http://gateway", transport=httpx.MockTransport(answer), retries=0) as client:
+    async with AsyncPyocoHttpClient("http://gateway", transport=httpx.MockTransport(respond), retries=0) as client:
         with pytest.raises(UnexpectedAnswer):
             await send(client, **options)
     (request,) = requests

@@ -17,7 +17,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import Answered, IdempotentAttempt, once
 from pyoco_server.services.projections.indexer import Indexer
 from support.executions_in_memory import A, B, begun, executions_of
-from support.keyed import asked, killed
+from support.keyed import crash, keyed_request
 from support.world import World
 
 LEASE_SEC = 10.0
@@ -42,7 +42,7 @@ class Claimer:
             return Answer(status=200, body=b"")
 
         try:
-            return await once(self.world.stores, asked(), lambda: name_of(node), work)
+            return await once(self.world.stores, keyed_request(), lambda: name_of(node), work)
         finally:
             self.claims.release(node)
 
@@ -53,7 +53,7 @@ async def test_a_claim_resumed_after_a_take_over_returns_its_own_attempt() -> No
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
     ann = Claimer(world, executions_of(world), claims)
-    world.faults.after("events.append", killed(world))
+    world.faults.after("events.append", crash(world))
     with pytest.raises(BrokerUnavailable):
         await ann.claim()
     lease_until = (await world.execution(run_id)).nodes[A].lease_until

@@ -173,7 +173,7 @@ async def _both(scene: Scene, before: list[int], line: Command | int, late: int)
     command = options[line % len(options)] if isinstance(line, int) and options else line
     if isinstance(command, int):
         command = AddTag(at=2.0, tag="last")
-    scene.asked[OURS] = command
+    scene.commands_by_id[OURS] = command
     hold = Holding()
     stores = writer._stores(OURS)
 

@@ -49,7 +49,7 @@ class Scene:
     faults: list[Fault] = field(default_factory=list)
     deaths: list[Fault] = field(default_factory=list)
     max_public_bytes: int = 1_000_000
-    asked: dict[CommitId, Command] = field(default_factory=dict)
+    commands_by_id: dict[CommitId, Command] = field(default_factory=dict)
     log: FaultyLog = field(init=False)
     snapshots: FaultySnapshots = field(init=False)
 
@@ -68,12 +68,12 @@ class Scene:
         return fold_commits(upto, empty_execution(RUN_ID))
 
     def _stranger(self) -> Commit | None:
-        tag = AddTag(at=2.0, tag=f"stranger-{len(self.asked)}")
+        tag = AddTag(at=2.0, tag=f"stranger-{len(self.commands_by_id)}")
         verdict = decide(self.truth(), tag)
         if isinstance(verdict, Rejection):
             return None
         commit_id = CommitId(tag.tag)
-        self.asked[commit_id] = tag
+        self.commands_by_id[commit_id] = tag
         return Commit(commit_id=commit_id, occurred_at=2.0, command="AddTag", actor=ORIGIN.actor, events=verdict)
 
 
@@ -84,12 +84,12 @@ class Writer:
     name: str
     scene: Scene
     answers: dict[CommitId, CommandResult] = field(default_factory=dict)
-    seen_when_asked: dict[CommitId, int] = field(default_factory=dict)
+    version_at_request: dict[CommitId, int] = field(default_factory=dict)
 
     async def say(self, command: Command) -> CommandResult | None:
-        commit_id = CommitId(f"{self.name}-{len(self.scene.asked)}")
-        self.scene.asked[commit_id] = command
-        self.seen_when_asked[commit_id] = self.scene.truth().version
+        commit_id = CommitId(f"{self.name}-{len(self.scene.commands_by_id)}")
+        self.scene.commands_by_id[commit_id] = command
+        self.version_at_request[commit_id] = self.scene.truth().version
         try:
             self.answers[commit_id] = await handle(self._stores(commit_id), RUN_ID, command, ORIGIN)
         except WriterDied:
@@ -152,7 +152,7 @@ def _assert_legal(scene: Scene) -> None:
     assert [stored.sequence for stored in history] == sorted({stored.sequence for stored in history})
     before = empty_execution(RUN_ID)
     for stored in history:
-        assert stored.commit.events == decide(before, scene.asked[stored.commit.commit_id])
+        assert stored.commit.events == decide(before, scene.commands_by_id[stored.commit.commit_id])
         now = fold_commits([stored], before)
         if before.status.is_terminal:
             assert (now.status, now.nodes) == (before.status, before.nodes)
@@ -167,7 +167,7 @@ def _assert_true(scene: Scene, writer: Writer) -> None:
     for commit_id, handled in writer.answers.items():
         now = scene.truth(handled.execution.version)
         seen = handled.execution
-        assert seen.version >= writer.seen_when_asked[commit_id], "a result older than its request"
+        assert seen.version >= writer.version_at_request[commit_id], "a result older than its request"
         assert (seen.status, seen.labels, seen.holder, seen.cancel) == (now.status, now.labels, now.holder, now.cancel)
         assert [(n.node_id, n.status, n.attempt) for n in seen.nodes.values()] == [
             (n.node_id, n.status, n.attempt) for n in now.nodes.values()
@@ -178,7 +178,7 @@ def _assert_true(scene: Scene, writer: Writer) -> None:
         else:
             assert commit_id not in kept
             # repr, because a refused NaN is not equal to itself.
-            assert repr(decide(now, scene.asked[commit_id])) == repr(handled.refused or ())
+            assert repr(decide(now, scene.commands_by_id[commit_id])) == repr(handled.refused or ())
 
 
 @thorough
@@ -205,9 +205,9 @@ def test_under_all_faults_the_log_is_valid_and_results_agree_with_it(
     _assert_legal(scene)
     for writer in writers:
         _assert_true(scene, writer)
-    shown = scene.snapshots.shown(RUN_ID)
-    if shown is not None and not shown.execution.records_truncated:
-        assert shown.execution == scene.truth(shown.execution.version)
+    snapshot = scene.snapshots.shown(RUN_ID)
+    if snapshot is not None and not snapshot.execution.records_truncated:
+        assert snapshot.execution == scene.truth(snapshot.execution.version)
 
 
 @thorough
@@ -219,9 +219,9 @@ def test_without_crashes_the_snapshot_equals_the_log(
 
     asyncio.run(_perform(scene, [[CREATE, *script] for script in scripts]))
 
-    shown = scene.snapshots.shown(RUN_ID)
-    assert shown is not None
-    assert shown.execution == scene.truth()
+    snapshot = scene.snapshots.shown(RUN_ID)
+    assert snapshot is not None
+    assert snapshot.execution == scene.truth()
 
 
 @pytest.mark.parametrize("faults", [[Fault.LOST_ACK], [Fault.SLIPPED_IN], [Fault.SLIPPED_IN, Fault.LOST_ACK]])

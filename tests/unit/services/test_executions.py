@@ -25,8 +25,8 @@ async def put(world: World, document: GraphDocument, version: int = 1) -> None:
     assert await world.truth.graphs.put(None, graph) is not None
 
 
-async def created(world: World, asked: NewExecution, *flows: AnnouncedFlow) -> Execution:
-    handled = await executions_of(world, *flows).create(asked, world.truth.ids.run_id(), USER)
+async def created(world: World, request: NewExecution, *flows: AnnouncedFlow) -> Execution:
+    handled = await executions_of(world, *flows).create(request, world.truth.ids.run_id(), USER)
     return handled.accepted()
 
 
@@ -58,13 +58,13 @@ async def test_an_announced_flow_runs_on_workers_of_the_default_tag(world: World
     assert (execution.request.work, execution.request.tag) == (Work.ON_START, "default")
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(None, "cpu"), ("gpu", "gpu")])
+@pytest.mark.parametrize(("tag", "expected"), [(None, "cpu"), ("gpu", "gpu")])
 async def test_a_flow_not_served_by_the_default_tag_runs_on_another_tag(
-    world: World, asked: str | None, expected: str
+    world: World, tag: str | None, expected: str
 ) -> None:
     flow = AnnouncedFlow(name="etl", tags=("gpu", "cpu"))
 
-    execution = await created(world, NewExecution(graph_id="etl", input={}, tag=asked), flow)
+    execution = await created(world, NewExecution(graph_id="etl", input={}, tag=tag), flow)
 
     assert execution.request.tag == expected
 

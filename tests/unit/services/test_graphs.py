@@ -152,12 +152,12 @@ async def test_an_announced_flow_is_a_graph_of_every_tenant_unless_one_is_stored
     world = World()
     await put(world, ONE, "etl", expected_version=0)
 
-    shown = await graphs(world, ETL).get("team-a", "etl")
+    graph = await graphs(world, ETL).get("team-a", "etl")
     listed = await graphs(world, ETL).page("team-a")
     others = await graphs(world, ETL).get("team-b", "etl")
 
-    assert (shown.source, shown.document) == ("graph", ONE)
-    assert listed.items == (shown,)
+    assert (graph.source, graph.document) == ("graph", ONE)
+    assert listed.items == (graph,)
     assert (others.source, others.tags, others.version) == ("flow", ("cpu", "gpu"), None)
     assert others.document == of_tasks(("load", "save"), [("load", "save")])
 
@@ -166,7 +166,7 @@ async def pages(found: GraphService, **query: Any) -> list[list[str]]:
     ids, cursor = [], ""
     while True:
         page: GraphPage = await found.page("team-a", cursor=cursor, **query)
-        ids.append([shown.graph_id for shown in page.items])
+        ids.append([graph.graph_id for graph in page.items])
         if page.next_cursor is None:
             return ids
         cursor = page.next_cursor
@@ -193,7 +193,7 @@ async def test_changes_between_two_pages_hide_no_other_graph() -> None:
 
     rest = await graphs(world).page("team-a", limit=9, cursor=first.next_cursor or "")
 
-    assert [shown.graph_id for shown in rest.items] == ["c", "d", "f"]
+    assert [graph.graph_id for graph in rest.items] == ["c", "d", "f"]
 
 
 @pytest.mark.parametrize("cursor", ["!", "AAAA", seal("a", about=("x",))])

@@ -15,7 +15,7 @@ from pyoco_server.services import idempotency
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.idempotency import LEASE_SEC, Answered, IdempotentAttempt, once
 from support.clocks import ManualClock
-from support.keyed import RECORD_KEY, Submits, ask, asked, killed, record
+from support.keyed import RECORD_KEY, Submits, crash, keyed_request, record, send
 from support.world import HELLO, World
 
 OK = Answer(status=200, body=b"done")
@@ -54,9 +54,9 @@ async def assert_one_run(world: World, answered: Answered) -> RunId:
 
 
 async def test_a_repeated_request_gets_the_stored_response(world: World) -> None:
-    first = await ask(world)
+    first = await send(world)
 
-    second = await ask(world, never)
+    second = await send(world, never)
 
     assert (first.replayed, second.replayed) == (False, True)
     assert second.answer.body == first.answer.body
@@ -64,7 +64,7 @@ async def test_a_repeated_request_gets_the_stored_response(world: World) -> None
 
 
 async def test_the_record_contains_the_request_and_its_events(world: World) -> None:
-    answered = await ask(world)
+    answered = await send(world)
 
     kept = (await record(world)).record
     run_id = await assert_one_run(world, answered)
@@ -79,14 +79,14 @@ async def test_the_record_contains_the_request_and_its_events(world: World) -> N
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "in work"])
 async def test_the_same_key_with_another_body_is_a_conflict_at_once(world: World, is_finished: bool) -> None:
     gate = Gate()
-    first = asyncio.create_task(ask(world, gate))
+    first = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
     if is_finished:
         gate.proceed.set()
         await first
 
     with pytest.raises(IdempotencyConflict) as refused:
-        await ask(world, never, asked("sha256:2"))
+        await send(world, never, keyed_request("sha256:2"))
 
     assert (refused.value.err_id, refused.value.code) == ("ERR-PYOCO-0047", "IDEMPOTENCY_CONFLICT")
     gate.proceed.set()
@@ -96,7 +96,7 @@ async def test_the_same_key_with_another_body_is_a_conflict_at_once(world: World
 async def test_concurrent_requests_are_applied_once_and_share_the_response(world: World) -> None:
     submits = Submits(world.stores)
 
-    answers = await asyncio.gather(*(ask(world, submits) for _ in range(8)))
+    answers = await asyncio.gather(*(send(world, submits) for _ in range(8)))
 
     assert len(submits.turns) == 1
     assert [answered.replayed for answered in answers].count(False) == 1
@@ -106,10 +106,10 @@ async def test_concurrent_requests_are_applied_once_and_share_the_response(world
 
 async def test_a_second_request_waits_for_the_first(world: World) -> None:
     gate = Gate()
-    first = asyncio.create_task(ask(world, gate))
+    first = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
 
-    second = asyncio.create_task(ask(world, never))
+    second = asyncio.create_task(send(world, never))
     for _ in range(3):
         await world.faults.tried("idempotency.get")
     gate.proceed.set()
@@ -137,17 +137,17 @@ async def test_a_second_request_waits_for_the_first(world: World) -> None:
 async def test_after_a_crash_at_any_call_the_next_request_resumes_to_one_run_and_one_response(
     world: World, where: str, call: str
 ) -> None:
-    (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
+    (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
     submits = Submits(world.stores)
     try:
-        await ask(world, submits)
+        await send(world, submits)
     except BrokerUnavailable:
         assert call != "idempotency.replace"
     begun = (await record(world)).record
     world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
-    answers = [await ask(world, submits) for _ in range(3)]
+    answers = [await send(world, submits) for _ in range(3)]
 
     run_id = await assert_one_run(world, answers[0])
     assert run_id == begun.resource_id == submits.turns[0].resource_id
@@ -160,24 +160,24 @@ async def test_after_a_crash_at_any_call_the_next_request_resumes_to_one_run_and
 
 
 async def test_a_crash_before_the_record_leaves_nothing(world: World) -> None:
-    world.faults.before("idempotency.create", killed(world))
+    world.faults.before("idempotency.create", crash(world))
     with pytest.raises(BrokerUnavailable):
-        await ask(world)
+        await send(world)
     world.faults.is_offline = False
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
 async def test_a_resumed_submit_does_not_queue_a_run_that_a_worker_has_started(world: World) -> None:
-    world.faults.before("idempotency.replace", killed(world))
-    first = await ask(world)
+    world.faults.before("idempotency.replace", crash(world))
+    first = await send(world)
     world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
     run_id = RunId(first.answer.body.decode())
     await world.start(run_id)
     world.faults.calls.clear()
 
-    second = await ask(world)
+    second = await send(world)
 
     assert second.answer.body == first.answer.body
     assert "queue.publish" not in world.faults.calls
@@ -187,9 +187,9 @@ async def test_a_resumed_submit_does_not_queue_a_run_that_a_worker_has_started(w
 async def test_with_a_key_an_incomplete_submit_is_not_undone(world: World) -> None:
     world.faults.fail("queue.publish")
     with pytest.raises(BrokerUnavailable):
-        await ask(world)
+        await send(world)
 
-    second = await ask(world)
+    second = await send(world)
 
     run_id = await assert_one_run(world, second)
     assert [stored.commit.command for stored in await world.truth.events.read(run_id)] == ["CreateExecution"]
@@ -198,9 +198,9 @@ async def test_with_a_key_an_incomplete_submit_is_not_undone(world: World) -> No
 async def test_with_a_key_a_first_event_with_a_lost_response_is_no_orphan(world: World) -> None:
     world.faults.lose_answer("events.append")
     with pytest.raises(Unanswered):
-        await ask(world)
+        await send(world)
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------
@@ -208,13 +208,13 @@ async def test_with_a_key_a_first_event_with_a_lost_response_is_no_orphan(world:
 
 async def test_an_abandoned_lease_expires_by_the_clock_of_the_waiting_request(world: World) -> None:
     """The clock of the crashed holder is a million seconds ahead."""
-    world.faults.before("events.append", killed(world))
+    world.faults.before("events.append", crash(world))
     ahead = replace(world.stores, clock=ManualClock(now=2_000_000.0))
     with pytest.raises(BrokerUnavailable):
-        await once(ahead, asked(), world.stores.ids.run_id, Submits(world.stores))
+        await once(ahead, keyed_request(), world.stores.ids.run_id, Submits(world.stores))
     world.faults.is_offline = False
 
-    waiting = asyncio.create_task(ask(world))
+    waiting = asyncio.create_task(send(world))
     for _ in range(2):
         await world.faults.tried("idempotency.get")
         assert not waiting.done()
@@ -225,9 +225,9 @@ async def test_an_abandoned_lease_expires_by_the_clock_of_the_waiting_request(wo
 
 async def test_a_renewed_lease_restarts_the_wait(world: World) -> None:
     holder = Gate()
-    first = asyncio.create_task(ask(world, holder))
+    first = asyncio.create_task(send(world, holder))
     await holder.begun.wait()
-    waiting = asyncio.create_task(ask(world, never))
+    waiting = asyncio.create_task(send(world, never))
     await world.faults.tried("idempotency.get")
 
     for _ in range(3):
@@ -252,14 +252,14 @@ async def test_the_lease_is_renewed_only_while_the_work_runs(world: World, monke
         assert (await record(world)).record.lease_until == world.now() + LEASE_SEC
         return OK
 
-    assert (await ask(world, long_work)).answer == OK
+    assert (await send(world, long_work)).answer == OK
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert (await record(world)).record.answer == OK
 
 
 async def test_work_that_is_cancelled_leaves_no_task_and_no_lease(world: World) -> None:
     gate = Gate()
-    asking = asyncio.create_task(ask(world, gate))
+    asking = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
 
     asking.cancel()
@@ -272,11 +272,11 @@ async def test_work_that_is_cancelled_leaves_no_task_and_no_lease(world: World) 
 
 async def test_two_concurrent_attempts_return_the_first_stored_response(world: World) -> None:
     slow = Gate(Answer(status=200, body=b"the slow one's"))
-    first = asyncio.create_task(ask(world, slow))
+    first = asyncio.create_task(send(world, slow))
     await slow.begun.wait()
     world.clock.pass_time(LEASE_SEC)
 
-    second = await ask(world, done)
+    second = await send(world, done)
     slow.proceed.set()
 
     assert (await first).answer == second.answer
@@ -285,10 +285,10 @@ async def test_two_concurrent_attempts_return_the_first_stored_response(world: W
 
 async def test_the_overtaken_attempt_may_be_the_first_to_store_its_response(world: World) -> None:
     first, second = Gate(Answer(status=200, body=b"first")), Gate(Answer(status=200, body=b"second"))
-    one = asyncio.create_task(ask(world, first))
+    one = asyncio.create_task(send(world, first))
     await first.begun.wait()
     world.clock.pass_time(LEASE_SEC)
-    other = asyncio.create_task(ask(world, second))
+    other = asyncio.create_task(send(world, second))
     await second.begun.wait()
 
     first.proceed.set()
@@ -303,11 +303,11 @@ async def test_two_concurrent_submits_create_one_run(world: World) -> None:
 
     async def overtake() -> None:
         world.clock.pass_time(LEASE_SEC)
-        await ask(world)
+        await send(world)
 
     world.faults.before("events.append", overtake)
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
 async def test_a_failed_overtaken_attempt_does_not_end_the_lease_of_the_other(world: World) -> None:
@@ -317,10 +317,10 @@ async def test_a_failed_overtaken_attempt_does_not_end_the_lease_of_the_other(wo
         await begun(turn)
         raise RequestTooLarge
 
-    first = asyncio.create_task(ask(world, failing))
+    first = asyncio.create_task(send(world, failing))
     await begun.begun.wait()
     world.clock.pass_time(LEASE_SEC)
-    second = asyncio.create_task(ask(world, holder))
+    second = asyncio.create_task(send(world, holder))
     await holder.begun.wait()
     lease_until = (await record(world)).record.lease_until
     begun.proceed.set()
@@ -342,9 +342,9 @@ async def test_a_success_and_a_rejection_are_stored(world: World, status: int) -
     async def work(turn: IdempotentAttempt) -> Answer:
         return answer
 
-    await ask(world, work)
+    await send(world, work)
 
-    assert await ask(world, never) == Answered(answer=answer, replayed=True)
+    assert await send(world, never) == Answered(answer=answer, replayed=True)
 
 
 @pytest.mark.parametrize("status", [413, 422, 500, 503])
@@ -355,8 +355,8 @@ async def test_other_responses_are_not_stored_and_the_next_request_resumes_at_on
         turns.append(turn)
         return Answer(status=status, body=b"")
 
-    first = await ask(world, failing)
-    second = await ask(world, failing)
+    first = await send(world, failing)
+    second = await send(world, failing)
 
     assert (first.answer.status, second.answer.status) == (status, status)
     assert not second.replayed
@@ -371,19 +371,19 @@ async def test_an_exception_is_not_stored_and_the_next_request_resumes_at_once(w
         raise error
 
     with pytest.raises(type(error)):
-        await ask(world, failing)
+        await send(world, failing)
     begun = (await record(world)).record
 
     assert begun.lease_until == ENDED
-    assert (await ask(world, done)).answer.body == begun.resource_id.encode()
+    assert (await send(world, done)).answer.body == begun.resource_id.encode()
 
 
 async def test_a_success_that_cannot_be_stored_is_returned(world: World) -> None:
     world.faults.fail("idempotency.replace")
 
-    first = await ask(world)
+    first = await send(world)
     world.clock.pass_time(LEASE_SEC)
-    second = await ask(world)
+    second = await send(world)
 
     assert second.answer.body == first.answer.body
     await assert_one_run(world, second)
@@ -396,19 +396,19 @@ async def test_a_rejection_that_cannot_be_stored_is_not_returned(world: World) -
     world.faults.fail("idempotency.replace")
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, refused)
+        await send(world, refused)
 
 
 async def test_a_record_that_expires_during_a_wait_is_recreated(world: World) -> None:
-    await ask(world)
+    await send(world)
 
     async def expire() -> None:
         await world.truth.idempotency._bucket.purge(RECORD_KEY)
 
     world.faults.before("idempotency.get", expire)
 
-    assert not (await ask(world, done)).replayed
-    assert (await ask(world, never)).replayed
+    assert not (await send(world, done)).replayed
+    assert (await send(world, never)).replayed
 
 
 async def test_a_record_that_expires_during_the_work_is_stored_with_its_response(world: World) -> None:
@@ -416,9 +416,9 @@ async def test_a_record_that_expires_during_the_work_is_stored_with_its_response
         await world.truth.idempotency._bucket.purge(RECORD_KEY)
         return OK
 
-    await ask(world, long_work)
+    await send(world, long_work)
 
-    assert await ask(world, never) == Answered(answer=OK, replayed=True)
+    assert await send(world, never) == Answered(answer=OK, replayed=True)
 
 
 # --- resources chosen during the work ---------------------------------------------------------------------------------
@@ -432,9 +432,9 @@ async def test_a_chosen_resource_is_used_by_the_next_attempt(world: World) -> No
         raise BrokerUnavailable
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, choosing)
+        await send(world, choosing)
 
-    assert (await ask(world, done)).answer.body == b"node-7"
+    assert (await send(world, done)).answer.body == b"node-7"
 
 
 async def test_the_first_of_two_concurrent_choices_wins(world: World) -> None:
@@ -447,11 +447,11 @@ async def test_the_first_of_two_concurrent_choices_wins(world: World) -> None:
     async def ours(turn: IdempotentAttempt) -> Answer:
         world.clock.pass_time(LEASE_SEC)
         with pytest.raises(BrokerUnavailable):
-            await ask(world, theirs)
+            await send(world, theirs)
         chosen.append(await turn.choose("ours"))
         return OK
 
-    await ask(world, ours)
+    await send(world, ours)
 
     assert chosen == ["theirs", "theirs"]
 
@@ -463,18 +463,18 @@ async def test_a_choice_is_stored_after_a_take_over_without_a_choice(world: Worl
     async def ours(turn: IdempotentAttempt) -> Answer:
         world.clock.pass_time(LEASE_SEC)
         with pytest.raises(BrokerUnavailable):
-            await ask(world, fails)
+            await send(world, fails)
         assert await turn.choose("ours") == "ours"
         raise BrokerUnavailable
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, ours)
+        await send(world, ours)
 
-    assert (await ask(world, done)).answer.body == b"ours"
+    assert (await send(world, done)).answer.body == b"ours"
 
 
 async def test_without_a_key_a_choice_is_not_stored(world: World) -> None:
-    turn = IdempotentAttempt(asked().context, "first")
+    turn = IdempotentAttempt(keyed_request().context, "first")
 
     assert await turn.choose("second") == turn.resource_id == "second"
     assert world.faults.calls == []
@@ -483,6 +483,8 @@ async def test_without_a_key_a_choice_is_not_stored(world: World) -> None:
 async def test_without_a_key_a_run_gets_the_id_that_was_chosen_for_it(world: World) -> None:
     run_id = world.stores.ids.run_id()
 
-    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), asked().context, run_id=run_id)
+    execution = await SubmitService(stores=world.stores).submit(
+        HELLO, ("default",), keyed_request().context, run_id=run_id
+    )
 
     assert execution.execution_id == run_id

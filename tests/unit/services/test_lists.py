@@ -59,8 +59,8 @@ async def test_a_list_waits_for_writes_of_this_gateway(world: World) -> None:
     async with following(world) as services:
         for _ in range(5):
             run_id = (await services.executions.submit(HELLO, ("default",), USER)).execution_id
-            shown = [orjson.loads(item)["run_id"] for item in await services.lists.summaries(EVERYTHING)]
-            assert run_id in shown
+            listed = [orjson.loads(item)["run_id"] for item in await services.lists.summaries(EVERYTHING)]
+            assert run_id in listed
 
 
 async def test_lists_of_jobs_and_labels_wait_for_writes_of_this_gateway(world: World) -> None:
@@ -82,9 +82,9 @@ async def test_a_run_removed_between_index_and_store_is_omitted_from_a_list_of_w
             await world.truth.snapshots.remove(gone)
 
         world.faults.before("snapshots.load", remove)
-        shown = await services.lists.snapshots(EVERYTHING)
+        whole = await services.lists.snapshots(EVERYTHING)
 
-    assert [snapshot["run_id"] for snapshot in shown if not isinstance(snapshot, bytes)] == [kept]
+    assert [snapshot["run_id"] for snapshot in whole if not isinstance(snapshot, bytes)] == [kept]
 
 
 async def test_a_forged_cursor_beyond_the_stored_position_is_refused(world: World) -> None:

@@ -84,7 +84,7 @@ async def test_jobs_that_a_lost_worker_had_prefetched_return_with_its_runs(scene
 async def test_runs_of_another_worker_are_not_returned(scene: Scene, world: World) -> None:
     await scene.begun()
     kept = await scene.begun(THEIRS)
-    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == kept)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == kept)
 
     await scene.silence()
 

@@ -395,7 +395,7 @@ async def heartbeat(world: World, run_id: RunId) -> None:
 
 
 async def hold(world: World, run_id: RunId) -> None:
-    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda queried: queried == run_id)
 
 
 @pytest.mark.parametrize("sign_of_life", [heartbeat, hold, World.complete], ids=lambda sign: sign.__name__)

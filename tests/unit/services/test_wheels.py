@@ -14,7 +14,7 @@ from pyoco_server.domain.wheels.wheel import Wheel, parse_wheel_name
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt, Work, once
 from pyoco_server.services.wheels import Trail, Upload, WheelService, upload_turn
-from support.keyed import asked, killed
+from support.keyed import crash, keyed_request
 from support.wheels import NAME, wheel, wheel_name
 from support.world import USER, World
 
@@ -149,13 +149,13 @@ def deletes(world: World) -> Work:
 async def crash_during(world: World, work: Work) -> None:
     """Crashes during the work; then its lease ends and the stores are back."""
     with pytest.raises(BrokerUnavailable):
-        await once(world.stores, asked(), str, work)
+        await once(world.stores, keyed_request(), str, work)
     world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
 
 async def repeat_request(world: World, work: Work) -> bytes:
-    return (await once(world.stores, asked(), str, work)).answer.body
+    return (await once(world.stores, keyed_request(), str, work)).answer.body
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ async def test_after_a_crash_at_any_call_an_upload_resumes_to_one_wheel_and_one_
     world: World, where: str, call: str
 ) -> None:
     if call == "wheel_history.add":
-        world.faults.after("wheel_history.add", killed(world))
-        await once(world.stores, asked(), str, uploads(world))  # a missing history entry fails no upload
+        world.faults.after("wheel_history.add", crash(world))
+        await once(world.stores, keyed_request(), str, uploads(world))  # a missing history entry fails no upload
         world.faults.is_offline = False
         world.clock.pass_time(LEASE_SEC)
     else:
-        (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
+        (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
         await crash_during(world, uploads(world))
 
     answers = {await repeat_request(world, uploads(world)) for _ in range(2)}
@@ -184,13 +184,13 @@ async def test_with_a_key_an_upload_of_a_registered_version_is_refused(world: Wo
     await upload(world)
 
     with pytest.raises(WheelVersionConflict):
-        await once(world.stores, asked(), str, uploads(world))
+        await once(world.stores, keyed_request(), str, uploads(world))
 
 
 async def test_a_resumed_upload_is_refused_if_other_bytes_were_registered(
     world: World,
 ) -> None:
-    world.faults.before("wheels.put", killed(world))
+    world.faults.before("wheels.put", crash(world))
     await crash_during(world, uploads(world))
     await upload(world, data=wheel(files={"other.py": b"pass"}))
 
@@ -201,7 +201,7 @@ async def test_a_resumed_upload_is_refused_if_other_bytes_were_registered(
 @pytest.mark.parametrize(("where", "call"), [("before", "wheels.delete"), ("after", "wheels.delete")])
 async def test_after_a_crash_at_any_call_a_deletion_resumes(world: World, where: str, call: str) -> None:
     await upload(world)
-    (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
+    (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
     await crash_during(world, deletes(world))
 
     assert await repeat_request(world, deletes(world)) == b"deleted"
@@ -210,7 +210,7 @@ async def test_after_a_crash_at_any_call_a_deletion_resumes(world: World, where:
 
 async def test_a_resumed_deletion_keeps_a_later_upload(world: World) -> None:
     await upload(world)
-    world.faults.after("wheels.delete", killed(world))
+    world.faults.after("wheels.delete", crash(world))
     await crash_during(world, deletes(world))
     registered = await upload(world)
 
@@ -221,7 +221,7 @@ async def test_a_resumed_deletion_keeps_a_later_upload(world: World) -> None:
 async def test_a_repeated_deletion_of_an_unknown_wheel_is_not_found_each_time(world: World) -> None:
     for _ in range(2):
         with pytest.raises(WheelNotFound):
-            await once(world.stores, asked(), str, deletes(world))
+            await once(world.stores, keyed_request(), str, deletes(world))
 
 
 async def test_concurrent_deletions_with_one_key_both_succeed(world: World) -> None:

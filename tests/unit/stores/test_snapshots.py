@@ -35,13 +35,13 @@ async def test_an_older_version_never_replaces_a_newer_one(ports: Ports) -> None
     outdated = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     await ports.snapshots.advance(execution_at(run_id, 5))
 
-    answer = await ports.snapshots.advance(execution_at(run_id, 2), known=outdated)
+    stored = await ports.snapshots.advance(execution_at(run_id, 2), known=outdated)
     again = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
 
     loaded = await ports.snapshots.load(run_id)
     assert loaded is not None
     assert loaded.execution.version == 5
-    assert answer == again == loaded
+    assert stored == again == loaded
 
 
 async def test_a_newer_version_is_stored_despite_an_outdated_known_snapshot(ports: Ports) -> None:

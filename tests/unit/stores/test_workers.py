@@ -64,9 +64,9 @@ async def test_hiding_a_worker_changes_nothing_else(ports: Ports) -> None:
     assert hidden is not None
     assert hidden.record == replace(worker(), hidden=True)
     assert await ports.registry.get(WorkerId("w1")) == hidden.record
-    shown = await ports.registry.set_hidden(WorkerId("w1"), False, at=301.0)
-    assert shown is not None
-    assert shown.sequence > hidden.sequence
+    visible = await ports.registry.set_hidden(WorkerId("w1"), False, at=301.0)
+    assert visible is not None
+    assert visible.sequence > hidden.sequence
     assert await ports.registry.get(WorkerId("w1")) == worker()
 
 

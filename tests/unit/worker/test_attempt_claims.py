@@ -52,7 +52,7 @@ async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_silent_flow(world: W
 async def test_a_run_of_a_live_worker_is_not_taken_over(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == run_id)
     async with working(world) as at_work:
         await world.faults.done("signals.holds")
         assert at_work.executor.runs == 0
@@ -66,7 +66,7 @@ async def test_a_run_whose_holder_is_lost_or_has_released_it_is_taken_over(world
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     if holder == "on something else":
-        await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked != run_id)
+        await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried != run_id)
     async with working(world, name="w-9") as at_work:
         runner = await at_work.executor.begun()
         assert runner.job is not None
@@ -102,7 +102,7 @@ async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_take
 async def test_a_run_just_started_by_another_worker_is_not_taken_over(world: World, cancelled: bool) -> None:
     also = (CancelExecution(at=3.0),) if cancelled else ()
     run_id = await unshown(world, THEIR_START, *also)
-    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == run_id)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == run_id)
     async with working(world) as at_work:
         await world.faults.done("signals.holds")
         assert at_work.executor.runs == 0

@@ -42,10 +42,10 @@ class Resolver:
 
     def __init__(self, flows: Any = None) -> None:
         self.flows = flows
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __call__(self, name: str) -> Flow:
-        self.asked.append(name)
+        self.calls.append(name)
         return READY[name]
 
 
@@ -98,7 +98,7 @@ def test_given_names_take_precedence() -> None:
     resolver = Resolver(["hello"])
 
     assert announce_flows(resolver, ["pipeline"]).flows == ANNOUNCED[1:]
-    assert resolver.asked == ["pipeline"]
+    assert resolver.calls == ["pipeline"]
 
 
 def test_a_flow_object_is_not_built_again() -> None:
@@ -106,7 +106,7 @@ def test_a_flow_object_is_not_built_again() -> None:
 
     announce_flows(resolver)
 
-    assert resolver.asked == []
+    assert resolver.calls == []
 
 
 def test_without_building_flows_are_announced_by_name() -> None:
@@ -115,7 +115,7 @@ def test_without_building_flows_are_announced_by_name() -> None:
     announcement = announce_flows(resolver, build=False)
 
     assert announcement.flows == (ANNOUNCED[0], AnnouncedFlow(name="pipeline"))
-    assert resolver.asked == []
+    assert resolver.calls == []
 
 
 @pytest.mark.parametrize("error", [KeyError("gone"), SystemExit(3), KeyboardInterrupt(), RuntimeError("\ud800")])

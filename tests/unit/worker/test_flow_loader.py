@@ -50,7 +50,7 @@ def test_a_file_does_not_replace_a_loaded_module(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "reason"),
     [
         ("my_flows", "is not of the form module:function or path/to/file.py:function"),
         (":resolve", "is not of the form"),
@@ -63,7 +63,7 @@ def test_a_file_does_not_replace_a_loaded_module(tmp_path: Path) -> None:
         ("./invalid.py:resolve", "cannot be imported: SyntaxError"),
     ],
 )
-def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec: str, said: str) -> None:
+def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec: str, reason: str) -> None:
     (tmp_path / "flows.py").write_text("NUMBER = 1")
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "leaving.py").write_text("import sys; sys.exit(2)")
@@ -72,7 +72,7 @@ def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec:
     with pytest.raises(InvalidUsage) as refused:
         load_resolver(spec)
 
-    assert said in refused.value.detail
+    assert reason in refused.value.detail
 
 
 def test_without_a_spec_there_is_no_flow_and_the_working_folder_is_importable(tmp_path: Path) -> None:

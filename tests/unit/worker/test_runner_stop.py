@@ -23,7 +23,7 @@ from unit.worker.test_attempt_claims import put_into_queue
 SHORT = replace(HELLO, timeout_sec=0.02)
 
 
-async def shown(world: World, run_id: RunId) -> dict[str, Any]:
+async def plain_of(world: World, run_id: RunId) -> dict[str, Any]:
     found = await world.snapshot(run_id)
     assert found is not None
     plain: dict[str, Any] = found.plain
@@ -39,7 +39,7 @@ async def test_a_flow_that_observes_the_timeout_fails_with_a_receipt_and_a_dead_
         runner.end("cancelled")
         await world.faults.done("delivery.ack")
 
-    run = await shown(world, run_id)
+    run = await plain_of(world, run_id)
     assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
     assert run["error"] == (
         "the run exceeded its time limit: more than 0.02 s (timeout_sec) while running load; it stopped on request"
@@ -65,7 +65,7 @@ async def test_a_flow_that_ignores_the_timeout_is_killed_after_the_grace_period(
             await world.until(run_id, "FAILED")
             assert runner.killed.is_set()
 
-    run = await shown(world, run_id)
+    run = await plain_of(world, run_id)
     assert run["timeout"]["how"] == "killed"
     assert run["timeout"]["stopped_at"] - run["timeout"]["reached_at"] >= 0.049
     assert run["error"].endswith("while running load; its process was killed")
@@ -80,7 +80,7 @@ async def test_a_flow_that_completes_after_its_timeout_has_failed(world: World) 
         runner.end("completed", declared("load"), began("load"), succeeded("load", 1), at=world.now())
         await world.until(run_id, "FAILED")
 
-    run = await shown(world, run_id)
+    run = await plain_of(world, run_id)
     assert run["error_code"] == "ERR-PYOCO-0042"
     assert run["tasks"] == {"load": "SUCCEEDED"}
 
@@ -105,7 +105,7 @@ async def test_a_cancel_during_the_stop_wins(world: World) -> None:
         await world.until(run_id, "CANCELLED")
         assert runner.killed.is_set()
 
-    run = await shown(world, run_id)
+    run = await plain_of(world, run_id)
     assert (run["status"], run["cancel"]["how"], run["error"]) == ("CANCELLED", "killed", None)
     assert await letters(world) == []
 
@@ -118,7 +118,7 @@ async def test_a_timeout_during_a_cancel_changes_nothing(world: World) -> None:
         await runner.cancelled.wait()
         await world.until(run_id, "CANCELLED")
 
-    run = await shown(world, run_id)
+    run = await plain_of(world, run_id)
     assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
 
 
@@ -132,7 +132,7 @@ async def test_a_runner_is_stopped_during_an_outage(world: World) -> None:
         world.faults.is_offline = False
         await world.until(run_id, "FAILED")
 
-    assert (await shown(world, run_id))["timeout"]["how"] == "killed"
+    assert (await plain_of(world, run_id))["timeout"]["how"] == "killed"
     assert (await world.execution(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
 
 

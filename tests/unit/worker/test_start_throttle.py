@@ -77,8 +77,8 @@ async def test_a_run_taken_over_while_it_waits_is_released_without_a_reply(world
         runner.end()
         await world.faults.done("delivery.ack")
 
-    said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
-    assert said == ["delivery.ack"]
+    replies = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
+    assert replies == ["delivery.ack"]
     assert at_work.executor.runs == 1
     assert (await world.execution(waiting)).attempt == 2
 

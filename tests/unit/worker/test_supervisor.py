@@ -52,21 +52,21 @@ class Keeper:
     """A WheelKeeper that only records its calls."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.begun, self.may_start = asyncio.Event(), asyncio.Event()
         self.wheel_sync = {"enabled": True, "last_result": "ok"}
 
     async def start(self) -> None:
-        self.asked.append("start")
+        self.calls.append("start")
         self.begun.set()
         await self.may_start.wait()
 
     async def run(self) -> None:
-        self.asked.append("run")
+        self.calls.append("run")
         try:
             await asyncio.Event().wait()
         finally:
-            self.asked.append("stopped")
+            self.calls.append("stopped")
 
 
 async def test_a_worker_takes_no_run_before_its_wheels_are_installed_and_publishes_their_state(world: World) -> None:
@@ -83,7 +83,7 @@ async def test_a_worker_takes_no_run_before_its_wheels_are_installed_and_publish
     assert record is not None
     assert record.wheel_sync == keeper.wheel_sync
     assert "queue.open" in world.faults.calls
-    assert keeper.asked == ["start", "run", "stopped"]
+    assert keeper.calls == ["start", "run", "stopped"]
 
 
 async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:

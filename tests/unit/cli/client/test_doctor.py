@@ -1,4 +1,4 @@
-"""The findings of `doctor` for each answer."""
+"""The findings of `doctor` for each response."""
 
 from __future__ import annotations
 

@@ -116,14 +116,14 @@ def test_the_last_line_shows_outcome_duration_and_reason() -> None:
 
 
 def test_an_explanation_has_a_summary_reasons_and_advice() -> None:
-    answer = {
+    response = {
         "run_id": "r-1",
         "status": "PENDING",
         "summary": "no worker serves gpu",
         "reasons": [{"code": "no_worker", "message": "no live worker serves gpu", "hint": "start one"}, {"code": "x"}],
     }
 
-    assert explanation(answer) == [
+    assert explanation(response) == [
         "r-1 PENDING",
         "no worker serves gpu",
         "- no live worker serves gpu",
@@ -133,14 +133,14 @@ def test_an_explanation_has_a_summary_reasons_and_advice() -> None:
 
 
 def test_a_reason_equal_to_the_summary_is_printed_once() -> None:
-    answer = {
+    response = {
         "run_id": "r",
         "status": "PENDING",
         "summary": "all busy",
         "reasons": [{"message": "all busy", "hint": "wait"}],
     }
 
-    assert explanation(answer) == ["r PENDING", "all busy", "  → wait"]
+    assert explanation(response) == ["r PENDING", "all busy", "  → wait"]
 
 
 def test_a_run_names_the_wheels_it_ran_with() -> None:

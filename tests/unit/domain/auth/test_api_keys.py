@@ -91,9 +91,9 @@ def test_without_the_secret_the_refusal_reveals_nothing_about_the_key(
 
 
 def test_a_key_made_with_another_pepper_is_refused_with_a_reason_for_the_log() -> None:
-    for made, asked in (("pepper one", "pepper two"), ("", "pepper two"), ("pepper one", "")):
+    for made, used in (("pepper one", "pepper two"), ("", "pepper two"), ("pepper one", "")):
         with pytest.raises(InvalidApiKey) as refused:
-            check(KEY, key_record(pepper=made), Pepper(asked), now=200.0)
+            check(KEY, key_record(pepper=made), Pepper(used), now=200.0)
 
         assert "PYOCO_AUTH_PEPPER" in str(refused.value.facts["reason"])
         assert "PYOCO_AUTH_PEPPER" not in refused.value.detail

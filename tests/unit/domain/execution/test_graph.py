@@ -65,12 +65,12 @@ def test_predecessors_are_in_the_order_of_the_edges() -> None:
 
 
 def test_a_cached_result_does_not_change_equality_or_repr() -> None:
-    asked, fresh = _graph("ab", "ab"), _graph("ab", "ab")
+    cached, fresh = _graph("ab", "ab"), _graph("ab", "ab")
 
-    assert asked.once(lambda graph: len(graph.nodes)) == 2
+    assert cached.once(lambda graph: len(graph.nodes)) == 2
 
-    assert asked == fresh
-    assert repr(asked) == repr(fresh)
+    assert cached == fresh
+    assert repr(cached) == repr(fresh)
 
 
 def test_a_node_is_found_by_name() -> None:

@@ -33,9 +33,9 @@ def test_the_list_of_fact_names_is_complete() -> None:
 
 
 def test_a_silent_worker_is_not_alive_but_known() -> None:
-    shown = facts(HELD, replace(SEEN, silent_sec=15.1))
+    found = facts(HELD, replace(SEEN, silent_sec=15.1))
 
-    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, 97.0, ["default"])
+    assert (found["worker_alive"], found["worker_heartbeat_at"], found["worker_tags"]) == (False, 97.0, ["default"])
 
 
 def test_a_stopped_worker_is_not_alive_however_recent_its_report() -> None:
@@ -45,16 +45,16 @@ def test_a_stopped_worker_is_not_alive_however_recent_its_report() -> None:
 def test_another_instance_of_the_same_name_is_another_worker() -> None:
     reborn = replace(SEEN, record=worker(instance_id="i2"))
 
-    shown = facts(HELD, reborn)
+    found = facts(HELD, reborn)
 
-    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, None, None)
+    assert (found["worker_alive"], found["worker_heartbeat_at"], found["worker_tags"]) == (False, None, None)
 
 
 @pytest.mark.parametrize("snapshot", [{}, {"state": {}}, {"state": {"holder": [1, None, None]}}, {"state": None}])
 def test_a_run_without_a_holder_or_from_a_foreign_producer_has_no_worker(snapshot: dict[str, Any]) -> None:
-    shown = facts(snapshot)
+    found = facts(snapshot)
 
-    assert shown == {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None, "stale": False}
+    assert found == {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None, "stale": False}
 
 
 @pytest.mark.parametrize(
