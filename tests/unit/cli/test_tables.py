@@ -30,7 +30,7 @@ ALL_TABLES = {
 }
 
 
-def drawn(head: Row, *rows: Row, room: int | None = None, colour: bool = False) -> list[str]:
+def rendered(head: Row, *rows: Row, room: int | None = None, colour: bool = False) -> list[str]:
     table, width = layout(head, rows, STYLES, room)
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None)
     with console.capture() as captured:
@@ -39,18 +39,18 @@ def drawn(head: Row, *rows: Row, room: int | None = None, colour: bool = False) 
 
 
 def test_wide_characters_take_two_columns() -> None:
-    head, first, second = drawn(HEAD, ("r-1", "日本語", "x"), ("r-2", "abc", "y"))
+    head, first, second = rendered(HEAD, ("r-1", "日本語", "x"), ("r-2", "abc", "y"))
 
     assert head.index("ERROR") == second.index("y") == cell_len(first[: first.index("x")])
 
 
 def test_without_a_terminal_nothing_is_truncated() -> None:
-    assert drawn(HEAD, ("r-1", "flow", "e" * 5_000))[1].endswith("e" * 5_000)
+    assert rendered(HEAD, ("r-1", "flow", "e" * 5_000))[1].endswith("e" * 5_000)
 
 
 @pytest.mark.parametrize("room", [70, 10])
 def test_a_narrow_terminal_truncates_errors_and_names_but_no_id(room: int) -> None:
-    lines = drawn(HEAD, (ID, "フロー" * 20, "e" * 500), room=room)
+    lines = rendered(HEAD, (ID, "フロー" * 20, "e" * 500), room=room)
 
     assert lines[1].startswith(ID)
     assert lines[1].endswith("…")
@@ -71,20 +71,20 @@ def test_a_table_drops_columns_before_a_line_wraps(head: Row, room: int, kept: l
     when = dict.fromkeys(("WHEN", "TIME", "UPDATED"), "2026-01-05 09:30:00")
     cells = {"WHEEL": "demo-1.0-py3-none-any.whl", "FLOW": "pipeline", "TAG": "default", "WORKER": "vm-8638"}
 
-    lines = drawn(head, [(long | when | cells).get(name, "something") for name in head], room=room)
+    lines = rendered(head, [(long | when | cells).get(name, "something") for name in head], room=room)
 
     assert lines[0].split() == kept
     assert all(cell_len(line) <= room for line in lines)
 
 
 def test_an_empty_list_has_only_its_header() -> None:
-    assert drawn(HEAD) == ["RUN_ID  FLOW  ERROR"]
+    assert rendered(HEAD) == ["RUN_ID  FLOW  ERROR"]
 
 
 def test_only_status_and_mark_have_the_colour_of_the_status() -> None:
     head = ("", "TASK", "STATUS", "ERROR")
 
-    line = drawn(head, ("✓", "t", "SUCCEEDED", "-"), colour=True)[1]
+    line = rendered(head, ("✓", "t", "SUCCEEDED", "-"), colour=True)[1]
 
     assert "\x1b[32m✓" in line
     assert "\x1b[32mSUCCEEDED" in line

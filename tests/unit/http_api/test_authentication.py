@@ -56,10 +56,10 @@ def test_access_control_does_not_change_routes_of_another_app() -> None:
 def test_an_app_with_a_route_without_a_decision_does_not_start(config: NatsBackendConfig) -> None:
     app = FastAPI()
 
-    @app.get("/forgotten")
-    async def forgotten() -> None: ...
+    @app.get("/undecided")
+    async def undecided() -> None: ...
 
-    with pytest.raises(LookupError, match="/forgotten"):
+    with pytest.raises(LookupError, match="/undecided"):
         authentication.install(app, config)
 
 
@@ -78,14 +78,14 @@ def test_a_mounted_app_needs_a_decision(tmp_path: Path) -> None:
 
 
 def test_a_websocket_needs_a_decision_and_is_guarded() -> None:
-    async def talk(_socket: object) -> None: ...
+    async def endpoint(_socket: object) -> None: ...
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.router.routes.append(WebSocketRoute("/talk", talk))
-    with pytest.raises(LookupError, match="/talk"):
+    app.router.routes.append(WebSocketRoute("/endpoint", endpoint))
+    with pytest.raises(LookupError, match="/endpoint"):
         authentication.install(app, KEYS)
 
-    authentication.requires_scope(Scope.RUNS_READ)(talk)
+    authentication.requires_scope(Scope.RUNS_READ)(endpoint)
     authentication.install(app, KEYS)
 
     (route,) = app.router.routes

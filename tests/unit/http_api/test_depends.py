@@ -17,10 +17,10 @@ from pyoco_server.http_api.dependencies import MOST_GIVEN
 JOB_ID = "018f0000-0000-7000-8000-000000000000"
 
 
-def below(dependant: Dependant) -> Iterator[Dependant]:
+def dependencies_of(dependant: Dependant) -> Iterator[Dependant]:
     for one in dependant.dependencies:
         yield one
-        yield from below(one)
+        yield from dependencies_of(one)
 
 
 def test_no_dependency_of_a_route_runs_in_a_thread() -> None:
@@ -29,7 +29,7 @@ def test_no_dependency_of_a_route_runs_in_a_thread() -> None:
     plain = {
         (route.path, one.call)
         for route in routes
-        for one in below(route.dependant)
+        for one in dependencies_of(route.dependant)
         if not inspect.iscoroutinefunction(one.call)
     }
 

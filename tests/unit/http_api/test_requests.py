@@ -174,7 +174,7 @@ async def test_a_stalled_body_times_out_but_a_wait_for_the_disconnect_does_not()
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def wait_for_the_end(_scope: Scope, receive: Receive, _send: Send) -> None:
+    async def wait_for_disconnect(_scope: Scope, receive: Receive, _send: Send) -> None:
         assert (await receive())["body"] == b"all"
         asyncio.get_running_loop().call_later(0.05, gone.set)
         assert (await receive())["type"] == "http.disconnect"
@@ -182,20 +182,20 @@ async def test_a_stalled_body_times_out_but_a_wait_for_the_disconnect_does_not()
     with pytest.raises(InvalidRequest, match="no more of the body"):
         await edge(read_all, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
     parts.append({"type": "http.request", "body": b"all"})
-    await edge(wait_for_the_end, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
+    await edge(wait_for_disconnect, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
 
 
 async def test_a_slow_body_times_out_and_a_fast_one_does_not() -> None:
     loop = asyncio.get_running_loop()
 
-    async def drip() -> Message:
+    async def receive_slowly() -> Message:
         drop = loop.create_future()
         loop.call_later(0.005, drop.set_result, None)
         await drop
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     with pytest.raises(InvalidRequest, match="too slowly"):
-        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(http_scope("POST"), drip, ignore)
+        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(http_scope("POST"), receive_slowly, ignore)
 
     messages = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
     assert messages[1]["body"] == b"8192"
@@ -252,7 +252,7 @@ async def test_a_route_may_have_its_own_body_limit(method: str, path: str, most:
         await sending(most + 1)
 
 
-async def connected(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
+async def websocket_scope(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
     """The scope of a WebSocket as the app receives it, with the sent messages in `sent`."""
     sent: list[Message] = []
     scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers or [], "sent": sent}
@@ -275,20 +275,20 @@ async def test_a_cross_site_page_cannot_open_a_websocket(page: bytes) -> None:
     # Browsers always send the origin of a page that opens a WebSocket.
     headers = [(b"host", b"gateway:8000"), (b"origin", page), (b"sec-fetch-site", b"same-origin")]
 
-    scope = await connected(headers=headers)
+    scope = await websocket_scope(headers=headers)
 
     assert scope["sent"] == [{"type": "websocket.close", "code": 1008}]
 
 
 @pytest.mark.parametrize("headers", [[], [(b"host", b"Gateway:8000"), (b"origin", b"https://gateway:8000")]])
 async def test_programs_and_same_origin_pages_may_open_a_websocket(headers: Headers) -> None:
-    scope = await connected(headers=headers)
+    scope = await websocket_scope(headers=headers)
 
     assert [message["type"] for message in scope["sent"]] == ["websocket.accept"]
 
 
 async def test_a_websocket_has_request_ids() -> None:
-    scope = await connected(headers=[(b"x-correlation-id", b"c-1")])
+    scope = await websocket_scope(headers=[(b"x-correlation-id", b"c-1")])
 
     assert (scope["request_id"], scope["correlation_id"]) == ("new", "c-1")
     assert (b"x-request-id", b"new") in scope["sent"][0]["headers"]
@@ -307,7 +307,7 @@ async def test_a_websocket_has_request_ids() -> None:
     ],
 )
 async def test_a_ticket_is_removed_from_the_url(query: bytes, ticket: str | None, left: bytes) -> None:
-    scope = await connected(query=query)
+    scope = await websocket_scope(query=query)
 
     assert (scope.get("ticket"), scope["query_string"]) == (ticket, left)
 

@@ -198,5 +198,5 @@ def test_only_an_unavailable_gateway_is_retried(status: int, err_id: str | None,
 
 @pytest.mark.parametrize("text", ["<html>Welcome</html>", "", "[" * 100_000, "null"])
 def test_an_unreadable_success_is_an_error(text: str) -> None:
-    with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's response was expected"):
+    with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's answer was expected"):
         answers.result(get("/runs/r"), response(200, text=text))

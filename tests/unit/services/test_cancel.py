@@ -16,7 +16,7 @@ from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC
 from support.world import HELLO, OURS, THEIRS, USER, World
 
 
-async def ask(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
+async def request_cancel(world: World, run_id: RunId, reason: str | None = None) -> CommandResult:
     return await cancel(world.stores, run_id, reason, replace(USER, actor=Actor(kind="user", id="alice")))
 
 
@@ -29,7 +29,7 @@ async def listen(world: World, instance_id: InstanceId = OURS) -> list[RunId]:
 async def test_a_pending_run_is_cancelled_without_a_worker(world: World) -> None:
     run_id = await world.submit()
 
-    handled = await ask(world, run_id, "wrong input")
+    handled = await request_cancel(world, run_id, "wrong input")
 
     assert run_status(handled.accepted()) == "CANCELLING"
     assert await world.status(run_id) == "CANCELLED"
@@ -43,7 +43,7 @@ async def test_only_the_holder_of_a_running_run_is_signalled(world: World) -> No
     await world.start(run_id)
     ours, theirs = await listen(world), await listen(world, THEIRS)
 
-    handled = await ask(world, run_id)
+    handled = await request_cancel(world, run_id)
 
     assert run_status(handled.accepted()) == "CANCELLING"
     assert await world.status(run_id) == "CANCELLING"
@@ -55,9 +55,9 @@ async def test_a_repeated_request_adds_no_event_and_signals_the_holder_again(wor
     await world.start(run_id)
     signalled = await listen(world)
 
-    first = await ask(world, run_id, "first")
+    first = await request_cancel(world, run_id, "first")
     world.clock.pass_time(5.0)
-    second = await ask(world, run_id, "second")
+    second = await request_cancel(world, run_id, "second")
 
     assert second.events == ()
     assert second.accepted().cancel == first.accepted().cancel
@@ -72,10 +72,10 @@ async def test_a_repeated_request_confirms_a_cancel_whose_confirmation_failed(wo
 
     world.faults.after("snapshots.advance", fail_the_next_read)
     with pytest.raises(BrokerUnavailable):
-        await ask(world, run_id)
+        await request_cancel(world, run_id)
     assert await world.status(run_id) == "CANCELLING"
 
-    await ask(world, run_id)
+    await request_cancel(world, run_id)
 
     assert await world.status(run_id) == "CANCELLED"
 
@@ -83,7 +83,7 @@ async def test_a_repeated_request_confirms_a_cancel_whose_confirmation_failed(wo
 async def test_a_holder_has_the_grace_period_and_ten_seconds(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
-    await ask(world, run_id)
+    await request_cancel(world, run_id)
     execution = await world.execution(run_id)
 
     world.clock.pass_time(30.0 + UNCONFIRMED_AFTER_GRACE_SEC)
@@ -101,7 +101,7 @@ async def test_a_holder_has_the_grace_period_and_ten_seconds(world: World) -> No
 async def test_a_confirmation_at_the_last_moment_wins(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
-    await ask(world, run_id)
+    await request_cancel(world, run_id)
     execution = await world.execution(run_id)
     await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.KILLED, attempt=1))
 
@@ -130,7 +130,7 @@ async def test_overdue_cancels_are_confirmed_oldest_first(world: World, monkeypa
     for _ in range(5):
         runs.append(await world.submit())
         await world.start(runs[-1])
-        await ask(world, runs[-1])
+        await request_cancel(world, runs[-1])
         world.clock.pass_time(1.0)
     await world.catch_up()
     world.clock.pass_time(world.config.cancel_grace_period_sec + UNCONFIRMED_AFTER_GRACE_SEC)

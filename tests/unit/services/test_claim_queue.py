@@ -44,7 +44,7 @@ async def reserved(claims: ClaimQueue, wanted: ClaimFilter = WANTED) -> Claimabl
     return node
 
 
-async def took(world: World, run_id: RunId, node: ClaimableNode, *, lease_sec: float = 10.0) -> int:
+async def take(world: World, run_id: RunId, node: ClaimableNode, *, lease_sec: float = 10.0) -> int:
     start = StartNode(
         at=world.now(),
         node_id=node.node_id,
@@ -99,7 +99,7 @@ async def test_a_taken_node_is_not_proposed_before_the_index_catches_up(world: W
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.hide(first, await took(world, run_id, first))
+    claims.hide(first, await take(world, run_id, first))
     second, third = claims.reserve(WANTED), claims.reserve(WANTED)
 
     assert second is not None
@@ -141,9 +141,9 @@ async def test_an_expired_lease_wakes_a_claim(world: World, monkeypatch: pytest.
     run_id = await begun(world)
     async with claim_queue_of(world) as claims:
         node = await reserved(claims)
-        claims.hide(node, await took(world, run_id, node, lease_sec=30.0))
+        claims.hide(node, await take(world, run_id, node, lease_sec=30.0))
         other = await reserved(claims)
-        claims.hide(other, await took(world, run_id, other, lease_sec=90.0))
+        claims.hide(other, await take(world, run_id, other, lease_sec=90.0))
         done = SucceedNode(at=world.now(), node_id=other.node_id, from_outside=True)
         (await world.handle(run_id, done)).accepted()
         waiting = asyncio.create_task(reserved(claims))

@@ -17,7 +17,7 @@ from pyoco_server.domain.ids import CommitId, NodeId
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from support.world import USER, World
-from unit.domain.execution.strategies import RUN_ID, commands, helpful, thorough
+from unit.domain.execution.strategies import RUN_ID, advancing, commands, thorough
 from unit.services.test_command_handler_faults import CREATE, Scene, Writer, log_faults, pauses
 
 OURS = CommitId("ours")
@@ -167,9 +167,9 @@ def test_for_any_interleaving_the_commit_is_stored_once_and_returned_to_both(
 
 async def _both(scene: Scene, before: list[int], line: Command | int, late: int) -> list[CommandResult]:
     writer = Writer("writer", scene)
-    await writer.say(CREATE)
+    await writer.send(CREATE)
     await writer.play(list(before))
-    options = helpful(scene.truth())
+    options = advancing(scene.truth())
     command = options[line % len(options)] if isinstance(line, int) and options else line
     if isinstance(command, int):
         command = AddTag(at=2.0, tag="last")

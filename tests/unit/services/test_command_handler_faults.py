@@ -28,7 +28,7 @@ from pyoco_server.services.context import CommandContext, Counters, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from pyoco_server.stores import EventLog, SnapshotStore
 from support.faulty_log import Fault, FaultyLog, FaultySnapshots, Turns, WriterDied
-from unit.domain.execution.strategies import NODE_IDS, RUN_ID, commands, creates, helpful, thorough
+from unit.domain.execution.strategies import NODE_IDS, RUN_ID, advancing, commands, creates, thorough
 
 ORIGIN = CommandContext(actor=Actor(kind="user", id="alice"))
 CREATE = CreateExecution(at=1.0, request=Request(flow_name="etl"))
@@ -55,7 +55,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         turns = Turns(self.pauses)
-        self.log = FaultyLog(turns, self.faults, self._stranger)
+        self.log = FaultyLog(turns, self.faults, self._foreign_commit)
         self.snapshots = FaultySnapshots(turns, self.deaths, self.max_public_bytes)
 
     @property
@@ -67,7 +67,7 @@ class Scene:
         upto = [stored for stored in self.history if version is None or stored.sequence <= version]
         return fold_commits(upto, empty_execution(RUN_ID))
 
-    def _stranger(self) -> Commit | None:
+    def _foreign_commit(self) -> Commit | None:
         tag = AddTag(at=2.0, tag=f"stranger-{len(self.commands_by_id)}")
         verdict = decide(self.truth(), tag)
         if isinstance(verdict, Rejection):
@@ -86,7 +86,7 @@ class Writer:
     answers: dict[CommitId, CommandResult] = field(default_factory=dict)
     version_at_request: dict[CommitId, int] = field(default_factory=dict)
 
-    async def say(self, command: Command) -> CommandResult | None:
+    async def send(self, command: Command) -> CommandResult | None:
         commit_id = CommitId(f"{self.name}-{len(self.scene.commands_by_id)}")
         self.scene.commands_by_id[commit_id] = command
         self.version_at_request[commit_id] = self.scene.truth().version
@@ -99,11 +99,11 @@ class Writer:
     async def play(self, script: list[Line]) -> None:
         for line in script:
             if isinstance(line, int):
-                options = helpful(self.scene.truth())
+                options = advancing(self.scene.truth())
                 if options:
-                    await self.say(options[line % len(options)])
+                    await self.send(options[line % len(options)])
             else:
-                await self.say(line)
+                await self.send(line)
 
     def _stores(self, commit_id: CommitId) -> Stores:
         log: EventLog = self.scene.log
@@ -228,9 +228,9 @@ def test_without_crashes_the_snapshot_equals_the_log(
 async def test_one_command_is_one_commit_despite_lost_responses(faults: list[Fault]) -> None:
     scene = Scene(faults=[Fault.NONE, *faults])
     writer = Writer("writer", scene)
-    await writer.say(CREATE)
+    await writer.send(CREATE)
 
-    handled = await writer.say(StartExecution(at=2.0))
+    handled = await writer.send(StartExecution(at=2.0))
 
     assert handled is not None
     assert [stored.commit.command for stored in scene.history].count("StartExecution") == 1
@@ -240,9 +240,9 @@ async def test_one_command_is_one_commit_despite_lost_responses(faults: list[Fau
 async def test_a_lost_response_is_found_before_later_commits_of_others() -> None:
     scene = Scene(pauses=[0, 0, 0, 0, 0, 0, 9], faults=[Fault.NONE, Fault.LOST_ACK])
     first, second = Writer("first", scene), Writer("second", scene)
-    await first.say(CREATE)
+    await first.send(CREATE)
 
-    await asyncio.gather(first.say(StartExecution(at=2.0)), second.say(CancelExecution(at=3.0)))
+    await asyncio.gather(first.send(StartExecution(at=2.0)), second.send(CancelExecution(at=3.0)))
 
     _assert_legal(scene)
     assert all(answer.events for writer in (first, second) for answer in writer.answers.values())
@@ -256,11 +256,11 @@ async def test_a_lost_response_is_found_before_later_commits_of_others() -> None
 async def test_an_old_snapshot_of_a_crashed_writer_causes_no_rejection() -> None:
     scene = Scene(deaths=[Fault.NONE, Fault.WRITER_DIED])
     writer = Writer("writer", scene)
-    await writer.say(CREATE)
-    assert await writer.say(StartExecution(at=2.0)) is None
+    await writer.send(CREATE)
+    assert await writer.send(StartExecution(at=2.0)) is None
     behind = scene.snapshots.shown(RUN_ID)
 
-    handled = await writer.say(StartNode(at=3.0, node_id=NODE_IDS[0]))
+    handled = await writer.send(StartNode(at=3.0, node_id=NODE_IDS[0]))
 
     assert behind is not None
     assert isinstance(decide(behind.execution, StartNode(at=3.0, node_id=NODE_IDS[0])), Rejection)

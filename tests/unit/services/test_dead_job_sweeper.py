@@ -50,7 +50,7 @@ async def exhaust_job(world: World, tag: str = "default") -> None:
     await gone.wait()
 
 
-async def twice(sweep: DeadJobSweeper, world: World) -> None:
+async def sweep_twice(sweep: DeadJobSweeper, world: World) -> None:
     await world.catch_up()
     await sweep.sweep()
     world.clock.pass_time(2.0)
@@ -73,7 +73,7 @@ async def test_an_exhausted_job_fails_its_run_with_a_dead_letter(sweep: DeadJobS
     await world.start(run_id)
     await exhaust_job(world)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     (letter,) = await letters(world)
     execution = await world.execution(run_id)
@@ -102,10 +102,10 @@ async def test_a_run_with_a_live_holder_is_not_ended(sweep: DeadJobSweeper, worl
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: True)
     await exhaust_job(world)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
     working = await world.status(run_id)
     await world.complete(run_id)
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert (working, await world.status(run_id)) == ("RUNNING", "COMPLETED")
     assert (await letters(world), await depth(world)) == ([], 0)
@@ -116,7 +116,7 @@ async def test_pending_and_delivered_jobs_are_kept(sweep: DeadJobSweeper, world:
     queue = await world.truth.queue.open("default")
     await queue.receive(1)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert [await world.status(run_id) for run_id in (in_hand, waiting)] == ["PENDING", "PENDING"]
     assert await depth(world) == 2
@@ -127,7 +127,7 @@ async def test_jobs_behind_an_exhausted_job_stay_in_the_queue(sweep: DeadJobSwee
     await exhaust_job(world)
     waits = await world.submit()
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert [await world.status(run_id) for run_id in (lost, waits)] == ["FAILED", "PENDING"]
     assert await depth(world) == 1
@@ -139,7 +139,7 @@ async def test_an_exhausted_job_of_a_cancelled_run_waits_for_the_cancel(sweep: D
     await exhaust_job(world)
     await world.handle(run_id, CancelExecution(at=world.now()))
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert await world.status(run_id) == "CANCELLING"
     assert await letters(world) == []
@@ -154,7 +154,7 @@ async def test_an_exhausted_job_of_a_foreign_producer_has_a_dead_letter(sweep: D
     await queue.put(b"not a job", tag="other")
     await exhaust_job(world, "other")
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     reasons = {(letter.reason, letter.run_id, letter.flow_name, letter.tag) for letter in await letters(world)}
     assert reasons == {("max_deliver", run_id, "theirs", "default"), ("invalid_job", None, None, "other")}
@@ -166,7 +166,7 @@ async def test_a_run_is_ended_if_its_dead_letter_cannot_be_written(sweep: DeadJo
     await exhaust_job(world)
     world.faults.fail("dead_letters.publish")
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert await world.status(run_id) == "FAILED"
 
@@ -181,7 +181,7 @@ async def test_jobs_of_finished_runs_are_removed_from_unserved_tags(sweep: DeadJ
     await world.catch_up()
     await world.maintenance.confirm_cancels()
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     (left,) = await world.truth.queue.stored("gpu")
     assert waits.encode() in left.payload
@@ -196,7 +196,7 @@ async def test_jobs_of_a_served_tag_are_left_to_its_workers(
     await world.complete(run_id)
 
     async with following(fleet, world, worker(last_seen_at=world.now())):
-        await twice(sweep, world)
+        await sweep_twice(sweep, world)
 
     assert await depth(world) == 1
 
@@ -226,7 +226,7 @@ async def test_a_fleet_near_the_delivery_limit_of_the_queue_is_warned_about_once
     caplog.set_level(logging.WARNING)
 
     async with following(fleet, world, replace(worker(last_seen_at=world.now()), slots=8)):
-        await twice(sweep, world)
+        await sweep_twice(sweep, world)
 
     assert caplog.text.count("near the consumer's limit") == 1
 

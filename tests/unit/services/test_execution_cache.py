@@ -23,7 +23,7 @@ from support.world import USER, World
 
 
 @asynccontextmanager
-async def writing(cache: ExecutionCache) -> AsyncIterator[ExecutionCache]:
+async def running(cache: ExecutionCache) -> AsyncIterator[ExecutionCache]:
     """Runs the background writer of the cache."""
     task = asyncio.create_task(cache.run())
     try:
@@ -92,7 +92,7 @@ async def test_a_status_change_is_in_the_snapshot_before_the_response(world: Wor
 
 async def test_other_changes_are_written_soon_in_one_batch(world: World) -> None:
     run_id = await begun(world)
-    async with writing(ExecutionCache(world.stores)) as cache:
+    async with running(ExecutionCache(world.stores)) as cache:
         await asyncio.gather(cache.handle(run_id, take(world), USER), cache.handle(run_id, progress(world, 7), USER))
         await world.faults.done("snapshots.advance")
 
@@ -132,7 +132,7 @@ async def test_a_read_waits_for_a_snapshot_write_in_progress(world: World, whole
         await proceed.wait()
 
     world.faults.before("snapshots.advance", slowly)
-    async with writing(cache):
+    async with running(cache):
         await reached.wait()
         flushing = asyncio.create_task(cache.flush(progress=True) if whole else cache.flush_one(run_id))
         await asyncio.sleep(0)
@@ -150,7 +150,7 @@ async def test_a_snapshot_that_could_not_be_written_is_written_when_the_broker_i
     monkeypatch.setattr(module, "RETRY_SEC", 0.001)
     run_id = await begun(world)
     world.faults.fail("snapshots.advance", times=3)
-    async with writing(ExecutionCache(world.stores)) as cache:
+    async with running(ExecutionCache(world.stores)) as cache:
         await cache.handle(run_id, take(world), USER)
         await world.faults.done("snapshots.advance")
 
@@ -240,7 +240,7 @@ def keyed(world: World, hold: Holding, *, resumed: bool = False) -> CommandConte
     return replace(USER, commit_id=CommitId("theirs"), resumed=resumed, begun_at=begun_at, hold=hold)
 
 
-async def begun_earlier(world: World, cache: ExecutionCache) -> RunId:
+async def cached_execution(world: World, cache: ExecutionCache) -> RunId:
     """An execution that is already cached."""
     run_id = await begun(world)
     await cache.handle(run_id, take(world), USER)
@@ -254,7 +254,7 @@ async def times_stored(world: World, run_id: RunId) -> int:
 
 async def test_a_request_newer_than_the_cached_read_needs_no_check_for_a_twin(world: World) -> None:
     cache, hold = ExecutionCache(world.stores), Holding()
-    run_id = await begun_earlier(world, cache)
+    run_id = await cached_execution(world, cache)
 
     await cache.handle(run_id, progress(world, 1), keyed(world, hold))
 
@@ -266,7 +266,7 @@ async def test_a_request_done_by_another_gateway_and_read_meanwhile_is_not_repea
     world: World,
 ) -> None:
     ours, hold = ExecutionCache(world.stores), Holding(is_overtaken=True)
-    run_id = await begun_earlier(world, ours)
+    run_id = await cached_execution(world, ours)
     origin = keyed(world, hold)
     await ExecutionCache(world.stores).handle(run_id, progress(world, 1), keyed(world, Holding(), resumed=True))
     await ours.handle(run_id, AddTag(at=world.now(), tag="x"), USER)
@@ -279,7 +279,7 @@ async def test_a_request_done_by_another_gateway_and_read_meanwhile_is_not_repea
 
 async def test_a_request_done_by_this_gateway_is_not_repeated(world: World) -> None:
     cache, hold = ExecutionCache(world.stores), Holding(is_overtaken=True)
-    run_id = await begun_earlier(world, cache)
+    run_id = await cached_execution(world, cache)
     origin = keyed(world, hold)
     world.clock.pass_time(1.0)
     await cache.handle(run_id, progress(world, 1), replace(origin, hold=Holding()))
@@ -293,7 +293,7 @@ async def test_a_request_done_by_this_gateway_is_not_repeated(world: World) -> N
 async def test_the_number_of_remembered_requests_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OWN_COMMITS", 1)
     cache, hold = ExecutionCache(world.stores), Holding()
-    run_id = await begun_earlier(world, cache)
+    run_id = await cached_execution(world, cache)
     origin = keyed(world, hold)
     for number in range(2):
         other = replace(origin, commit_id=CommitId(f"another {number}"))
@@ -306,7 +306,7 @@ async def test_the_number_of_remembered_requests_is_bounded(world: World, monkey
 
 async def test_status_changes_are_written_before_batched_changes(world: World) -> None:
     gathering, waited_for = await begun(world), await begun(world)
-    async with writing(ExecutionCache(world.stores)) as cache:
+    async with running(ExecutionCache(world.stores)) as cache:
         await cache.handle(gathering, take(world), USER)
         await world.faults.done("snapshots.advance")
         handled = await cache.handle(gathering, progress(world, 7), USER)
@@ -319,7 +319,7 @@ async def test_status_changes_are_written_before_batched_changes(world: World) -
 
 async def test_batched_changes_are_written_together_with_a_status_change(world: World) -> None:
     run_id = await begun(world)
-    async with writing(ExecutionCache(world.stores)) as cache:
+    async with running(ExecutionCache(world.stores)) as cache:
         await cache.handle(run_id, take(world), USER)
         await world.faults.done("snapshots.advance")
         await cache.handle(run_id, progress(world, 7), USER)
@@ -339,7 +339,7 @@ async def test_an_entry_written_and_evicted_meanwhile_is_not_written_again(
         await cache.handle(run_id, take(world), USER)
 
     async def meanwhile() -> None:
-        async with writing(cache):
+        async with running(cache):
             await world.faults.done("snapshots.advance")
             for run_id in runs[2:]:
                 await cache.handle(run_id, take(world), USER)
@@ -404,7 +404,7 @@ async def test_a_flush_of_an_evicted_entry_leaves_the_pending_write_of_its_succe
 
     await cache._write_locked(evicted)
 
-    async with writing(cache):
+    async with running(cache):
         await world.faults.done("snapshots.advance", times=3)
     assert await snapshot_version(world, run_id) == handled.execution.version
 

@@ -37,7 +37,7 @@ class Scene:
     def view(self) -> FleetView:
         return FleetView(self.registry, self.faults, self.clock, NatsBackendConfig())
 
-    async def beat(self, name: str = "w1", *, skew_sec: float = 0.0) -> None:
+    async def send_heartbeat(self, name: str = "w1", *, skew_sec: float = 0.0) -> None:
         await self.registry.put(worker(name, last_seen_at=self.clock.now() + skew_sec))
 
     @asynccontextmanager
@@ -51,7 +51,7 @@ class Scene:
             task.cancel()
             await asyncio.wait([task])
 
-    def pass_in_touch(self, view: FleetView, seconds: float) -> None:
+    def pass_time_connected(self, view: FleetView, seconds: float) -> None:
         """Time during which the observer ticks every half second."""
         for _ in range(int(seconds * 2)):
             self.clock.pass_time(0.5)
@@ -81,22 +81,22 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def test_a_silent_worker_is_disconnected_after_the_timeout(scene: Scene) -> None:
-    await scene.beat()
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 20.0)
+        scene.pass_time_connected(view, 20.0)
         assert state(view) is IDLE
 
-        scene.pass_in_touch(view, 0.5)
+        scene.pass_time_connected(view, 0.5)
 
         assert state(view) is DISCONNECTED
 
 
 async def test_a_heartbeat_ends_the_silence(scene: Scene) -> None:
-    await scene.beat()
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 60.0)
+        scene.pass_time_connected(view, 60.0)
 
-        await scene.beat()
+        await scene.send_heartbeat()
         await until(lambda: state(view) is IDLE)
 
         assert silent_sec(view) == 0.0
@@ -105,17 +105,17 @@ async def test_a_heartbeat_ends_the_silence(scene: Scene) -> None:
 @pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
 async def test_a_worker_with_a_wrong_clock_is_judged_by_the_clock_of_the_gateway(scene: Scene, skew_sec: float) -> None:
     async with scene.watching() as view:
-        await scene.beat(skew_sec=skew_sec)
+        await scene.send_heartbeat(skew_sec=skew_sec)
         await until(lambda: state(view) is IDLE)
 
-        scene.pass_in_touch(view, 21.0)
+        scene.pass_time_connected(view, 21.0)
 
         assert state(view) is DISCONNECTED
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 0.0, 3600.0])
 async def test_a_worker_that_died_before_the_gateway_started_is_not_alive(scene: Scene, skew_sec: float) -> None:
-    await scene.beat(skew_sec=skew_sec)
+    await scene.send_heartbeat(skew_sec=skew_sec)
     scene.clock.pass_time(86400.0)
 
     async with scene.watching() as view:
@@ -123,7 +123,7 @@ async def test_a_worker_that_died_before_the_gateway_started_is_not_alive(scene:
 
 
 async def test_a_dead_hidden_worker_is_not_alive_after_a_restart(scene: Scene) -> None:
-    await scene.beat()
+    await scene.send_heartbeat()
     scene.clock.pass_time(86400.0)
     async with scene.watching() as view:
         await view.set_hidden(W1, True)
@@ -134,12 +134,12 @@ async def test_a_dead_hidden_worker_is_not_alive_after_a_restart(scene: Scene) -
 
 
 async def test_an_outage_of_the_gateway_is_no_silence_of_the_workers(scene: Scene) -> None:
-    await scene.beat("living")
-    await scene.beat("dead")
+    await scene.send_heartbeat("living")
+    await scene.send_heartbeat("dead")
     async with scene.watching() as view:
         for _ in range(6):
-            scene.pass_in_touch(view, 5.0)
-            await scene.beat("living")
+            scene.pass_time_connected(view, 5.0)
+            await scene.send_heartbeat("living")
             await until(lambda: silent_sec(view, "living") == 0.0)
         assert state(view, "dead") is DISCONNECTED
 
@@ -149,24 +149,24 @@ async def test_an_outage_of_the_gateway_is_no_silence_of_the_workers(scene: Scen
         scene.faults.is_offline = False
 
         assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
-        scene.pass_in_touch(view, 20.0)
+        scene.pass_time_connected(view, 20.0)
         assert state(view, "living") is IDLE
-        scene.pass_in_touch(view, 0.5)
+        scene.pass_time_connected(view, 0.5)
         assert state(view, "living") is DISCONNECTED
 
 
 async def test_a_worker_that_reported_its_stop_stays_stopped(scene: Scene) -> None:
     await scene.registry.put(replace(worker(), stopped_at=100.0, stop_reason="stopped"))
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 60.0)
+        scene.pass_time_connected(view, 60.0)
 
         assert state(view) is STOPPED
 
 
 async def test_an_operators_change_shows_at_once_and_is_no_heartbeat(scene: Scene) -> None:
-    await scene.beat()
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 25.0)
+        scene.pass_time_connected(view, 25.0)
 
         at = await view.set_hidden(W1, True)
 
@@ -179,9 +179,9 @@ async def test_an_operators_change_shows_at_once_and_is_no_heartbeat(scene: Scen
 async def test_an_operators_change_does_not_affect_the_silence_of_a_worker_with_a_wrong_clock(
     scene: Scene, skew_sec: float
 ) -> None:
-    await scene.beat(skew_sec=skew_sec)
+    await scene.send_heartbeat(skew_sec=skew_sec)
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 10.0)
+        scene.pass_time_connected(view, 10.0)
 
         await view.set_hidden(W1, True)
 
@@ -189,7 +189,7 @@ async def test_an_operators_change_does_not_affect_the_silence_of_a_worker_with_
 
 
 async def test_a_delayed_heartbeat_does_not_undo_an_operators_change(scene: Scene) -> None:
-    class Late(WorkerRegistry):
+    class DelayedRegistry(WorkerRegistry):
         """A registry with delayed records."""
 
         def __init__(self) -> None:
@@ -205,9 +205,9 @@ async def test_a_delayed_heartbeat_does_not_undo_an_operators_change(scene: Scen
             yield [WorkerSeen(sequence=9, worker_id=WorkerId("another"), record=worker("another"))]
             await asyncio.Event().wait()
 
-    scene.registry = registry = Late()
+    scene.registry = registry = DelayedRegistry()
     for _ in range(2):
-        await scene.beat()
+        await scene.send_heartbeat()
     async with scene.watching() as view:
         await view.set_hidden(W1, True)
 
@@ -236,20 +236,20 @@ async def test_a_removed_worker_is_not_listed(scene: Scene) -> None:
 
 async def test_a_recreated_registry_replaces_the_old_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.PAUSE_SEC", 0.0)
-    await scene.beat("old")
+    await scene.send_heartbeat("old")
     replaced = asyncio.Event()
     follow = scene.registry.follow
 
-    async def cut_off() -> AsyncIterator[object]:
+    async def interrupted() -> AsyncIterator[object]:
         yield await anext(aiter(follow()))
         yield []
         await replaced.wait()
         scene.registry = WorkerRegistry(MemoryKeyValue(scene.clock.monotonic))
-        await scene.beat("new")
+        await scene.send_heartbeat("new")
         monkeypatch.setattr(view, "_registry", scene.registry)
         raise BrokerUnavailable("the bucket is another one")
 
-    monkeypatch.setattr(scene.registry, "follow", cut_off)
+    monkeypatch.setattr(scene.registry, "follow", interrupted)
     view = scene.view()
     task = asyncio.create_task(view.run())
     assert await view.wait_caught_up(5.0)
@@ -275,12 +275,12 @@ async def test_the_fleet_is_unavailable_until_it_is_known_and_during_outages(
 
 
 async def test_live_workers_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
-    await scene.beat("silent")
+    await scene.send_heartbeat("silent")
     await scene.registry.put(replace(worker("stopped"), stopped_at=100.0))
     async with scene.watching() as view:
         assert view.alive() == 1
-        scene.pass_in_touch(view, 15.5)
-        await scene.beat("speaking")
+        scene.pass_time_connected(view, 15.5)
+        await scene.send_heartbeat("speaking")
         await until(lambda: state(view, "speaking") is IDLE)
 
         assert (view.alive(), state(view, "silent")) == (1, IDLE)
@@ -298,7 +298,7 @@ async def test_flows_of_the_fleet_are_those_of_present_workers(scene: Scene) -> 
         await until(lambda: "new" in view.announced_flows())
         assert "etl" not in view.announced_flows()
 
-        scene.pass_in_touch(view, 21.0)
+        scene.pass_time_connected(view, 21.0)
         assert view.announced_flows() == {}
 
 
@@ -307,7 +307,7 @@ async def test_flows_are_merged_once_for_repeated_heartbeats(scene: Scene) -> No
     await scene.registry.put(record)
     async with scene.watching() as view:
         before = view.announced_flows()["etl"]
-        scene.pass_in_touch(view, 1.0)
+        scene.pass_time_connected(view, 1.0)
         await scene.registry.put(replace(record, last_seen_at=scene.clock.now()))
         await until(lambda: silent_sec(view) == 0.0)
 

@@ -32,7 +32,7 @@ class Scene:
             return_to=delivery.return_to,
         )
         (await self.world.handle(run_id, command)).accepted()
-        await self.look()
+        await self.check_holders()
         return run_id
 
     async def delivered(self) -> Delivery:
@@ -40,14 +40,14 @@ class Scene:
         (delivery,) = await self.queue.receive(1)
         return delivery
 
-    async def look(self, after_sec: float = 0.0) -> None:
+    async def check_holders(self, after_sec: float = 0.0) -> None:
         await self.world.catch_up()
         self.world.clock.pass_time(after_sec)
         await self.rescue.check()
 
     async def silence(self, seconds: int = 6) -> None:
         for _ in range(seconds):
-            await self.look(after_sec=1.0)
+            await self.check_holders(after_sec=1.0)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_a_run_with_heartbeats_is_not_returned(scene: Scene, world: World)
     run_id = await scene.begun()
 
     for _ in range(10):
-        await scene.look(after_sec=1.0)
+        await scene.check_holders(after_sec=1.0)
         await world.truth.snapshots.touch(run_id, world.now())
 
     assert returned_jobs(world) == 0
@@ -136,7 +136,7 @@ async def test_a_gateway_that_was_disconnected_or_stopped_measures_silence_again
 ) -> None:
     await scene.begun()
     if was_stopped:
-        await scene.look(after_sec=60.0)
+        await scene.check_holders(after_sec=60.0)
     else:
         await scene.silence(4)
         world.faults.is_offline = True
@@ -183,7 +183,7 @@ async def test_a_failed_return_is_retried(scene: Scene, world: World) -> None:
 
     for _ in range(6):
         try:
-            await scene.look(after_sec=1.0)
+            await scene.check_holders(after_sec=1.0)
         except BrokerUnavailable:
             break
     tried = returned_jobs(world)
@@ -225,7 +225,7 @@ async def test_a_finished_run_is_not_returned(scene: Scene, world: World) -> Non
 async def test_a_cancelled_run_of_a_dead_worker_is_returned_to_end_the_cancel(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
     await world.handle(run_id, CancelExecution(at=world.now()))
-    await scene.look()
+    await scene.check_holders()
 
     await scene.silence()
 

@@ -319,7 +319,7 @@ async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: 
 # --- strays -----------------------------------------------------------------------------------------------------------
 
 
-async def join(world: World, **changed: object) -> None:
+async def register_worker(world: World, **changed: object) -> None:
     record: WorkerRecord = replace(worker(last_seen_at=world.now()), **changed)  # type: ignore[arg-type]
     await world.truth.registry.put(record)
 
@@ -341,7 +341,7 @@ async def stray(world: World, *, running: bool) -> RunId:
 @pytest.mark.parametrize("running", [True, False], ids=["running", "pending"])
 async def test_a_run_without_heartbeats_is_requeued_when_a_worker_is_free(world: World, running: bool) -> None:
     run_id = await stray(world, running=running)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
 
@@ -352,11 +352,11 @@ async def test_a_run_without_heartbeats_is_requeued_when_a_worker_is_free(world:
 
 async def test_a_stray_is_requeued_once_and_not_in_every_iteration(world: World) -> None:
     await stray(world, running=False)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
     world.clock.pass_time(10.0)
-    await join(world)
+    await register_worker(world)
     await world.maintenance.requeue_strays()
 
     assert await queued(world) == 1
@@ -373,7 +373,7 @@ NOBODY_FREE: dict[str, Callable[[float], dict[str, object]]] = {
 @pytest.mark.parametrize("why", NOBODY_FREE)
 async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> None:
     await stray(world, running=False)
-    await join(world, **NOBODY_FREE[why](world.now()))
+    await register_worker(world, **NOBODY_FREE[why](world.now()))
 
     await world.maintenance.requeue_strays()
 
@@ -382,7 +382,7 @@ async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> No
 
 async def test_a_responsive_worker_counts_as_free_despite_a_slow_clock(world: World) -> None:
     await stray(world, running=False)
-    await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
+    await register_worker(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
 
     await world.maintenance.requeue_strays()
@@ -404,7 +404,7 @@ async def test_a_run_with_heartbeats_is_not_requeued(
 ) -> None:
     run_id = await stray(world, running=True)
     await sign_of_life(world, run_id)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
 

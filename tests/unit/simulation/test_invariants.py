@@ -165,10 +165,7 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 2), done("k4", A)])),
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 1)])),
     ("nodes with a wrong holder", lambda: evidence([*LEGAL[:3], done("k4", A, worker="w2")])),
-    (
-        "nodes with a wrong holder",
-        lambda: with_responses(reply("k", "Claim", node_id=A, attempt=1, commit="c3")),
-    ),
+    ("nodes with a wrong holder", lambda: with_responses(reply("k", "Claim", node_id=A, attempt=1, commit="c3"))),
     (
         "nodes with a wrong holder",
         lambda: evidence(responses=(reply("k3", "Claim", node_id=A, attempt=1, worker_id="w2", commit="c3"),)),
@@ -181,10 +178,7 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ),
     ("accepted requests that were not done", lambda: with_responses(reply("k", "SucceedNode", commit="c99"))),
     ("accepted requests that were not done", lambda: with_responses(reply("k", "CreateExecution"))),
-    (
-        "accepted requests that were not done",
-        lambda: with_responses(reply("k", "SucceedNode", node_id=A, attempt=2)),
-    ),
+    ("accepted requests that were not done", lambda: with_responses(reply("k", "SucceedNode", node_id=A, attempt=2))),
     ("snapshots unlike their log", lambda: replace(evidence(), snapshots={})),
     ("snapshots unlike their log", lambda: replace(evidence(), snapshots=evidence([*LEGAL[:4]]).ends)),
     ("indexes unlike the snapshots", lambda: with_index(claimable=frozenset({(RUN, A, 0)}))),

@@ -19,7 +19,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-def working(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
+def running_worker(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
     """A worker of the world; starts of its runners are recorded as calls of the world."""
 
     def note() -> None:

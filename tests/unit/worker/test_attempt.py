@@ -18,7 +18,7 @@ from pyoco_server.logs import JsonLines
 from pyoco_server.services.executions.service import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
-from unit.worker.conftest import QUICK, letters, working
+from unit.worker.conftest import QUICK, letters, running_worker
 
 
 async def receipt(world: World, run_id: RunId) -> dict[str, Any]:
@@ -34,8 +34,8 @@ async def receipt(world: World, run_id: RunId) -> dict[str, Any]:
 async def test_a_run_is_started_in_the_log_before_its_runner(world: World) -> None:
     run_id = await world.submit()
     world.faults.calls.clear()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         state = await world.execution(run_id)
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -57,8 +57,8 @@ async def test_every_record_of_a_run_has_the_correlation_id_of_its_submit(
 ) -> None:
     caplog.set_level(logging.INFO)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load"), began("load"))
         await world.until(run_id, "RUNNING", tasks={"load": "RUNNING"})
         runner.end("failed", message="no such file")
@@ -75,7 +75,7 @@ async def test_every_record_of_a_run_has_the_correlation_id_of_its_submit(
 async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation_id(world: World) -> None:
     run_id = await world.submit()
     await world.handle(run_id, CancelExecution(at=world.now()))
-    async with working(world):
+    async with running_worker(world):
         await world.until(run_id, "CANCELLED")
 
     last = (await world.truth.events.read(run_id))[-1].commit
@@ -84,8 +84,8 @@ async def test_a_cancel_before_the_start_is_confirmed_under_the_same_correlation
 
 async def test_steps_are_recorded_during_the_run_and_the_job_is_acked_after_its_end(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load", "save"), began("load"))
         await world.until(run_id, "RUNNING", tasks={"load": "RUNNING", "save": "PENDING"})
         runner.say(succeeded("load", {"rows": 2}))
@@ -104,10 +104,10 @@ async def test_steps_are_recorded_during_the_run_and_the_job_is_acked_after_its_
 
 async def test_a_run_records_the_wheels_of_its_runner(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        at_work.executor.wheels = (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)
-        runner = await at_work.executor.begun()
-        at_work.executor.wheels = ()
+    async with running_worker(world) as handle:
+        handle.executor.wheels = (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)
+        runner = await handle.executor.begun()
+        handle.executor.wheels = ()
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -124,8 +124,8 @@ async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World
         statuses.append(await world.status(run_id))
 
     world.faults.before("delivery.ack", read_before_the_ack)
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.faults.done("delivery.ack")
 
     assert statuses == ["COMPLETED"]
@@ -133,8 +133,8 @@ async def test_the_end_is_stored_in_log_and_snapshot_before_the_ack(world: World
 
 async def test_a_failed_flow_fails_the_run_with_a_dead_letter_and_an_ack(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end("failed", error_type="ValueError", message="no such file")
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end("failed", error_type="ValueError", message="no such file")
         await world.faults.done("delivery.ack")
 
     snapshot = await world.snapshot(run_id)
@@ -149,9 +149,9 @@ async def test_a_failed_flow_fails_the_run_with_a_dead_letter_and_an_ack(world: 
 async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_missing_flows() -> None:
     world = World(dlq_publish_execution_error=False)
     failed, missing = await world.submit(), await world.submit()
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         for _ in range(2):
-            runner = await at_work.executor.begun()
+            runner = await handle.executor.begun()
             assert runner.job is not None
             runner.end("failed" if runner.job.run_id == failed else "flow_not_found")
         await world.faults.done("delivery.ack", times=2)
@@ -165,8 +165,8 @@ async def test_dead_letters_of_failed_flows_can_be_disabled_but_not_those_of_mis
 
 async def test_a_crashed_runner_fails_its_run_with_the_name_of_the_signal(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load"), began("load"))
         runner.die("SIGSEGV", "about to crash")
         run = await world.until(run_id, "FAILED")
@@ -178,9 +178,9 @@ async def test_a_crashed_runner_fails_its_run_with_the_name_of_the_signal(world:
 
 async def test_a_run_whose_runner_died_before_it_read_the_job_restarts_in_another(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).die("SIGKILL", never_began=True)
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).die("SIGKILL", never_began=True)
+        (await handle.executor.begun()).end()
         run = await world.until(run_id, "COMPLETED", "FAILED")
 
     assert run["status"] == "COMPLETED"
@@ -197,8 +197,8 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
         began("save"),
         succeeded("save", "more"),
     )
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("events.append", RequestTooLarge("more than nats takes"), times=2)
         if not with_end:
             runner.say(*steps)
@@ -215,8 +215,8 @@ async def test_a_report_too_large_for_one_message_is_stored_in_several(world: Wo
 
 async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("wait"), began("wait"))
         await world.until(run_id, "RUNNING", tasks={"wait": "RUNNING"})
         await cancel(world.truth, run_id, "wrong input", USER)
@@ -233,8 +233,8 @@ async def test_a_flow_that_observes_the_cancel_ends_cooperatively_with_a_receipt
 
 async def test_a_flow_that_completes_despite_a_cancel_is_cancelled(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await cancel(world.truth, run_id, None, USER)
         await runner.cancelled.wait()
         runner.end("completed")
@@ -248,8 +248,8 @@ async def test_a_flow_that_ignores_a_cancel_is_killed_after_the_grace_and_logged
 ) -> None:
     run_id = await world.submit()
     with caplog.at_level(logging.WARNING):
-        async with working(world) as at_work:
-            runner = await at_work.executor.begun()
+        async with running_worker(world) as handle:
+            runner = await handle.executor.begun()
             await cancel(world.truth, run_id, None, USER)
             await world.until(run_id, "CANCELLED")
             assert runner.killed.is_set()
@@ -263,8 +263,8 @@ async def test_a_flow_that_ignores_a_cancel_is_killed_after_the_grace_and_logged
 
 async def test_a_cancel_whose_signal_was_lost_is_noticed_by_the_next_heartbeat(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.handle(run_id, CancelExecution(at=world.now()))
         await runner.cancelled.wait()
         runner.end("cancelled")
@@ -277,8 +277,8 @@ async def test_a_cancel_between_the_last_step_and_the_end_wins(world: World) -> 
     async def cancel_before_the_end() -> None:
         await world.handle(run_id, CancelExecution(at=world.now()))
 
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.before("events.append", cancel_before_the_end)
         runner.end("completed", declared("load"), began("load"), succeeded("load"))
         await world.until(run_id, "CANCELLED")
@@ -287,9 +287,9 @@ async def test_a_cancel_between_the_last_step_and_the_end_wins(world: World) -> 
 async def test_a_run_cancelled_before_its_start_is_acked_without_a_runner(world: World) -> None:
     run_id = await world.submit()
     await world.handle(run_id, CancelExecution(at=world.now()))
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.ack")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     assert await world.status(run_id) == "CANCELLED"
     assert (await receipt(world, run_id))["how"] == "before_start"
@@ -299,9 +299,9 @@ async def test_a_cancelled_run_whose_holder_was_lost_ends_with_the_next_worker(w
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     await world.handle(run_id, CancelExecution(at=world.now()))
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.until(run_id, "CANCELLED")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     assert (await world.execution(run_id)).cancel is not None
     assert (await receipt(world, run_id))["how"] == StopHow.ABANDONED.value
@@ -320,8 +320,8 @@ async def test_the_log_line_of_a_failed_run_carries_its_context_and_the_original
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.end(
             "failed", error_type="OSError", message="no disk", traceback="Traceback …", origin="flows.py:7 in load"
         )
@@ -338,8 +338,8 @@ async def test_the_log_line_of_a_missing_flow_names_that_error_and_no_exception_
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end("flow_not_found")
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end("flow_not_found")
         await world.until(run_id, "FAILED")
 
     line = line_of(caplog, "run failed")
@@ -353,8 +353,8 @@ async def test_a_public_view_that_stays_above_its_limit_without_records_is_logge
 ) -> None:
     world = World(clock=SystemClock(), **QUICK, max_run_snapshot_bytes=1024)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared(*(f"task-{n}" for n in range(100))))
         await world.until(run_id, "RUNNING")
         runner.end("completed", began("task-1"), succeeded("task-1"))

@@ -14,7 +14,7 @@ from pyoco_server.testing.job_queue import MemoryJobQueue
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import THEIRS, USER, WORKER, World
-from unit.worker.conftest import letters, working
+from unit.worker.conftest import letters, running_worker
 
 
 async def put_into_queue(world: World, payload: bytes, created_sequence: int | None = None) -> None:
@@ -29,8 +29,8 @@ async def put_into_queue(world: World, payload: bytes, created_sequence: int | N
 
 async def test_a_run_taken_over_by_another_worker_is_released_without_a_reply_to_the_queue(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.start(run_id, THEIRS, attempt=2)
         runner.say(declared("load"))
         await runner.killed.wait()
@@ -43,8 +43,8 @@ async def test_a_run_taken_over_by_another_worker_is_released_without_a_reply_to
 
 async def test_a_take_over_is_noticed_by_the_heartbeat_of_a_silent_flow(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.start(run_id, THEIRS, attempt=2)
         await runner.killed.wait()
 
@@ -53,9 +53,9 @@ async def test_a_run_of_a_live_worker_is_not_taken_over(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == run_id)
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("signals.holds")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     assert "delivery.ack" not in world.faults.calls
     assert (await world.execution(run_id)).attempt == 1
@@ -67,8 +67,8 @@ async def test_a_run_whose_holder_is_lost_or_has_released_it_is_taken_over(world
     await world.start(run_id, THEIRS)
     if holder == "on something else":
         await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried != run_id)
-    async with working(world, name="w-9") as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world, name="w-9") as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert runner.job.attempt == 2
         runner.end()
@@ -77,7 +77,7 @@ async def test_a_run_whose_holder_is_lost_or_has_released_it_is_taken_over(world
     assert run["worker_id"] == "w-9"
 
 
-async def unshown(world: World, *commands: Command) -> RunId:
+async def run_without_snapshot(world: World, *commands: Command) -> RunId:
     """A run whose log is ahead of its snapshot: its writer was killed before it advanced the snapshot."""
     run_id = await world.submit()
     for command in commands:
@@ -89,9 +89,9 @@ THEIR_START = StartExecution(at=2.0, attempt=1, worker_id=WORKER, instance_id=TH
 
 
 async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_taken_over_at_once(world: World) -> None:
-    run_id = await unshown(world, THEIR_START)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    run_id = await run_without_snapshot(world, THEIR_START)
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.end()
         run = await world.until(run_id, "COMPLETED")
 
@@ -101,11 +101,11 @@ async def test_a_run_whose_holder_was_lost_before_its_snapshot_showed_it_is_take
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_run_just_started_by_another_worker_is_not_taken_over(world: World, cancelled: bool) -> None:
     also = (CancelExecution(at=3.0),) if cancelled else ()
-    run_id = await unshown(world, THEIR_START, *also)
+    run_id = await run_without_snapshot(world, THEIR_START, *also)
     await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == run_id)
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("signals.holds")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     state = await world.execution(run_id)
     assert (state.attempt, state.status) == (1, Status.ACTIVE)
@@ -114,12 +114,12 @@ async def test_a_run_just_started_by_another_worker_is_not_taken_over(world: Wor
 
 async def test_a_node_of_a_lost_worker_restarts_with_the_next_attempt(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load"), began("load"))
         await world.until(run_id, "RUNNING", tasks={"load": "RUNNING"})
-    async with working(world, name="w-2") as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world, name="w-2") as handle:
+        runner = await handle.executor.begun()
         runner.end("completed", declared("load"), began("load"), succeeded("load", 7))
         run = await world.until(run_id, "COMPLETED")
 
@@ -130,14 +130,14 @@ async def test_a_node_of_a_lost_worker_restarts_with_the_next_attempt(world: Wor
 async def test_a_job_delivered_twice_to_one_worker_runs_once(world: World) -> None:
     run_id = await world.submit()
     state = await world.execution(run_id)
-    async with working(world, slots=2) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world, slots=2) as handle:
+        runner = await handle.executor.begun()
         job = Job(run_id=run_id, flow_name="hello", tag="default", tags=(), params={}, submitted_at=1.0)
         await world.truth.queue.publish(job, created_sequence=state.version, nth=2)
         await world.faults.done("tag.receive", times=2)
         runner.end()
         await world.until(run_id, "COMPLETED")
-        assert at_work.executor.runs == 1
+        assert handle.executor.runs == 1
 
 
 # --- exhausted, adopted, invalid --------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ async def test_a_run_that_lost_its_worker_too_often_fails(world: World) -> None:
     run_id = await world.submit()
     for attempt in range(1, world.config.consumer_max_deliver + 1):
         await world.start(run_id, THEIRS, attempt=attempt)
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.term")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     snapshot = await world.snapshot(run_id)
     assert snapshot is not None
@@ -163,7 +163,7 @@ async def test_a_cancelled_run_that_lost_its_worker_too_often_is_cancelled(world
     for attempt in range(1, world.config.consumer_max_deliver + 1):
         await world.start(run_id, THEIRS, attempt=attempt)
     await world.handle(run_id, CancelExecution(at=world.now()))
-    async with working(world):
+    async with running_worker(world):
         await world.until(run_id, "CANCELLED")
 
     assert await letters(world) == []
@@ -180,8 +180,8 @@ async def test_a_job_of_a_foreign_producer_is_adopted(world: World) -> None:
         "params": {"n": 1},
     }
     await put_into_queue(world, orjson.dumps(plain))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert (runner.job.flow_name, runner.job.params) == ("etl", {"n": 1})
         runner.end()
@@ -195,9 +195,9 @@ async def test_a_job_whose_run_was_removed_is_dropped_and_revives_nothing(world:
     run_id = await world.submit()
     await world.truth.events.purge(run_id)
     await world.truth.snapshots.remove(run_id)
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.ack")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
     assert await world.truth.events.read(run_id) == []
 
@@ -205,7 +205,7 @@ async def test_a_job_whose_run_was_removed_is_dropped_and_revives_nothing(world:
 @pytest.mark.parametrize("payload", [b"\xff", b"[]", b'{"flow_name": "etl"}'])
 async def test_an_invalid_job_is_terminated_with_a_dead_letter(world: World, payload: bytes) -> None:
     await put_into_queue(world, payload)
-    async with working(world):
+    async with running_worker(world):
         await world.faults.done("delivery.term")
 
     (letter,) = await world.truth.dead_letters.recent()
@@ -219,7 +219,7 @@ async def test_an_invalid_job_that_names_its_run_fails_that_run(world: World) ->
     (delivery,) = await queue.receive(1)
     await delivery.ack()
     await put_into_queue(world, orjson.dumps({"run_id": run_id, "flow_name": 7}), created_sequence=1)
-    async with working(world):
+    async with running_worker(world):
         await world.faults.done("delivery.term")
 
     snapshot = await world.snapshot(run_id)
@@ -232,7 +232,7 @@ async def test_an_invalid_job_that_names_its_run_fails_that_run(world: World) ->
 async def test_an_invalid_job_with_an_unknown_run_id_creates_a_failed_run(world: World) -> None:
     run_id = new_run_id()
     await put_into_queue(world, orjson.dumps({"run_id": run_id, "flow_name": "etl", "tag": "default"}))
-    async with working(world):
+    async with running_worker(world):
         await world.faults.done("delivery.term")
 
     snapshot = await world.snapshot(run_id)
@@ -242,8 +242,8 @@ async def test_an_invalid_job_with_an_unknown_run_id_creates_a_failed_run(world:
 
 async def test_an_invalid_job_does_not_fail_a_run_that_a_worker_holds(world: World) -> None:
     run_id = await world.submit()
-    async with working(world, slots=2) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world, slots=2) as handle:
+        runner = await handle.executor.begun()
         await put_into_queue(world, orjson.dumps({"run_id": run_id}), created_sequence=1)
         await world.faults.done("delivery.term")
         runner.end()

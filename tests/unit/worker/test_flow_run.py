@@ -34,7 +34,7 @@ from pyoco_server.worker.runner_process.task_result import to_storable
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # pyoco creates ./artifacts
 
 
@@ -144,16 +144,16 @@ def test_a_task_that_raises_fails_the_run_with_its_traceback() -> None:
 def test_a_retry_that_succeeds_is_not_a_failure() -> None:
     tries: list[int] = []
 
-    def shaky() -> int:
+    def flaky() -> int:
         tries.append(1)
         if len(tries) == 1:
             raise OSError("not yet")
         return len(tries)
 
-    steps, ended = play(flow_of(named("shaky", shaky, retries=3)))
+    steps, ended = play(flow_of(named("flaky", flaky, retries=3)))
 
-    assert summary(steps) == [("began", "shaky", 1), ("succeeded", "shaky", 1)]
-    assert outputs(steps) == {"shaky": 2}
+    assert summary(steps) == [("began", "flaky", 1), ("succeeded", "flaky", 1)]
+    assert outputs(steps) == {"flaky": 2}
     assert ended.how == "completed"
 
 
@@ -268,10 +268,10 @@ def test_the_nodes_of_a_loop_are_numbered() -> None:
 def test_tasks_of_a_parallel_group_run_concurrently() -> None:
     both_there = threading.Barrier(2, timeout=5)
 
-    def meet() -> int:
+    def wait_for_both() -> int:
         return both_there.wait() >= 0
 
-    start, left, right = named("start", lambda: 0), named("left", meet), named("right", meet)
+    start, left, right = named("start", lambda: 0), named("left", wait_for_both), named("right", wait_for_both)
     join = named("join", lambda left, right: [left, right])
 
     steps, ended = play(flow_of(start, [left, right], join))
@@ -399,7 +399,7 @@ def test_an_output_that_cannot_be_stored_as_json_is_stored_as_its_repr(value: ob
     assert to_storable(value) == stored
 
 
-def knot() -> list[object]:
+def cyclic_list() -> list[object]:
     tied: list[object] = []
     tied.append(tied)
     return tied
@@ -414,7 +414,7 @@ async def many() -> AsyncIterator[int]:
     [
         ({1, 2}, "Type is not JSON serializable: set"),
         ({"when": object()}, "Type is not JSON serializable: object"),
-        (knot(), "Recursion limit reached"),
+        (cyclic_list(), "Recursion limit reached"),
         ((n for n in [1]), "the task yields instead of returning"),
         (many(), "the task yields instead of returning"),
     ],

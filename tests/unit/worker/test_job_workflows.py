@@ -19,7 +19,7 @@ from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import job_for, new_run_id
 from support.world import THEIRS, World
-from unit.worker.conftest import QUICK, working
+from unit.worker.conftest import QUICK, running_worker
 
 
 async def put_into_queue(world: World, job: dict[str, Any], created_sequence: int | None = None) -> None:
@@ -34,8 +34,8 @@ def foreign(run_id: RunId, text: object, **more: Any) -> dict[str, Any]:
 
 
 async def begun_text(world: World) -> str | None:
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         runner.end()
         await world.until(RunId(runner.job.run_id), "COMPLETED")
@@ -43,9 +43,9 @@ async def begun_text(world: World) -> str | None:
 
 
 async def refused(world: World, run_id: RunId) -> str:
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.term")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
     snapshot = await world.snapshot(run_id)
     assert snapshot is not None
     assert snapshot.plain["status"] == "FAILED"
@@ -90,8 +90,8 @@ async def test_a_run_keeps_its_text_after_a_take_over(world: World) -> None:
 async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(world: World) -> None:
     run_id = new_run_id()
     await put_into_queue(world, foreign(run_id, TWO_TASKS, params={"n": 3}))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert (runner.job.workflow_yaml, runner.job.params) == (TWO_TASKS, {"day": "monday", "n": 3})
         runner.end()
@@ -131,8 +131,8 @@ async def test_a_foreign_flow_yaml_may_use_only_allowed_callables() -> None:
 async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
     world = World(clock=SystemClock(), **QUICK | {"callable_allow": "tasks:*, team.*:*"})
     await world.submit(workflow=workflow())
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert runner.job.callable_allow == ("tasks:*", "team.*:*")
         runner.end()

@@ -54,11 +54,11 @@ def test_independent_tasks_run_concurrently() -> None:
 def test_consecutive_runs_use_the_same_threads() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    def where() -> int:
+    def thread_id() -> int:
         meeting.wait()
         return threading.get_ident()
 
-    threads = [set(run_in_parallel(where)) for _ in range(3)]
+    threads = [set(run_in_parallel(thread_id)) for _ in range(3)]
 
     assert threads[0] == threads[1] == threads[2]
     assert threading.get_ident() not in threads[0]

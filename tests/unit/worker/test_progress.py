@@ -32,10 +32,10 @@ class Clock:
         return self.now
 
 
-class NoTimer:
+class ManualTimer:
     """A timer that a test fires itself."""
 
-    waiting: list[NoTimer]
+    waiting: list[ManualTimer]
 
     def __init__(self, seconds: float, call: Any) -> None:
         self.seconds, self.call, self.daemon = seconds, call, False
@@ -48,10 +48,10 @@ class NoTimer:
 
 
 @pytest.fixture
-def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
-    waiting: list[NoTimer] = []
-    monkeypatch.setattr(NoTimer, "waiting", waiting, raising=False)
-    monkeypatch.setattr(threading, "Timer", NoTimer)
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[ManualTimer]:
+    waiting: list[ManualTimer] = []
+    monkeypatch.setattr(ManualTimer, "waiting", waiting, raising=False)
+    monkeypatch.setattr(threading, "Timer", ManualTimer)
     return waiting
 
 
@@ -64,7 +64,7 @@ def percents(emitted: list[TaskProgressed]) -> list[float | None]:
     return [step.percent for step in emitted]
 
 
-def test_the_first_report_is_emitted_at_once_and_the_latest_after_a_pause(timers: list[NoTimer]) -> None:
+def test_the_first_report_is_emitted_at_once_and_the_latest_after_a_pause(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
 
@@ -79,7 +79,7 @@ def test_the_first_report_is_emitted_at_once_and_the_latest_after_a_pause(timers
     assert percents(emitted) == [0.0, 99.0]
 
 
-def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(timers: list[NoTimer]) -> None:
+def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.report("load", 1, 100.0, "done")
@@ -90,7 +90,7 @@ def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(t
     assert [(step.percent, step.message) for step in emitted] == [(1.0, None), (100.0, "done")]
 
 
-def test_each_task_is_throttled_separately(timers: list[NoTimer]) -> None:
+def test_each_task_is_throttled_separately(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
 
     throttle.report("load", 1, 10.0, None)
@@ -99,7 +99,7 @@ def test_each_task_is_throttled_separately(timers: list[NoTimer]) -> None:
     assert [(step.node, step.percent) for step in emitted] == [("load", 10.0), ("save", 20.0)]
 
 
-def test_a_repeated_report_is_emitted_once(timers: list[NoTimer]) -> None:
+def test_a_repeated_report_is_emitted_once(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
     throttle.report("load", 1, 10.0, None)
@@ -110,7 +110,7 @@ def test_a_repeated_report_is_emitted_once(timers: list[NoTimer]) -> None:
     assert percents(emitted) == [10.0]
 
 
-def test_a_day_of_reports_emits_a_few_thousand(timers: list[NoTimer]) -> None:
+def test_a_day_of_reports_emits_a_few_thousand(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
 
@@ -122,7 +122,7 @@ def test_a_day_of_reports_emits_a_few_thousand(timers: list[NoTimer]) -> None:
     assert emitted[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_ELAPSED)
 
 
-def test_iterations_of_a_loop_share_one_throttle(timers: list[NoTimer]) -> None:
+def test_iterations_of_a_loop_share_one_throttle(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.end("load")
@@ -132,7 +132,7 @@ def test_iterations_of_a_loop_share_one_throttle(timers: list[NoTimer]) -> None:
     assert percents(emitted) == [1.0]
 
 
-def test_reports_of_an_earlier_iteration_are_dropped(timers: list[NoTimer]) -> None:
+def test_reports_of_an_earlier_iteration_are_dropped(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 2, 2.0, None)
 
@@ -142,7 +142,7 @@ def test_reports_of_an_earlier_iteration_are_dropped(timers: list[NoTimer]) -> N
     assert percents(emitted) == [2.0]
 
 
-def test_the_number_of_reports_of_a_run_is_bounded(timers: list[NoTimer]) -> None:
+def test_the_number_of_reports_of_a_run_is_bounded(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
 
     for nth in range(1, MAX_REPORTS_PER_RUN + 10):
@@ -152,7 +152,7 @@ def test_the_number_of_reports_of_a_run_is_bounded(timers: list[NoTimer]) -> Non
     assert len(emitted) == MAX_REPORTS_PER_RUN
 
 
-def test_nothing_is_emitted_after_the_end_of_the_run(timers: list[NoTimer]) -> None:
+def test_nothing_is_emitted_after_the_end_of_the_run(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.report("load", 1, 2.0, None)

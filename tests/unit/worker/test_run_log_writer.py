@@ -15,7 +15,7 @@ from pyoco_server.worker.output import run_log
 from pyoco_server.worker.output.tagged_lines import FIRST_TASK
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, World
-from unit.worker.conftest import QUICK, working
+from unit.worker.conftest import QUICK, running_worker
 
 
 async def stored(world: World, run_id: RunId) -> list[tuple[int, LogLine]]:
@@ -40,8 +40,8 @@ async def test_lines_are_stored_in_order_before_the_end(world: World) -> None:
     async def read_before_the_end() -> None:
         seen.append(await texts(world, run_id))
 
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("one", "two", task="load")
         world.faults.before("events.append", read_before_the_end)
         runner.write("three")
@@ -53,8 +53,8 @@ async def test_lines_are_stored_in_order_before_the_end(world: World) -> None:
 
 async def test_a_run_that_prints_nothing_writes_nothing(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.until(run_id, "COMPLETED")
 
     assert not [call for call in world.faults.calls if call.startswith("logs.")]
@@ -62,8 +62,8 @@ async def test_a_run_that_prints_nothing_writes_nothing(world: World) -> None:
 
 async def test_lines_of_the_first_task_get_its_name_when_it_is_known(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("from a program", task=FIRST_TASK)
         runner.end("completed", declared("load", "save"), began("load"), succeeded("load"), began("save"))
         await world.until(run_id, "COMPLETED")
@@ -73,8 +73,8 @@ async def test_lines_of_the_first_task_get_its_name_when_it_is_known(world: Worl
 
 async def test_lines_are_stored_during_the_run(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("one")
         await world.faults.done("run_logs.append")
         while_it_ran = await texts(world, run_id)
@@ -85,8 +85,8 @@ async def test_lines_are_stored_during_the_run(world: World) -> None:
 
 async def test_a_short_outage_loses_no_line(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", times=2)
         world.faults.lose_answer("run_logs.append")
         for number in range(100):
@@ -102,8 +102,8 @@ async def test_a_short_outage_loses_no_line(world: World) -> None:
 async def test_the_end_waits_for_its_lines_during_an_outage(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.05)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.is_offline = True
         written = world.faults.calls.count("events.append")
         runner.write("late")
@@ -121,8 +121,8 @@ async def test_the_end_waits_for_its_lines_during_an_outage(world: World, monkey
 async def test_a_run_ends_even_if_the_broker_stores_no_lines(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.05)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", times=3)
         runner.write("late")
         runner.end()
@@ -139,8 +139,8 @@ async def test_a_later_attempt_appends_to_the_log_of_the_earlier_one(world: Worl
     await world.start(run_id, THEIRS)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
     await world.truth.run_logs.append(run_id, first, after=0)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("second")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -151,8 +151,8 @@ async def test_a_later_attempt_appends_to_the_log_of_the_earlier_one(world: Worl
 async def test_a_later_attempt_fences_the_earlier_one_before_its_first_line(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.faults.done("run_logs.append")
         zombie = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
         zombie.add([LogLine(1.0, None, "stdout", "INFO", "of a zombie")])
@@ -176,8 +176,8 @@ async def test_lines_follow_those_of_a_concurrent_earlier_attempt(world: World) 
         await forerunner.flush()
 
     world.faults.before("run_logs.append", meanwhile)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("second")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -187,8 +187,8 @@ async def test_lines_follow_those_of_a_concurrent_earlier_attempt(world: World) 
 
 async def test_chunks_too_large_for_the_broker_are_split(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", RequestTooLarge(), times=2)
         runner.write("one", "two", "three", "four")
         runner.end()
@@ -199,8 +199,8 @@ async def test_chunks_too_large_for_the_broker_are_split(world: World) -> None:
 
 async def test_a_line_refused_by_the_broker_is_replaced_by_a_marker(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", RequestTooLarge())
         runner.write("large")
         runner.end()
@@ -234,8 +234,8 @@ async def test_a_log_beyond_its_limit_has_one_marker_and_its_end() -> None:
     settings: dict[str, Any] = QUICK | {"max_run_log_bytes": 4096}
     world = World(clock=SystemClock(), **settings)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         for number in range(1000):
             runner.write(f"line {number}")
         runner.write("the traceback at the end", stream="pyoco", level="ERROR")

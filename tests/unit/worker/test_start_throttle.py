@@ -12,7 +12,7 @@ from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
 from support.runners import ScriptedRunner
 from support.workers import Working
 from support.world import THEIRS, USER, WORKER, World
-from unit.worker.conftest import working
+from unit.worker.conftest import running_worker
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def _every_run_counts_as_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.context.SHORT_RUN_SEC", 3600.0)
 
 
-async def one_running_and_one_waiting(world: World, at_work: Working) -> tuple[ScriptedRunner, RunId]:
+async def one_running_and_one_waiting(world: World, handle: Working) -> tuple[ScriptedRunner, RunId]:
     run_ids = {await world.submit(), await world.submit()}
-    runner = await at_work.executor.begun()
+    runner = await handle.executor.begun()
     assert runner.job is not None
     (waiting,) = run_ids - {runner.job.run_id}
     while not (await world.execution(waiting)).attempt:
@@ -31,43 +31,43 @@ async def one_running_and_one_waiting(world: World, at_work: Working) -> tuple[S
 
 
 async def test_a_run_started_early_begins_when_its_runner_is_free(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_running_and_one_waiting(world, at_work)
-        assert at_work.executor.runs == 1
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
+        assert handle.executor.runs == 1
         runner.end()
-        (await at_work.executor.begun()).end()
+        (await handle.executor.begun()).end()
         run = await world.until(waiting, "COMPLETED")
 
     assert run["attempt"] == 1
 
 
 async def test_a_run_waiting_for_a_runner_is_in_the_workers_record(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_running_and_one_waiting(world, at_work)
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         assert runner.job is not None
         both = {runner.job.run_id, waiting}
         while (record := await world.truth.registry.get(WORKER)) is None or set(record.current_run_ids) != both:
             await world.faults.done("registry.put")
         runner.end()
-        (await at_work.executor.begun()).end()
+        (await handle.executor.begun()).end()
         await world.until(waiting, "COMPLETED")
 
 
 async def test_a_run_cancelled_while_it_waits_never_begins(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_running_and_one_waiting(world, at_work)
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         await cancel(world.truth, waiting, None, USER)
         await world.faults.done("events.read")
         runner.end()
         run = await world.until(waiting, "CANCELLED")
 
-    assert at_work.executor.runs == 1
+    assert handle.executor.runs == 1
     assert run["cancel"]["how"] == "cooperative"
 
 
 async def test_a_run_taken_over_while_it_waits_is_released_without_a_reply(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_running_and_one_waiting(world, at_work)
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         holder = (await world.execution(waiting)).holder
         assert holder is not None
         assert holder.instance_id is not None
@@ -79,7 +79,7 @@ async def test_a_run_taken_over_while_it_waits_is_released_without_a_reply(world
 
     replies = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
     assert replies == ["delivery.ack"]
-    assert at_work.executor.runs == 1
+    assert handle.executor.runs == 1
     assert (await world.execution(waiting)).attempt == 2
 
 
@@ -87,11 +87,11 @@ async def test_a_run_that_waits_too_long_is_returned_and_begins_with_another_att
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
-    async with working(world) as at_work:
-        runner, waiting = await one_running_and_one_waiting(world, at_work)
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         await world.faults.done("delivery.nak")
         runner.end()
-        (await at_work.executor.begun()).end()
+        (await handle.executor.begun()).end()
         run = await world.until(waiting, "COMPLETED")
 
     assert run["attempt"] == 2

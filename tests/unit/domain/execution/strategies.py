@@ -238,7 +238,7 @@ def after(*script: Command) -> Execution:
     return played[-1].after if played else empty_execution(RUN_ID)
 
 
-def helpful(execution: Execution) -> list[Command]:
+def advancing(execution: Execution) -> list[Command]:
     """Commands that advance this execution; random ones alone would seldom finish a graph."""
     at = execution.updated_at + 1
     if not execution.exists or execution.status.is_terminal:
@@ -281,7 +281,7 @@ def scripts(draw: st.DrawFn) -> list[Command]:
     script: list[Command] = [draw(creates)]
     now = play(script)[-1].after
     for _ in range(draw(st.integers(0, 24))):
-        options = helpful(now) if draw(st.integers(0, 3)) else []
+        options = advancing(now) if draw(st.integers(0, 3)) else []
         script.append(draw(st.sampled_from(options) if options else commands))
         now = play(script[-1:], now)[-1].after
     return script

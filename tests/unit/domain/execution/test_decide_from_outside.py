@@ -58,7 +58,7 @@ def _take(at: float = 3.0, node_id: NodeId = A, attempt: int | None = None, by: 
     return StartNode(at=at, node_id=node_id, attempt=attempt, worker_id=by, lease_until=at + 10, from_outside=True)
 
 
-def _why(execution: Execution, command: Command) -> RejectionReason:
+def _reason_of(execution: Execution, command: Command) -> RejectionReason:
     verdict = decide(execution, command)
     assert isinstance(verdict, Rejection), verdict
     return verdict.why
@@ -83,12 +83,12 @@ def test_an_execution_queued_at_creation_counts_as_started() -> None:
 
 
 def test_a_worker_cannot_take_an_execution_that_is_not_started() -> None:
-    assert _why(after(ON_START), TAKEN) is RejectionReason.NOT_STARTED
+    assert _reason_of(after(ON_START), TAKEN) is RejectionReason.NOT_STARTED
     assert isinstance(decide(after(ON_START, START), TAKEN), tuple)
 
 
 def test_a_worker_cannot_take_an_execution_with_claimable_nodes() -> None:
-    assert _why(after(CREATE), TAKEN) is RejectionReason.NOT_FOR_WORKERS
+    assert _reason_of(after(CREATE), TAKEN) is RejectionReason.NOT_FOR_WORKERS
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_worker_cannot_take_an_execution_with_claimable_nodes() -> None:
     ],
 )
 def test_clients_cannot_report_nodes_of_a_worker_execution(command: Command) -> None:
-    assert _why(after(QUEUED, TAKEN), command) is RejectionReason.A_WORKER_RUNS_IT
-    assert _why(after(ON_START), command) is RejectionReason.A_WORKER_RUNS_IT
+    assert _reason_of(after(QUEUED, TAKEN), command) is RejectionReason.A_WORKER_RUNS_IT
+    assert _reason_of(after(ON_START), command) is RejectionReason.A_WORKER_RUNS_IT
 
 
 def test_clients_may_cancel_and_label_a_worker_execution() -> None:
@@ -126,8 +126,8 @@ def test_the_start_of_a_graph_makes_its_roots_ready() -> None:
 def test_an_attempt_other_than_the_next_is_refused() -> None:
     ready = after(CREATE, START)
 
-    assert _why(ready, _take(attempt=2)) is RejectionReason.INVALID_ATTEMPT
-    assert _why(ready, _take(attempt=0)) is RejectionReason.INVALID_VALUE
+    assert _reason_of(ready, _take(attempt=2)) is RejectionReason.INVALID_ATTEMPT
+    assert _reason_of(ready, _take(attempt=0)) is RejectionReason.INVALID_VALUE
     assert decide(ready, _take(attempt=1)) == (
         NodeStarted(at=3.0, node_id=A, attempt=1, worker_id=ANN, lease_until=13.0),
     )
@@ -136,7 +136,7 @@ def test_an_attempt_other_than_the_next_is_refused() -> None:
 def test_a_lease_protects_its_holder_until_it_expires() -> None:
     taken = after(CREATE, START, _take())
 
-    assert _why(taken, _take(at=12.9, attempt=2, by=BOB)) is RejectionReason.NODE_HELD
+    assert _reason_of(taken, _take(at=12.9, attempt=2, by=BOB)) is RejectionReason.NODE_HELD
     assert decide(taken, _take(at=13.0, attempt=2, by=BOB)) == (
         NodeStarted(at=13.0, node_id=A, attempt=2, worker_id=BOB, lease_until=23.0),
     )
@@ -198,7 +198,7 @@ def test_an_expired_lease_fails_the_node_only_at_its_last_attempt() -> None:
 
     assert decide(once, ExpireNode(at=20.0, node_id=A, attempt=1)) == ()
     assert decide(twice, ExpireNode(at=22.9, node_id=A, attempt=2)) == ()
-    assert _why(twice, _take(at=23.0, attempt=3)) is RejectionReason.NO_MORE_ATTEMPTS
+    assert _reason_of(twice, _take(at=23.0, attempt=3)) is RejectionReason.NO_MORE_ATTEMPTS
     events = decide(twice, ExpireNode(at=23.0, node_id=A, attempt=2))
     assert isinstance(events, tuple)
     assert [type(event) for event in events] == [NodeFailed, ExecutionFailed]
@@ -232,7 +232,7 @@ def test_a_cancel_is_confirmed_at_once_if_no_node_is_held() -> None:
 
     assert isinstance(decide(idle, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
     assert isinstance(decide(waits, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
-    assert _why(over, ConfirmCanceled(at=12.9, how=StopHow.IDLE)) is RejectionReason.HELD
+    assert _reason_of(over, ConfirmCanceled(at=12.9, how=StopHow.IDLE)) is RejectionReason.HELD
     assert isinstance(decide(over, ConfirmCanceled(at=13.0, how=StopHow.IDLE)), tuple)
 
 
@@ -241,7 +241,7 @@ def test_the_last_holder_that_stops_ends_the_execution() -> None:
     one = after(*FORKED, _take(), _take(node_id=B, by=BOB), CANCEL, StopNode(at=7.0, node_id=A, attempt=1))
 
     assert decide(both, StopNode(at=7.0, node_id=A, attempt=1)) == (NodeCanceled(at=7.0, node_id=A),)
-    assert _why(both, StopNode(at=7.0, node_id=A, attempt=2)) is RejectionReason.FENCED
+    assert _reason_of(both, StopNode(at=7.0, node_id=A, attempt=2)) is RejectionReason.FENCED
     assert decide(one, StopNode(at=7.5, node_id=A, attempt=1)) == ()
     assert decide(one, StopNode(at=8.0, node_id=B)) == (
         NodeCanceled(at=8.0, node_id=B),

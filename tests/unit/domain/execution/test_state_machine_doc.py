@@ -121,7 +121,7 @@ def _node_moves(before: Execution, now: Execution, command: str) -> set[Move]:
     return moves
 
 
-def _drawn(title: str) -> set[Move]:
+def _documented(title: str) -> set[Move]:
     """The arrows of the diagram under a heading: one transition per command."""
     section = DOCUMENT.read_text(encoding="utf-8").split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     (diagram,) = re.findall(r"```mermaid\n(.*?)```", section, re.DOTALL)
@@ -139,8 +139,8 @@ def moves() -> tuple[set[Move], set[Move]]:
 
 
 def test_the_diagram_of_executions_shows_exactly_the_possible_transitions(moves: tuple[set[Move], set[Move]]) -> None:
-    assert _drawn("An execution") == moves[0]
+    assert _documented("An execution") == moves[0]
 
 
 def test_the_diagram_of_nodes_shows_exactly_the_possible_transitions(moves: tuple[set[Move], set[Move]]) -> None:
-    assert _drawn("A node") == moves[1]
+    assert _documented("A node") == moves[1]

@@ -24,18 +24,18 @@ from support.samples import new_run_id, worker
 NOW = 10_000_000.0
 
 
-def sighting(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> WorkerStatus:
+def status_of(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> WorkerStatus:
     record = replace(worker(name, last_seen_at=last_seen_at), hidden=hidden)
     return WorkerStatus(record=record, silent_sec=0.0, state=state)
 
 
 FLEET = [
-    sighting("stopped", WorkerState.STOPPED_GRACEFUL),
-    sighting("zeta", WorkerState.RUNNING),
-    sighting("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
-    sighting("alpha", WorkerState.IDLE),
-    sighting("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
-    sighting("hidden", WorkerState.IDLE, hidden=True),
+    status_of("stopped", WorkerState.STOPPED_GRACEFUL),
+    status_of("zeta", WorkerState.RUNNING),
+    status_of("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
+    status_of("alpha", WorkerState.IDLE),
+    status_of("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
+    status_of("hidden", WorkerState.IDLE, hidden=True),
 ]
 
 
