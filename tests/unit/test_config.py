@@ -108,12 +108,12 @@ def test_an_unknown_override_is_a_programming_error() -> None:
 
 
 @pytest.mark.parametrize("word", ["1", "true", "yes", "on", "TRUE", "On"])
-def test_words_for_yes_are_true(word: str) -> None:
+def test_true_values_are_accepted(word: str) -> None:
     assert NatsBackendConfig.from_env({"PYOCO_WHEEL_SYNC_ENABLED": word}).wheel_sync_enabled is True
 
 
 @pytest.mark.parametrize("word", ["0", "false", "no", "off", "False", "OFF"])
-def test_words_for_no_are_false(word: str) -> None:
+def test_false_values_are_accepted(word: str) -> None:
     assert NatsBackendConfig.from_env({"PYOCO_LOG_UTC": word}).log_utc is False
 
 

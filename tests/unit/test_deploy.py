@@ -85,7 +85,7 @@ def test_a_command_line_of_the_document_parses(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_stop_reaches_the_main_process_alone(path: Path) -> None:
+def test_a_stop_signals_only_the_main_process(path: Path) -> None:
     unit = deployment.read_unit(path)
 
     assert (unit["KillMode"], unit["KillSignal"]) == (["mixed"], ["SIGTERM"])

@@ -87,7 +87,7 @@ def test_64_levels_are_accepted_and_65_refused() -> None:
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 1020, 100_000])
-def test_a_depth_that_would_break_a_parser_is_refused_even_beside_a_large_number(depth: int) -> None:
+def test_an_extreme_depth_is_refused_even_with_a_large_number(depth: int) -> None:
     with pytest.raises(InvalidRequest):
         parse_json(b'{"large": 1e300, "deep": ' + nested(depth) + b"}", max_marks=2 * depth)
 

@@ -69,7 +69,7 @@ def test_an_event_without_end_is_refused_before_it_fills_the_memory() -> None:
         parsed(*[b"data: xxxxxx"] * 20, max_event_bytes=100)
 
 
-def test_many_short_lines_of_one_event_count_together() -> None:
+def test_the_size_limit_of_an_event_includes_all_its_lines() -> None:
     with pytest.raises(EventTooLong):
         parsed(*[b"data: xxxxxx\n"] * 20, max_event_bytes=100)
 

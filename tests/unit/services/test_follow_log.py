@@ -254,9 +254,7 @@ async def test_a_follower_that_is_behind_gets_cached_lines_at_once(
         assert [await texts(late) for _ in range(3)] == [["1", "2", "3", "4"], ["5", "6"], ["7"]]
 
 
-async def test_one_of_many_followers_also_gets_uncached_lines_at_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_single_follower_gets_uncached_lines_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "REST_PER_FOLLOWER_SEC", 0.01)
     run_id, writer = await begun(world)
     for number in range(1, 4):

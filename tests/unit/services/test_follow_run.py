@@ -108,7 +108,7 @@ async def test_a_commit_is_shown_before_its_writer_has_advanced_the_snapshot(wor
         assert snapshot.execution.version < before_it_joined
 
 
-async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_has_not_advanced_the_snapshot(
+async def test_a_read_after_the_terminal_view_is_as_new_even_before_the_writer_advances_the_snapshot(
     world: World,
 ) -> None:
     run_id = await world.submit()
@@ -142,7 +142,7 @@ async def test_a_burst_is_read_and_shown_as_one_view(world: World, monkeypatch: 
         assert world.faults.calls.count("events.read") == reads + 1
 
 
-async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_is_sent_without_a_batching_delay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_SEC", 1000.0)
     monkeypatch.setattr(module, "LONGEST_GATHER_SEC", 1000.0)
     run_id = await world.submit()
@@ -156,7 +156,7 @@ async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeyp
         assert await status(updates) == "COMPLETED"
 
 
-async def test_a_slow_reader_finds_the_newest_view_and_nothing_else(world: World) -> None:
+async def test_a_slow_reader_gets_only_the_newest_view(world: World) -> None:
     run_id = await world.submit()
     async with Followers(world) as followers:
         slow, quick = await followers.run(run_id), await followers.run(run_id)

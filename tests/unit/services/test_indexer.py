@@ -247,7 +247,7 @@ async def test_older_runs_are_listed_and_changes_missed_later_are_counted() -> N
 @pytest.mark.parametrize(
     ("created", "position"), [("another", 1), ("first", 9), ("first", 1)], ids=["recreated", "shorter", "other key"]
 )
-async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginning(created: str, position: int) -> None:
+async def test_a_bucket_that_does_not_match_the_position_is_read_from_its_start(created: str, position: int) -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     index.apply([row(position, A)], IndexPosition(stream_created=created, sequence=position, last_key=A))
     feed.put(B)
@@ -259,7 +259,7 @@ async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginnin
     assert listed(index) == [B, C]
 
 
-async def test_the_index_is_behind_by_what_is_stored_and_not_expired() -> None:
+async def test_the_lag_of_the_index_excludes_expired_snapshots() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     follower = indexer_of(feed, index)
     feed.put(A)

@@ -135,7 +135,7 @@ async def test_a_run_missing_in_the_index_belongs_to_no_tenant(world: World) -> 
     assert services_of(world).lists.runs_of("ours", among=[ours, theirs, unknown]) == {ours}
 
 
-async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
+async def test_the_number_of_concurrent_lists_of_whole_runs_is_bounded(world: World) -> None:
     load, now, most = world.stores.snapshots.load, 0, 0
 
     async def counted(run_id: RunId) -> LoadedSnapshot | None:

@@ -131,7 +131,7 @@ async def test_a_job_is_returned_after_five_missed_heartbeats_unless_its_holder_
 
 
 @pytest.mark.parametrize("was_stopped", [True, False])
-async def test_a_gateway_that_was_disconnected_or_stopped_measures_silence_again(
+async def test_a_gateway_restarts_its_measurement_of_silence_after_an_outage_or_pause(
     scene: Scene, world: World, was_stopped: bool
 ) -> None:
     await scene.begun()
@@ -203,7 +203,7 @@ async def test_a_run_is_not_returned_because_of_an_outdated_index(scene: Scene, 
     assert returned_jobs(world) == 0
 
 
-async def test_a_run_that_was_taken_over_meanwhile_stays_with_its_new_holder(scene: Scene, world: World) -> None:
+async def test_a_run_taken_over_during_the_check_stays_with_its_new_holder(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
     await scene.silence(4)
     world.faults.before("signals.answers", lambda: world.start(run_id, THEIRS, attempt=2))

@@ -179,7 +179,7 @@ async def test_a_run_that_cannot_be_repaired_does_not_block_the_others(world: Wo
     assert await world.status(sound) == "PENDING"
 
 
-async def test_a_commit_that_arrives_during_the_repair_of_its_run_is_checked_too(world: World) -> None:
+async def test_a_commit_during_the_repair_of_its_run_is_checked(world: World) -> None:
     run_id = await only_created(world)
     await world.catch_up()
     world.clock.pass_time(1.5)
@@ -208,7 +208,7 @@ async def test_a_restarted_gateway_continues_at_its_position(world: World) -> No
     assert world.faults.calls.count("snapshots.load") == 1
 
 
-async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world: World) -> None:
+async def test_a_restarted_gateway_repeats_an_interrupted_check(world: World) -> None:
     run_id = await only_created(world)
     await world.catch_up()
 

@@ -121,7 +121,7 @@ async def test_the_line_number_of_a_position_counts_and_not_its_sequence(
 
 
 @given(chunk_sizes, st.integers(1, 30))
-async def test_the_last_lines_are_the_end_of_all_lines(sizes: list[int], count: int) -> None:
+async def test_a_tail_is_the_end_of_all_lines(sizes: list[int], count: int) -> None:
     logs = await stored(sizes)
 
     page = await last_lines(logs, RUN, count)
@@ -255,7 +255,7 @@ async def test_lines_that_are_written_during_a_read_are_not_read() -> None:
     assert read + b"".join([piece async for piece in pieces]) == whole
 
 
-async def test_a_log_that_is_removed_during_a_read_is_no_shorter_log() -> None:
+async def test_a_log_removed_during_a_read_is_not_read_as_a_shorter_one() -> None:
     written = Written()
     for _ in range(3):
         await written.add(["one", "two"])

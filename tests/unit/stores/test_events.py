@@ -42,7 +42,7 @@ async def test_a_repeated_commit_is_found_by_its_id(ports: Ports) -> None:
     assert len(await ports.events.read(run_id)) == 2
 
 
-async def test_a_notice_says_whether_the_commit_may_be_the_last() -> None:
+async def test_a_notice_shows_whether_the_commit_may_be_the_last() -> None:
     memory = MemorySubjectLog()
     log, run_id, notices = EventLog(memory), new_run_id(), list[CommitHeard]()
     stop = await log.listen(run_id, notices.append)

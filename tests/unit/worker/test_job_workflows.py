@@ -60,7 +60,7 @@ async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
     assert await begun_text(world) == TWO_TASKS
 
 
-async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(world: World) -> None:
+async def test_a_run_of_a_resolver_flow_ignores_a_text_in_its_job(world: World) -> None:
     run_id = await world.submit()
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()

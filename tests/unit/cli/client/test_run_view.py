@@ -92,7 +92,7 @@ def test_progress_is_printed_in_steps_of_ten() -> None:
     assert len(changes(at(49.9), at(50))) == 1
 
 
-def test_rows_that_need_attention_stay_if_not_all_fit() -> None:
+def test_rows_that_need_attention_are_kept_if_not_all_fit() -> None:
     rows = [
         ("", f"t{n}", status, "", "")
         for n, status in enumerate(["SUCCEEDED"] * 5 + ["FAILED", "RUNNING"] + ["PENDING"] * 5)

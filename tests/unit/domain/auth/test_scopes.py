@@ -9,7 +9,7 @@ from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope, known_scopes, pa
 from pyoco_server.errors import InvalidUsage, ScopeMissing
 
 
-def test_scopes_are_written_as_they_are_read() -> None:
+def test_scopes_survive_a_round_trip() -> None:
     text = ",".join(scope_names(EVERY_SCOPE))
 
     assert parse_scopes(text) == EVERY_SCOPE

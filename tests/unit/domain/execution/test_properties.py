@@ -189,7 +189,7 @@ def test_events_of_one_attempt_in_any_order_leave_the_node_in_the_highest_rank(l
 
 @thorough
 @given(st.lists(plain_events))
-def test_folding_many_events_is_folding_one_by_one(log: list[Event]) -> None:
+def test_folding_many_events_equals_folding_one_by_one(log: list[Event]) -> None:
     execution = empty_execution(RUN_ID)
     for event in log:
         execution = evolve(execution, event)
@@ -199,7 +199,7 @@ def test_folding_many_events_is_folding_one_by_one(log: list[Event]) -> None:
 
 @thorough
 @given(st.lists(plain_events), st.integers(0, 20))
-def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> None:
+def test_folding_in_two_steps_equals_folding_in_one(log: list[Event], cut: int) -> None:
     halfway = fold(log[:cut], empty_execution(RUN_ID))
 
     assert fold(log[cut:], halfway) == fold(log, empty_execution(RUN_ID))
@@ -207,7 +207,7 @@ def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> N
 
 @thorough
 @given(st.lists(st.lists(plain_events, max_size=5), max_size=6), st.integers(0, 6))
-def test_folding_commits_in_two_steps_is_folding_them_in_one(log: list[list[Event]], cut: int) -> None:
+def test_folding_commits_in_two_steps_equals_folding_them_in_one(log: list[list[Event]], cut: int) -> None:
     stored = [StoredCommit(sequence=3 * place + 2, commit=_commit(events)) for place, events in enumerate(log)]
     halfway = fold_commits(stored[:cut], empty_execution(RUN_ID))
 

@@ -58,7 +58,7 @@ def test_flows_in_a_foreign_form_do_not_invalidate_the_record(flows: object) -> 
     assert replace(record, flows=()) == IDLE
 
 
-def test_the_few_fields_of_an_old_worker_are_enough() -> None:
+def test_a_record_with_only_the_fields_of_an_old_worker_is_read() -> None:
     record = from_plain({"worker_id": "old", "heartbeat_at": 7.5, "tags": None, "mood": "good"})
 
     assert (record.worker_id, record.last_seen_at, record.tags, record.slots) == ("old", 7.5, (), 1)

@@ -229,7 +229,7 @@ def test_a_hidden_worker_serves_its_tags() -> None:
     assert [reason.code for reason in explain(JUST, evidence(hidden))] == ["about_to_start"]
 
 
-def test_a_cancel_says_how_long_it_may_take() -> None:
+def test_a_cancel_is_explained_with_its_maximum_duration() -> None:
     (reason,) = explain(CANCELLING, evidence(status_of(busy=1)))
 
     assert (reason.facts["grace_left_sec"], reason.facts["at_the_latest_sec"]) == (20.0, 30.0)

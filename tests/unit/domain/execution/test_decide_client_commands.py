@@ -142,7 +142,7 @@ def test_a_lease_protects_its_holder_until_it_expires() -> None:
     )
 
 
-def test_progress_renews_the_lease_for_as_long_as_at_the_start() -> None:
+def test_progress_renews_the_lease_by_its_original_duration() -> None:
     taken = after(CREATE, START, _take())
 
     renewed = decide(taken, ReportNodeProgress(at=8.0, node_id=A, attempt=1, progress=50, from_outside=True))
@@ -158,7 +158,7 @@ def test_a_resume_gives_the_holder_a_new_lease_and_the_response() -> None:
     assert resumed == (NodeResumed(at=9.0, node_id=A, attempt=1, lease_until=19.0, answer="yes"),)
 
 
-def test_the_answer_to_a_wait_node_is_its_output() -> None:
+def test_the_response_to_a_wait_node_is_its_output() -> None:
     graph = Graph(
         nodes=(GraphNode(node_id=ASK, wait_key="k", timeout_sec=60.0), GraphNode(node_id=B)), edges=((ASK, B),)
     )
