@@ -27,9 +27,9 @@ def configure(capsys: pytest.CaptureFixture[str]) -> Iterator[Configure]:
     level = root.level
 
     def configure(service: str = "pyoco-server:http", **settings: Any) -> Callable[[], list[str]]:
-        for stranger in [one for one in root.handlers if not isinstance(one, LineHandler)]:
+        for foreign in [one for one in root.handlers if not isinstance(one, LineHandler)]:
             root.removeHandler(
-                stranger
+                foreign
             )  # pytest's handlers raise where ours must not; pytest restores them for the next test
         configure_logging(service, NatsBackendConfig(**settings))
         return lambda: capsys.readouterr().out.splitlines()
@@ -253,8 +253,8 @@ def test_configuring_twice_writes_every_line_once(configure: Configure) -> None:
 
 
 def test_uvicorns_lines_have_the_same_format(configure: Configure) -> None:
-    stranger = logging.StreamHandler(io.StringIO())
-    logging.getLogger("uvicorn.access").addHandler(stranger)
+    foreign = logging.StreamHandler(io.StringIO())
+    logging.getLogger("uvicorn.access").addHandler(foreign)
     logging.getLogger("uvicorn.access").propagate = False
 
     lines = configure()
@@ -264,7 +264,7 @@ def test_uvicorns_lines_have_the_same_format(configure: Configure) -> None:
     written = [json.loads(line) for line in lines()]
     assert [line["message"] for line in written] == list(UVICORN_LOGGERS)
     assert not [line for line in written if "color_message" in line]
-    assert stranger not in logging.getLogger("uvicorn.access").handlers
+    assert foreign not in logging.getLogger("uvicorn.access").handlers
 
 
 def test_the_default_settings_are_those_of_the_environment(

@@ -166,17 +166,17 @@ async def test_a_body_above_the_limit_is_refused_at_the_first_chunk_beyond_it(he
 
 async def test_a_stalled_body_times_out_but_a_wait_for_the_disconnect_does_not() -> None:
     parts: list[Message] = [{"type": "http.request", "body": b"12", "more_body": True}]
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def receive() -> Message:
         if parts:
             return parts.pop()
-        await gone.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def wait_for_disconnect(_scope: Scope, receive: Receive, _send: Send) -> None:
         assert (await receive())["body"] == b"all"
-        asyncio.get_running_loop().call_later(0.05, gone.set)
+        asyncio.get_running_loop().call_later(0.05, disconnected.set)
         assert (await receive())["type"] == "http.disconnect"
 
     with pytest.raises(InvalidRequest, match="no more of the body"):

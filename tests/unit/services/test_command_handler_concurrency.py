@@ -104,7 +104,7 @@ async def test_a_faster_twin_commits_for_both(world: World) -> None:
     hold = Holding()
 
     async def twin() -> None:
-        await world.handle(run_id, AddTag(at=2.0, tag="somebody's"))
+        await world.handle(run_id, AddTag(at=2.0, tag="third"))
         await handle(world.truth, run_id, CancelExecution(at=3.0, reason="twin"), keyed(Holding(), resumed=True))
 
     world.faults.before("events.append", twin)

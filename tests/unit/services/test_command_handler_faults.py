@@ -68,7 +68,7 @@ class Scene:
         return fold_commits(upto, empty_execution(RUN_ID))
 
     def _foreign_commit(self) -> Commit | None:
-        tag = AddTag(at=2.0, tag=f"stranger-{len(self.commands_by_id)}")
+        tag = AddTag(at=2.0, tag=f"foreign-{len(self.commands_by_id)}")
         verdict = decide(self.truth(), tag)
         if isinstance(verdict, Rejection):
             return None

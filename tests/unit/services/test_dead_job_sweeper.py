@@ -42,12 +42,12 @@ def sweep(world: World, fleet: FleetView) -> DeadJobSweeper:
 async def exhaust_job(world: World, tag: str = "default") -> None:
     """Exhausts the deliveries of the job."""
     queue = await world.truth.queue.open(tag)
-    gone = asyncio.Event()
-    await world.truth.queue.on_given_up(gone.set)
+    exhausted = asyncio.Event()
+    await world.truth.queue.on_given_up(exhausted.set)
     for _ in range(MAX_DELIVER):
         (delivery,) = await queue.receive(1)
         await delivery.nak(0.0)
-    await gone.wait()
+    await exhausted.wait()
 
 
 async def sweep_twice(sweep: DeadJobSweeper, world: World) -> None:

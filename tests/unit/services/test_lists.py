@@ -75,11 +75,11 @@ async def test_lists_of_jobs_and_labels_wait_for_writes_of_this_gateway(world: W
 
 async def test_a_run_removed_between_index_and_store_is_omitted_from_a_list_of_whole_runs(world: World) -> None:
     async with following(world) as services:
-        kept, gone = await world.submit(), await world.submit()
+        kept, removed = await world.submit(), await world.submit()
         await services.lists.summaries(EVERYTHING)
 
         async def remove() -> None:
-            await world.truth.snapshots.remove(gone)
+            await world.truth.snapshots.remove(removed)
 
         world.faults.before("snapshots.load", remove)
         whole = await services.lists.snapshots(EVERYTHING)

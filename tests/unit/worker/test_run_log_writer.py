@@ -169,11 +169,11 @@ async def test_a_later_attempt_fences_the_earlier_one_before_its_first_line(worl
 async def test_lines_follow_those_of_a_concurrent_earlier_attempt(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    forerunner = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
+    earlier = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
 
     async def meanwhile() -> None:
-        forerunner.add([LogLine(1.0, None, "stdout", "INFO", "just in time")])
-        await forerunner.flush()
+        earlier.add([LogLine(1.0, None, "stdout", "INFO", "just in time")])
+        await earlier.flush()
 
     world.faults.before("run_logs.append", meanwhile)
     async with running_worker(world) as handle:
