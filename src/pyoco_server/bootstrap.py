@@ -37,7 +37,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
-from pyoco_server.services.maintenance.periodic import maintenance_jobs, run_maintenance
+from pyoco_server.services.maintenance.periodic import maintenance_jobs
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -167,8 +167,10 @@ def _authenticator(
 
 async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> None:
     """Maintenance starts when the index is filled: until then every snapshot would look behind."""
-    await indexer.caught_up()
-    await run_maintenance(jobs)
+    await indexer.wait_caught_up()
+    async with asyncio.TaskGroup() as group:
+        for job in jobs:
+            group.create_task(job.run())
 
 
 @asynccontextmanager

@@ -39,30 +39,17 @@ class DeadLetterQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterPage:
-    """Dead letters, newest first; older ones are behind `before` (None: there are none)."""
-
-    items: tuple[StoredDeadLetter, ...]
-    before: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """The new run, and the one that it repeats."""
-
-    execution: Execution
-    original: RunId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterService:
     """The dead letters of all gateways."""
 
     executions: ExecutionService
     lists: ListService
 
-    async def page(self, query: DeadLetterQuery, before: int | None) -> DeadLetterPage:
-        """The next matching dead letters at a bounded cost: a page may be short, or empty, and not be the last."""
+    async def page(self, query: DeadLetterQuery, before: int | None) -> tuple[list[StoredDeadLetter], int | None]:
+        """The next matching dead letters, newest first, and where older ones begin (None: there are none).
+
+        The cost is bounded: a page may be short, or empty, and not be the last.
+        """
         await self.lists.fresh()
         items: list[StoredDeadLetter] = []
         read = 0
@@ -71,15 +58,15 @@ class DeadLetterService:
             read += len(batch.letters)
             items += self._matching(query, batch.letters)
             if len(items) > query.limit:
-                return DeadLetterPage(items=tuple(items[: query.limit]), before=items[query.limit - 1].seq)
+                return items[: query.limit], items[query.limit - 1].seq
             before = batch.before
             if before is None or len(items) == query.limit or read >= MAX_READ:
                 break
-        return DeadLetterPage(items=tuple(items), before=before)
+        return items, before
 
     async def replay(
         self, seq: int, attempt: IdempotentAttempt, *, tenant_filter: str | None, api_key_id: str | None
-    ) -> Replayed:
+    ) -> Execution:
         """Submit the run of a dead letter again: the same flow, input, tag, labels and YAML, for the same tenant."""
         stores = self.executions.stores
         dead_letter = await stores.dead_letters.get(seq)
@@ -98,7 +85,7 @@ class DeadLetterService:
         create = _create_again(execution, commits, at=stores.clock.now(), api_key_id=api_key_id)
         created = await self.executions.submit_command(create, attempt.context, run_id=RunId(attempt.resource_id))
         logger.info("dead letter replayed", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
-        return Replayed(execution=created, original=original)
+        return created
 
     def _matching(self, query: DeadLetterQuery, found: Sequence[StoredDeadLetter]) -> list[StoredDeadLetter]:
         chosen = [

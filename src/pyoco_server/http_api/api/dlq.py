@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec.structs import asdict
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
 from pyoco_server.http_api.dependencies import CallerDep, DeadLettersDep, StoresDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses.problems import answers
 from pyoco_server.services.dead_letters import DeadLetterQuery
@@ -48,11 +49,7 @@ class DeadLetterList(BaseModel):
     next_cursor: str | None
 
 
-class LettersQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class LettersQuery(Strict):
     reason: str | None = Field(default=None, max_length=64, description="Only letters of this reason.")
     tag: str | None = Field(default=None, max_length=128, description="Only jobs with this routing tag.")
     flow: str | None = Field(default=None, max_length=256, description="Only jobs of this flow.")
@@ -86,9 +83,9 @@ async def list_dead_letters(
     asked = DeadLetterQuery(
         limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
     )
-    page = await dead_letters.page(asked, _before(query.cursor))
-    items = [{"seq": filed.seq, **asdict(filed.letter)} for filed in page.items]
-    return JSONResponse({"items": items, "next_cursor": None if page.before is None else str(page.before)})
+    found, before = await dead_letters.page(asked, _before(query.cursor))
+    items = [{"seq": filed.seq, **asdict(filed.letter)} for filed in found]
+    return JSONResponse({"items": items, "next_cursor": None if before is None else str(before)})
 
 
 @router.post("/{seq}/replay", responses=answers(Replayed, 404, 409, 413, 422, 503))
@@ -109,10 +106,10 @@ async def replay_dead_letter(
             )
             once.response = JSONResponse(
                 {
-                    "run_id": again.execution.execution_id,
+                    "run_id": again.execution_id,
                     "status": "PENDING",
                     "durability": stores.durability,
-                    "replay_of": {"seq": number, "run_id": again.original},
+                    "replay_of": {"seq": number, "run_id": again.request.replay_of},
                 }
             )
     return once.answer

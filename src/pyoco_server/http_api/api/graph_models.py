@@ -15,6 +15,7 @@ from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
 from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
 from pyoco_server.errors import InvalidGraph
 from pyoco_server.http_api.api.executions.openapi import without_references
+from pyoco_server.http_api.protocol.fields import OpenCamel
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.graphs import GraphPage, ShownGraph
@@ -190,13 +191,7 @@ def _document_node(node: str | TaskNode | WaitNode) -> DocumentNode:
     return DocumentNode(**fields)
 
 
-class _Out(BaseModel):
-    """Later versions may add fields. An optional field without a value is left out."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-
-class GraphNodeOut(_Out):
+class GraphNodeOut(OpenCamel):
     """A node with all defaults filled in."""
 
     id: str = Field(examples=["approve"])
@@ -209,7 +204,7 @@ class GraphNodeOut(_Out):
     timeout_sec: float | None = Field(default=None, description="Of a wait node: the longest wait.")
 
 
-class _Named(_Out):
+class _Named(OpenCamel):
     graph_id: str = Field(examples=["release"])
     version: int | None = Field(description="Counts the changes from 1; null for a flow.", examples=[3])
     title: str | None = None
@@ -239,7 +234,7 @@ class GraphSummary(_Named):
     edge_count: int
 
 
-class GraphList(_Out):
+class GraphList(OpenCamel):
     """One page, by id; the last one has no `nextCursor`."""
 
     items: list[GraphSummary]

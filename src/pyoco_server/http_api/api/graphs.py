@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.graphs import GraphDocument, to_plain
@@ -33,6 +33,7 @@ from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.conditional import is_known
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
 from pyoco_server.http_api.responses.problems import EXECUTIONS
 from pyoco_server.services.graphs import ShownGraph
@@ -45,10 +46,8 @@ _VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
 GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name.", examples=["release"])]
 
 
-class PutQuery(BaseModel):
-    """The condition of a put. Unknown names are rejected: a misspelled condition would not hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class PutQuery(Strict):
+    """The condition of a put."""
 
     expected_version: int | None = Field(
         default=None,
@@ -59,11 +58,7 @@ class PutQuery(BaseModel):
     )
 
 
-class GraphsQuery(BaseModel):
-    """The filter of a list. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class GraphsQuery(Strict):
     q: str = Field(default="", max_length=MAX_NODE_ID_CHARS, description="Only graphs whose id has this prefix.")
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str = Field(

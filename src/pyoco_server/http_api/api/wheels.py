@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
 from pyoco_server.config import NatsBackendConfig
@@ -19,8 +19,9 @@ from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import to_plain
 from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
+from pyoco_server.http_api.dependencies import ConfigDep, StoresDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, read_form, text_of
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of
@@ -36,10 +37,8 @@ CURL = f"-F wheel=@{EXAMPLE} -F tags=gpu,batch"
 FIELDS = ("wheel", "replace", "tags")
 
 
-class WheelArtifact(BaseModel):
+class WheelArtifact(Open):
     """A registered wheel. Without tags it is for every worker."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: str = Field(examples=[EXAMPLE])
     size_bytes: int
@@ -50,10 +49,8 @@ class WheelArtifact(BaseModel):
     tags: list[str] = Field(examples=[["gpu"]])
 
 
-class WheelHistoryEvent(BaseModel):
+class WheelHistoryEvent(Open):
     """A change of a wheel, its source and its actor. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     event_id: str
     occurred_at: float = Field(description="Unix seconds.", examples=[1767225600.0])
@@ -66,10 +63,8 @@ class WheelHistoryEvent(BaseModel):
     )
 
 
-class WheelUploadRequest(BaseModel):
+class WheelUploadRequest(Strict):
     """A wheel as a file whose name says package and version; both must be those of its METADATA."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wheel: str = Field(
         description="The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every registered one.",
@@ -88,11 +83,7 @@ class WheelDeleted(BaseModel):
     deleted: Literal[True]
 
 
-class HistoryQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class HistoryQuery(Strict):
     limit: int = Field(default=100, ge=1, le=500)
     wheel_name: str | None = Field(default=None, max_length=256, pattern=r"^.+\.whl$", examples=[EXAMPLE])
     action: Literal["upload", "delete"] | None = None
@@ -120,16 +111,16 @@ def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
 
 @router.get("", responses=answers(list[WheelArtifact], 503))
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheels(wheels: WheelsDep) -> list[WheelArtifact]:
+async def list_wheels(stores: StoresDep) -> list[WheelArtifact]:
     """Every registered wheel, by name. They are shared by all tenants."""
-    return [_wheel_out(wheel) for wheel in await wheels.all()]
+    return [_wheel_out(wheel) for wheel in await stores.wheels.all()]
 
 
 @router.get("/history", responses=answers(list[WheelHistoryEvent], 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
+async def list_wheel_history(stores: StoresDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
     """The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first."""
-    found = await wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
+    found = await stores.wheel_history.recent(query.limit, wheel_name=query.wheel_name, action=query.action)
     return [WheelHistoryEvent.model_validate(to_plain(event)) for event in found]
 
 
@@ -172,8 +163,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
 async def download_wheel(wheel_name: NamePath, wheels: WheelsDep) -> Response:
     """The bytes of a wheel. A connection that ends before Content-Length bytes is a failure."""
     wheel = await wheels.get(wheel_name)
-    pieces = wheels.read(wheel)
-    return await Download.begun(pieces, _headers(wheel))
+    return await Download.begun(wheels.stores.wheels.read(wheel), _headers(wheel))
 
 
 @router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 409, 422, 503))

@@ -18,6 +18,7 @@ from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import read
 from pyoco_server.http_api.responses.problems import answers, json_request
@@ -27,10 +28,8 @@ router = APIRouter(prefix="/workers", tags=["workers"])
 StateWord = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 
 
-class Worker(BaseModel):
+class Worker(Open):
     """A worker: its last record and the resulting state. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     worker_id: str = Field(examples=["gpu-1"])
     instance_id: str = Field(description="One life of the worker: new with each start.")
@@ -39,7 +38,7 @@ class Worker(BaseModel):
     last_seen_at: float = Field(description="Unix seconds, by the worker's clock.", examples=[1767225600.0])
     last_heartbeat_at: float
     heartbeat_at: float
-    silent_sec: float = Field(description="How long this gateway has not heard of it, by its own clock.")
+    silent_sec: float = Field(description="The time since its last heartbeat, by this gateway's clock.")
     tags: list[str] = Field(examples=[["default", "gpu"]])
     slots: int
     slots_busy: int
@@ -54,11 +53,7 @@ class Worker(BaseModel):
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 
-class WorkersQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class WorkersQuery(Strict):
     scope: Literal["active", "all"] = Field(default="active", description="`active`: RUNNING and IDLE.")
     state: StateWord | None = Field(default=None, description="Only these; overrides `scope`.")
     include_hidden: bool = False
@@ -72,10 +67,10 @@ class WorkersQuery(BaseModel):
         )
 
 
-class WorkerPatchRequest(BaseModel):
+class WorkerPatchRequest(Strict):
     """The change of a worker."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"hidden": True}})
+    model_config = ConfigDict(json_schema_extra={"example": {"hidden": True}})
 
     hidden: StrictBool = Field(description="Hide it from the lists; it continues to work.")
 

@@ -160,7 +160,7 @@ class ListService:
         if not self.stores.broker.connected:
             raise BrokerUnavailable
         if not await self.indexer.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise IndexUnavailable(NOT_FILLED if self.indexer.failing is None else FAILING)
+            raise IndexUnavailable(NOT_FILLED if self.indexer.failing_since is None else FAILING)
         await self.cache.flush()
         if not await self.indexer.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC):
             self.stores.counters.stale_lists += 1

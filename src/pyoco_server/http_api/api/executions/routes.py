@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
@@ -19,6 +19,7 @@ from pyoco_server.http_api.api.executions.commands import SPECS, Spec
 from pyoco_server.http_api.api.executions.openapi import describe
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, ListsDep, RawRoute, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import (
     bounded_json,
@@ -151,11 +152,7 @@ for _spec in SPECS:
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-class ExecutionsQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class ExecutionsQuery(Strict):
     status: schemas.ExecutionStatus | None = None
     graph_id: str | None = Field(default=None, alias="graphId", min_length=1, max_length=256)
     archived: bool = Field(default=False, description="Those that were archived instead of the others.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, RunId
 from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import Level, LineFilter, Stream
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import InvalidLogQuery
+from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.http_api.responses.log_text import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
 from pyoco_server.http_api.responses.problems import job_failures
@@ -18,10 +19,8 @@ from pyoco_server.services.run_logs.read import LogQuery
 from pyoco_server.services.streaming.chunks import NumberedLine
 
 
-class PlaceQuery(BaseModel):
-    """A position in a log. Unknown names are rejected: a misspelled filter would give a wrong log."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class PlaceQuery(Strict):
+    """A position in a log."""
 
     since_token: str | None = Field(
         default=None,
@@ -74,10 +73,8 @@ class LogsQuery(LinesQuery):
         )
 
 
-class JobLogEntry(BaseModel):
+class JobLogEntry(Open):
     """One line of a log."""
-
-    model_config = ConfigDict(extra="allow")
 
     timestamp: str = Field(
         description="RFC 3339, UTC, by the clock of the worker.", examples=["2026-02-18T12:00:01.250Z"]
@@ -93,14 +90,12 @@ class JobLogEntry(BaseModel):
     attempt: int = Field(ge=1)
 
 
-class JobLogs(BaseModel):
+class JobLogs(Open):
     """Lines in order. `nextToken` continues behind them; `complete`: the job has ended and these are its last lines.
 
     With `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
     `nextToken`.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     entries: list[JobLogEntry]
     next_token: str = Field(alias="nextToken", examples=["3kRb0-Y1WzEsMF0"])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import to_snapshot
@@ -28,7 +28,7 @@ from pyoco_server.http_api.dependencies import (
     refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.fields import Label
+from pyoco_server.http_api.protocol.fields import Label, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.http_api.responses.problems import job_failures, json_request
@@ -52,13 +52,8 @@ def json_response(plain: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(orjson.dumps(plain), status_code=status, headers=headers, media_type="application/json")
 
 
-class _Query(BaseModel):
-    # A misspelled filter would give a wrong list.
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class JobsQuery(_Query):
-    """Filters, all of which apply. Unknown names are rejected."""
+class JobsQuery(Strict):
+    """Filters, all of which apply."""
 
     tag: list[Label] | None = Field(
         default=None,
@@ -86,9 +81,7 @@ class JobsQuery(_Query):
         return query if self.next_token is None else replace(query, before=decode_token(self.next_token, query))
 
 
-class TagsQuery(_Query):
-    """Filters of tags. Unknown names are rejected."""
-
+class TagsQuery(Strict):
     prefix: str = Field(default="", max_length=MAX_LABEL_CHARS, description="Their prefix.", examples=["ur"])
     limit: int = Field(default=100, ge=1, le=1000)
     next_token: str | None = Field(

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
@@ -25,6 +25,7 @@ from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.translate import status_of
 from pyoco_server.http_api.protocol import request_parsing
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
@@ -43,18 +44,14 @@ UntilRevoked = Callable[[], Awaitable[PyocoError]]
 Verdict = tuple[Code, str]
 
 
-class Ping(BaseModel):
+class Ping(Strict):
     """Asks for a `pong`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["ping"]
 
 
-class Cancel(BaseModel):
+class Cancel(Strict):
     """Cancels the job."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["cancel"]
     reason: str | None = Field(default=None, max_length=1000)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
@@ -16,6 +16,7 @@ from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.runs.routes import RunIdPath
 from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Open
 from pyoco_server.http_api.responses.log_text import (
     COMPLETE,
     DESCRIBED_CONTENT,
@@ -30,10 +31,8 @@ from pyoco_server.services.run_logs.read import LogPage, LogQuery
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 
-class LogEntry(BaseModel):
+class LogEntry(Open):
     """One line of a log."""
-
-    model_config = ConfigDict(extra="allow")
 
     n: int = Field(ge=1)
     ts: float = Field(description="Unix seconds, by the clock of the worker.")
@@ -46,10 +45,8 @@ class LogEntry(BaseModel):
     attempt: int = Field(ge=1)
 
 
-class RunLogs(BaseModel):
+class RunLogs(Open):
     """Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     items: list[LogEntry]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
@@ -32,6 +32,7 @@ from pyoco_server.http_api.dependencies import (
     given_once,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Open
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import (
     bounded_json,
@@ -166,9 +167,6 @@ async def cancel_run(run_id: RunIdPath, request: Request, executions: Executions
     return once.answer
 
 
-# --- explanations -----------------------------------------------------------------------------------------------------
-
-
 class ReasonOut(BaseModel):
     """One reason: a code for programs, words for people, and the facts they were made of."""
 
@@ -178,10 +176,8 @@ class ReasonOut(BaseModel):
     facts: dict[str, Any]
 
 
-class ExplanationOut(BaseModel):
+class ExplanationOut(Open):
     """Why; the most telling reason first. More fields, facts and codes may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     status: schemas.RunStatus
