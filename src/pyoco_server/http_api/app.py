@@ -29,6 +29,7 @@ from pyoco_server.http_api.middleware import authentication
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
+from pyoco_server.http_api.protocol.forms import form_limits
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 from pyoco_server.http_api.responses import problems
 from pyoco_server.logs import configure_logging
@@ -96,7 +97,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
         max_body_bytes=settings.http_max_body_bytes,
-        body_limits=wheels.body_limits(settings),
+        body_limits=form_limits(settings),
     )
     return app
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
@@ -61,14 +62,19 @@ def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) ->
     """
 
     async def check(request: Request) -> None:
-        given = request.query_params.multi_items()
-        if len(given) > MOST_GIVEN:
-            raise refusal(f"the query has {len(given)} parameters; at most {MOST_GIVEN} are accepted")
-        for name, times in Counter(name for name, _ in given).items():
-            if times > 1 and name not in repeatable:
-                raise refusal(f"{name[:100]}: it is given more than once")
+        check_given_once(request, refusal, repeatable)
 
     return Depends(check)
+
+
+def check_given_once(request: HTTPConnection, refusal: type[PyocoError], repeatable: Container[str] = ()) -> None:
+    """The same for a route without dependencies."""
+    given = request.query_params.multi_items()
+    if len(given) > MOST_GIVEN:
+        raise refusal(f"the query has {len(given)} parameters; at most {MOST_GIVEN} are accepted")
+    for name, times in Counter(name for name, _ in given).items():
+        if times > 1 and name not in repeatable:
+            raise refusal(f"{name[:100]}: it is given more than once")
 
 
 def refuse_query(request: Request) -> None:

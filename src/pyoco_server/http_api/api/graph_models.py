@@ -14,7 +14,7 @@ from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, 
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
 from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
 from pyoco_server.errors import InvalidGraph
-from pyoco_server.http_api.api.executions.openapi import without_references
+from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import OpenCamel
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.http_api.responses.problems import describe
@@ -131,19 +131,7 @@ class Graph(_In):
     )
 
 
-def _schema() -> dict[str, Any]:
-    schema = Graph.model_json_schema()
-    whole: dict[str, Any] = without_references(schema, schema.pop("$defs"))
-    return whole
-
-
-GRAPH_SCHEMA = _schema()
-GRAPH_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {kind: {"schema": GRAPH_SCHEMA} for kind in ("application/json", YAML_TYPES[0])},
-    }
-}
+GRAPH_BODY = request_body(Graph, "application/json", YAML_TYPES[0])
 
 
 def check_graph_id(graph_id: str) -> str:

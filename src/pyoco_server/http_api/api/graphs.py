@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import Field
 
@@ -35,6 +34,7 @@ from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.conditional import is_known
 from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
 from pyoco_server.services.graphs import ShownGraph
 
@@ -103,7 +103,7 @@ async def put_graph(
                 resumed=turn.context.resumed,
             )
             body = graph_out(put.graph) | {"created": put.created}
-            once.response = _json(body, 201 if put.created else 200, put.graph)
+            once.response = json_response(body, 201 if put.created else 200, _headers(put.graph))
     return once.answer
 
 
@@ -112,7 +112,7 @@ async def put_graph(
 async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """Stored graphs and announced flows, by id."""
     page = await graphs.page(caller.tenant_id, prefix=query.q, limit=query.limit, cursor=query.cursor)
-    return _json(page_out(page))
+    return json_response(page_out(page))
 
 
 @router.get(
@@ -134,7 +134,7 @@ async def get_graph(
     headers = _headers(shown)
     if "ETag" in headers and is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return _json(graph_out(shown), 200, shown)
+    return json_response(graph_out(shown), headers=headers)
 
 
 async def _read(body: bytes, headers: Mapping[str, str]) -> GraphDocument:
@@ -168,8 +168,3 @@ def _expected_version(asked: int | None, if_match: str | None) -> int | None:
 
 def _headers(shown: ShownGraph) -> dict[str, str]:
     return {} if shown.version is None else {"ETag": f'"{shown.version}"'}
-
-
-def _json(body: dict[str, Any], status: int = 200, shown: ShownGraph | None = None) -> Response:
-    headers = {} if shown is None else _headers(shown)
-    return Response(orjson.dumps(body), status_code=status, headers=headers, media_type="application/json")

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import to_plain
@@ -21,10 +18,12 @@ from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, parse_tags, parse_w
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.dependencies import ConfigDep, StoresDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Open, Strict
-from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, read_form, text_of
+from pyoco_server.http_api.protocol.forms import FORM, read_form, text_of
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers, failures
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.wheels import Trail, Upload, upload_turn
@@ -104,11 +103,6 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
-    """The limit of the routes with larger bodies, by method and path."""
-    return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES}
-
-
 @router.get("", responses=answers(list[WheelArtifact], 503))
 @requires_scope(Scope.WHEELS_READ)
 async def list_wheels(stores: StoresDep) -> list[WheelArtifact]:
@@ -127,9 +121,7 @@ async def list_wheel_history(stores: StoresDep, query: Annotated[HistoryQuery, Q
 @router.post(
     "",
     responses=answers(WheelArtifact, 409, 413, 422, 503),
-    openapi_extra={
-        "requestBody": {"required": True, "content": {FORM: {"schema": WheelUploadRequest.model_json_schema()}}}
-    },
+    openapi_extra=request_body(WheelUploadRequest, FORM),
 )
 @requires_scope(Scope.WHEELS_WRITE)
 async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:
@@ -154,7 +146,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
         async with IdempotentRequest(request, digest) as once:
             if turn := once.attempt:
                 wheel = await wheels.upload(upload, _trail(request), turn.context)
-                once.response = JSONResponse(_wheel_out(wheel).model_dump())
+                once.response = json_response(_wheel_out(wheel).model_dump())
         return once.answer
 
 
@@ -173,7 +165,7 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
     async with IdempotentRequest(request, of_json()) as once:
         if turn := once.attempt:
             await wheels.delete(wheel_name, _trail(request), turn)
-            once.response = JSONResponse({"name": wheel_name, "deleted": True})
+            once.response = json_response({"name": wheel_name, "deleted": True})
     return once.answer
 
 

@@ -6,22 +6,22 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.fleet.records import WorkerState, to_plain
 from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus, filter_workers
-from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
+from pyoco_server.domain.ids import RunId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import read
-from pyoco_server.http_api.responses.problems import answers, json_request
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.problems import answers
 
 router = APIRouter(prefix="/workers", tags=["workers"])
 
@@ -97,21 +97,24 @@ async def list_workers(
     found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
-    body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
-    return Response(body, media_type="application/json", headers={"X-Total-Count": str(len(found))})
+    return json_response([_worker_out(seen, visible) for seen in shown], headers={"X-Total-Count": str(len(found))})
 
 
 @router.patch(
     "/{worker_id}",
     responses=answers(WorkerPatched, 404, 409, 413, 422, 503),
-    openapi_extra=json_request(WorkerPatchRequest, required=True),
+    openapi_extra=request_body(WorkerPatchRequest),
 )
 @requires_scope(Scope.WORKERS_WRITE)
 async def patch_worker(
     worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, fleet: FleetDep
 ) -> Response:
     """Hide a worker from the lists, or show it again."""
-    parsed, body = _worker_id(worker_id), await request.body()
+    try:
+        parsed = parse_worker_id(worker_id)
+    except InvalidRequest as malformed:
+        raise WorkerNotFound(worker_id=worker_id[:128]) from malformed
+    body = await request.body()
     try:
         hidden = read(WorkerPatchRequest, body).hidden
     except InvalidRequest as rejected:
@@ -120,15 +123,8 @@ async def patch_worker(
     async with IdempotentRequest(request, of_json(body)) as once:
         if once.attempt:
             updated_at = await fleet.set_hidden(parsed, hidden)
-            once.response = JSONResponse({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
+            once.response = json_response({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
     return once.answer
-
-
-def _worker_id(text: str) -> WorkerId:
-    try:
-        return parse_worker_id(text)
-    except InvalidRequest as malformed:
-        raise WorkerNotFound(worker_id=text[:128]) from malformed
 
 
 def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:

@@ -31,6 +31,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
+from pyoco_server.http_api.responses.negotiation import preferred_language
 
 logger = logging.getLogger(__name__)
 
@@ -170,11 +171,6 @@ def dialect_of(path: str) -> Dialect:
     return JOBS if path.split("/", 2)[1:2] in (["jobs"], ["tags"]) else RUNS
 
 
-def json_request(schema: type[BaseModel], *, required: bool) -> dict[str, Any]:
-    """The JSON body that a route parses by itself, for the OpenAPI document."""
-    return {"requestBody": {"required": required, "content": {JSON: {"schema": schema.model_json_schema()}}}}
-
-
 def install(app: FastAPI) -> None:
     """Render every error by the catalogue, and log it."""
     app.state.rejections = RejectionLog(SystemClock())
@@ -215,17 +211,6 @@ def status_of(error: PyocoError, path: str) -> int:
     return STATUS[error.kind]
 
 
-def preferred_language(request: Request) -> str:
-    """`ja` when Accept-Language prefers Japanese to English, else `en`."""
-    quality = {"ja": 0.0, "en": 0.0}
-    for part in request.headers.get("accept-language", "").lower().split(","):
-        language, _, given = "".join(part.split()).partition(";q=")
-        name = language.partition("-")[0]
-        if name in quality:
-            quality[name] = max(quality[name], _number(given))
-    return "ja" if quality["ja"] > quality["en"] else "en"
-
-
 def describe(errors: Sequence[Any]) -> str:
     """The first validation errors in one line: where, and what is wrong."""
     found = []
@@ -233,13 +218,6 @@ def describe(errors: Sequence[Any]) -> str:
         place = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))[:MAX_PLACE_CHARS]
         found.append(f"{place}: {error['msg']}" if place else str(error["msg"]))
     return "; ".join(found)
-
-
-def _number(quality: str) -> float:
-    try:
-        return float(quality or 1.0)
-    except ValueError:
-        return 0.0
 
 
 async def _pyoco_error(request: Request, error: Any) -> Response:

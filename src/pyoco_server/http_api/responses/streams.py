@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Annotated
 
+from fastapi import Header
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.services.loops import first_result
 
+LastEventId = Annotated[str | None, Header(description="Resume behind this event; browsers send it by themselves.")]
 # How long a browser waits before it reconnects: enough for the restart of a gateway.
 RETRY = b"retry: 2000\n\n"
 # A reader that takes nothing for this long is treated as disconnected.

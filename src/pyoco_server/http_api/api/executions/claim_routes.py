@@ -14,13 +14,14 @@ from pyoco_server.domain.ids import RunId, WorkerId, parse_run_id
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
-from pyoco_server.http_api.api.executions.openapi import describe
-from pyoco_server.http_api.api.executions.routes import json_response, shown
+from pyoco_server.http_api.api.executions.routes import shown
 from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import command_request
 from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, earlier_answer, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read_optional, services_of
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.services.claims.claim_node import Claim, NothingToClaim, name_of, named, take
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 
@@ -76,7 +77,7 @@ router.add_api_route(
     description=claim_node.__doc__ or "",
     route_class_override=RawRoute,
     responses=_CLAIMED,
-    openapi_extra=describe(schemas.ClaimBody),
+    openapi_extra=command_request(schemas.ClaimBody),
 )
 
 

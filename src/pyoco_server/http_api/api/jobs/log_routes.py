@@ -21,7 +21,7 @@ from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import conditional
-from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
+from pyoco_server.http_api.responses.negotiation import MEDIA_TYPE, text_headers, wants_text
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, RunLogService
 
@@ -131,12 +131,12 @@ def _lines(page: LogPage, run_id: RunId, tag: str, asked: _Asked) -> Response:
     if asked.as_text:
         headers |= text_headers(run_id, page.following, complete=page.complete) | {"Content-Type": MEDIA_TYPE}
         return _bounded(text_of([line for _, _, line in page.lines]), headers, asked)
-    told = {
+    body = {
         "entries": [entry_out(line) for line in page.lines],
         "nextToken": tokens.encode(page.following, run_id),
         "complete": page.complete,
     }
-    return _bounded(orjson.dumps(told), headers | {"Content-Type": "application/json"}, asked)
+    return _bounded(orjson.dumps(body), headers | {"Content-Type": "application/json"}, asked)
 
 
 def _bounded(body: bytes, headers: Mapping[str, str], asked: _Asked) -> Response:

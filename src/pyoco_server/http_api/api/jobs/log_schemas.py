@@ -13,7 +13,7 @@ from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.times import rfc3339
-from pyoco_server.http_api.responses.log_text import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
+from pyoco_server.http_api.responses.negotiation import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
 from pyoco_server.http_api.responses.problems import job_failures
 from pyoco_server.services.run_logs.read import LogQuery
 from pyoco_server.services.streaming.chunks import NumberedLine

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
@@ -28,10 +26,12 @@ from pyoco_server.http_api.dependencies import (
     refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Label, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
-from pyoco_server.http_api.responses.problems import job_failures, json_request
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.problems import job_failures
 
 router = APIRouter(tags=["jobs"])
 
@@ -46,10 +46,6 @@ _CREATED: dict[int | str, dict[str, Any]] = {
     },
     **job_failures(409, 413, 422, 503),
 }
-
-
-def json_response(plain: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(plain), status_code=status, headers=headers, media_type="application/json")
 
 
 class JobsQuery(Strict):
@@ -119,7 +115,7 @@ router.add_api_route(
     status_code=201,
     route_class_override=RawRoute,
     responses=_CREATED,
-    openapi_extra=json_request(schemas.JobSubmitRequest, required=True),
+    openapi_extra=request_body(schemas.JobSubmitRequest),
 )
 
 
@@ -172,9 +168,6 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
     return once.answer
 
 
-# --- tags -------------------------------------------------------------------------------------------------------------
-
-
 TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in it may stand as it is.")]
 
 
@@ -193,7 +186,7 @@ async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerD
 @router.post(
     "/jobs/{id}/tags",
     responses={200: {"model": list[str]}, **job_failures(404, 409, 413, 422, 503)},
-    openapi_extra=json_request(schemas.TagRequest, required=True),
+    openapi_extra=request_body(schemas.TagRequest),
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)

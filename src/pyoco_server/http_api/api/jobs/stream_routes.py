@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
@@ -65,9 +65,7 @@ async def follow_job_log(
     topics: TopicsDep,
     caller: CallerDep,
     query: Annotated[LinesQuery, Query()],
-    last_event_id: Annotated[
-        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
-    ] = None,
+    last_event_id: streams.LastEventId = None,
 ) -> Response:
     """Follow the log of a job, from its first line or any other, until the job is over."""
     run_id = parse_run_id(job_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
@@ -17,7 +16,8 @@ from pyoco_server.http_api.api.runs.routes import RunIdPath
 from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.fields import Open
-from pyoco_server.http_api.responses.log_text import (
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import (
     COMPLETE,
     DESCRIBED_CONTENT,
     DESCRIBED_HEADERS,
@@ -107,7 +107,7 @@ def _as_json(page: LogPage, run_id: RunId) -> Response:
     ]
     token = tokens.encode(page.following, run_id)
     body = {"run_id": run_id, "items": items, "next_token": token, "complete": page.complete}
-    return Response(orjson.dumps(body), media_type="application/json")
+    return json_response(body)
 
 
 def _as_text(page: LogPage, run_id: RunId) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
@@ -81,9 +81,7 @@ async def watch_run(
     timeout_sec: Annotated[
         int | None, Query(ge=1, le=600, description="End the stream after this; absent: with the run.")
     ] = None,
-    last_event_id: Annotated[
-        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
-    ] = None,
+    last_event_id: streams.LastEventId = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
     after = translate.version_of(last_event_id)
