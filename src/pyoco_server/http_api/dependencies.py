@@ -77,17 +77,13 @@ def check_given_once(request: HTTPConnection, refusal: type[PyocoError], repeata
             raise refusal(f"{name[:100]}: it is given more than once")
 
 
-def refuse_query(request: Request) -> None:
+async def refuse_query(request: Request) -> None:
     """Reject every query parameter: the route has none, so the parameter would be ignored."""
     for name in request.query_params:
         raise InvalidRequest(f"{name[:100]}: there is no such parameter here")
 
 
-async def _no_query(request: Request) -> None:
-    refuse_query(request)
-
-
-NO_QUERY = Depends(_no_query)
+NO_QUERY = Depends(refuse_query)
 ConfigDep = Annotated[NatsBackendConfig, _service("config")]
 StoresDep = Annotated[Stores, _service("stores")]
 ExecutionsDep = Annotated[ExecutionService, _service("executions")]

@@ -10,7 +10,8 @@ from pydantic.alias_generators import to_camel
 
 from pyoco_server.domain.execution.graph import MAX_EDGES, problems
 from pyoco_server.domain.execution.state import MAX_NODES
-from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, to_plain
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, of_tasks, to_plain
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
 from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
 from pyoco_server.errors import InvalidGraph
@@ -231,21 +232,26 @@ class GraphList(OpenCamel):
 
 def graph_out(shown: ShownGraph) -> dict[str, Any]:
     """The graph with its nodes and edges."""
-    return _named(shown) | to_plain(shown.document)
+    return _named(shown) | to_plain(_document_of(shown))
 
 
 def page_out(page: GraphPage) -> dict[str, Any]:
     """The page, without nodes and edges."""
-    items = [
-        _named(shown) | {"nodeCount": len(shown.document.nodes), "edgeCount": len(shown.document.edges)}
-        for shown in page.items
-    ]
+    items = []
+    for graph in page.items:
+        document = _document_of(graph)
+        items.append(_named(graph) | {"nodeCount": len(document.nodes), "edgeCount": len(document.edges)})
     return {"items": items, "nextCursor": page.next_cursor}
 
 
+def _document_of(shown: ShownGraph) -> GraphDocument:
+    return of_tasks(shown.nodes, shown.edges) if isinstance(shown, AnnouncedFlow) else shown.document
+
+
 def _named(shown: ShownGraph) -> dict[str, Any]:
-    plain: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
-    if shown.document.title is not None:
-        plain["title"] = shown.document.title
-    plain |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
-    return plain | {"tags": list(shown.tags)} if shown.source == "flow" else plain
+    if isinstance(shown, AnnouncedFlow):
+        unknown = {"version": None, "updatedAt": None, "updatedBy": None}
+        return {"graphId": shown.name, **unknown, "source": "flow", "tags": list(shown.tags)}
+    title = {} if shown.document.title is None else {"title": shown.document.title}
+    changed = {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by}
+    return {"graphId": shown.graph_id, "version": shown.version, **title, **changed, "source": "graph"}

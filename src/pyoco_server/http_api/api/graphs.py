@@ -36,6 +36,7 @@ from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
+from pyoco_server.ports import StoredGraph
 from pyoco_server.services.graphs import ShownGraph
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
@@ -167,4 +168,4 @@ def _expected_version(asked: int | None, if_match: str | None) -> int | None:
 
 
 def _headers(shown: ShownGraph) -> dict[str, str]:
-    return {} if shown.version is None else {"ETag": f'"{shown.version}"'}
+    return {"ETag": f'"{shown.version}"'} if isinstance(shown, StoredGraph) else {}

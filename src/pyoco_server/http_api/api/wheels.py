@@ -136,7 +136,9 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
         name, size = parse_wheel_name(file.filename or ""), file.size or 0
         if size > config.wheel_max_bytes:
             raise RequestTooLarge(f"the wheel has more than {config.wheel_max_bytes} bytes (PYOCO_WHEEL_MAX_BYTES)")
-        _check_replace(text_of(form, "replace", "true"))
+        # Accepted without effect: a file of the same name has the same version, which is rejected.
+        if text_of(form, "replace", "true").lower() not in ("true", "1", "", "false", "0"):
+            raise InvalidRequest("replace must be true or false")
         tags = parse_tags(text_of(form, "tags"))
         spooled: Any = file.file
         sha256 = (await asyncio.to_thread(hashlib.file_digest, spooled, "sha256")).digest()
@@ -169,12 +171,6 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
     return once.answer
 
 
-def _check_replace(given: str) -> None:
-    """Accepted without effect: a file of the same name has the same version, which is rejected."""
-    if given.lower() not in ("true", "1", "", "false", "0"):
-        raise InvalidRequest("replace must be true or false")
-
-
 def _trail(request: Request) -> Trail:
     caller = caller_of(request)
     kind = "api_key" if caller.api_key_id else "token" if caller.name else "anonymous"
@@ -191,20 +187,17 @@ def _trail(request: Request) -> Trail:
 
 
 def _headers(wheel: Wheel) -> dict[str, str]:
+    # Another client of the broker may choose any name.
+    name = "".join(sign if sign.isascii() and sign.isprintable() and sign not in '"\\' else "_" for sign in wheel.name)
     headers = {
         "Content-Length": str(wheel.size_bytes),
-        # A name that another client of the broker chose may hold anything; ours are plain.
-        "Content-Disposition": f'attachment; filename="{_plain(wheel.name)}"',
+        "Content-Disposition": f'attachment; filename="{name}"',
         "X-Content-Type-Options": "nosniff",
     }
     if wheel.sha256_hex is not None:
         digest = base64.b64encode(bytes.fromhex(wheel.sha256_hex)).decode()
         headers |= {"ETag": f'"{wheel.sha256_hex}"', "Repr-Digest": f"sha-256=:{digest}:"}
     return headers
-
-
-def _plain(name: str) -> str:
-    return "".join(sign if sign.isascii() and sign.isprintable() and sign not in '"\\' else "_" for sign in name)
 
 
 def _wheel_out(wheel: Wheel) -> WheelArtifact:

@@ -225,16 +225,16 @@ async def _pyoco_error(request: Request, error: Any) -> Response:
 
 
 async def _validation_error(request: Request, error: Any) -> Response:
-    return response_for(request, _validation_type(request)(describe(error.errors())))
-
-
-def _validation_type(request: Request) -> type[PyocoError]:
     """The contract has an error id of its own for invalid input of some paths."""
-    if request.url.path.startswith("/workers"):
-        return InvalidWorkersRequest
-    if request.method == "GET" and request.url.path.endswith("/logs"):
-        return InvalidLogQuery
-    return InvalidListQuery if request.method == "GET" and request.url.path in LISTS else InvalidRequest
+    path = request.url.path
+    kind: type[PyocoError] = InvalidRequest
+    if path.startswith("/workers"):
+        kind = InvalidWorkersRequest
+    elif request.method == "GET" and path.endswith("/logs"):
+        kind = InvalidLogQuery
+    elif request.method == "GET" and path in LISTS:
+        kind = InvalidListQuery
+    return response_for(request, kind(describe(error.errors())))
 
 
 async def _http_error(request: Request, error: Any) -> Response:

@@ -24,6 +24,7 @@ from pyoco_server.http_api.protocol import conditional
 from pyoco_server.http_api.responses.negotiation import MEDIA_TYPE, text_headers, wants_text
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, RunLogService
+from pyoco_server.services.run_logs.search import text_between
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -122,7 +123,7 @@ async def _whole(logs: RunLogService, run_id: RunId, end: LogEnd, asked: _Asked)
         headers["Content-Range"] = part.content_range(size)
     if asked.is_head or end.last is None:
         return Response(headers=headers)
-    pieces = logs.text(run_id, *span, last=end.last)
+    pieces = text_between(logs.executions.stores.run_logs, run_id, *span, last=end.last)
     return await Download.begun(pieces, headers, 200 if part is None else 206)
 
 

@@ -96,7 +96,7 @@ class TagsQuery(Strict):
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
-    refuse_query(request)
+    await refuse_query(request)
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 

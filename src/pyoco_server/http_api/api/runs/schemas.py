@@ -159,24 +159,6 @@ class RunSnapshot(Open):
 class RunListResponse(BaseModel):
     """A page of a list; continue with `next_cursor` and the same filters until it is null."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "items": [
-                    {
-                        "run_id": "0198a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b",
-                        "flow_name": "hello",
-                        "tag": "default",
-                        "tags": ["default"],
-                        "status": "COMPLETED",
-                        "updated_at": 1767225600.25,
-                    }
-                ],
-                "next_cursor": None,
-            }
-        }
-    )
-
     items: list[RunSummary | RunSnapshot]
     next_cursor: str | None = None
 
